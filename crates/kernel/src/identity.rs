@@ -1,0 +1,321 @@
+//! The identity ledger's rules: every outside name a life ever had, and what is known of it.
+//!
+//! ```text
+//!   intended ──ours──▶ seen ──absent──▶ gone ··· back with another uid: a new row, seen
+//!      │  ╲─settled absent──────────────▶ ▲
+//!      ├──somebody else's──▶ foreign       │
+//!      └──────── abandoned (by command only, from any open standing)
+//! ```
+//!
+//! **Invariants**
+//! - `Unknown` changes nothing.
+//! - A row that is gone or abandoned never changes again; what comes back is another row.
+//! - A foreign name is never deletable.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Generation, Uid};
+use crate::time::Timestamp;
+
+/// An outside name, recorded before it is used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Name {
+    /// What kind of thing it is: `Anchor`, `Token`, a Kubernetes `group/Kind`.
+    pub kind: String,
+    /// Where it lives: a namespace, a cloud project, or empty.
+    pub place: String,
+    /// What it is called there.
+    pub name: String,
+    /// The generation it belongs to.
+    pub generation: Generation,
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Standing {
+    /// Recorded, perhaps asked for, not seen yet.
+    Intended,
+    /// Seen, and ours.
+    Seen,
+    /// Positively absent.
+    Gone,
+    /// Somebody else's thing stands under our name.
+    Foreign,
+    /// Given up by command; an orphan record names it.
+    Abandoned,
+}
+
+impl Standing {
+    /// Every standing.
+    pub const ALL: [Self; 5] =
+        [Self::Intended, Self::Seen, Self::Gone, Self::Foreign, Self::Abandoned];
+
+    /// Whether a life may end with a row that stands like this.
+    pub const fn is_settled(self) -> bool {
+        match self {
+            Self::Intended | Self::Seen => false,
+            Self::Gone | Self::Foreign | Self::Abandoned => true,
+        }
+    }
+
+    /// The word for it in rows, answers and receipts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Intended => "intended",
+            Self::Seen => "seen",
+            Self::Gone => "gone",
+            Self::Foreign => "foreign",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// Who answered what, when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The authority that answered.
+    pub by: String,
+    /// What it answered.
+    pub answer: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// One row of the identity ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The name.
+    pub name: Name,
+    /// Counts the objects that stood under the name, from one.
+    pub incarnation: u32,
+    /// What is known of it.
+    pub standing: Standing,
+    /// The uid of the object that was seen as ours.
+    pub uid: Option<Uid>,
+    /// What the standing rests on.
+    pub evidence: Evidence,
+}
+
+impl Row {
+    /// A name that is about to be used.
+    pub fn intended(name: Name, by: &str, at: Timestamp) -> Self {
+        Self::new(name, 1, Standing::Intended, None, Evidence::new(by, "recorded", at))
+    }
+
+    /// Whether the object may be deleted: seen and ours, or intended with proof of ownership.
+    pub const fn may_delete(&self, proof: bool) -> bool {
+        match self.standing {
+            Standing::Seen => true,
+            Standing::Intended => proof,
+            Standing::Gone | Standing::Foreign | Standing::Abandoned => false,
+        }
+    }
+
+    fn new(
+        name: Name,
+        incarnation: u32,
+        standing: Standing,
+        uid: Option<Uid>,
+        evidence: Evidence,
+    ) -> Self {
+        Self { name, incarnation, standing, uid, evidence }
+    }
+
+    fn turned(&self, standing: Standing, evidence: Evidence) -> Self {
+        Self::new(self.name.clone(), self.incarnation, standing, self.uid.clone(), evidence)
+    }
+
+    fn found(&self, uid: &Uid, evidence: Evidence) -> Self {
+        let uid = Some(uid.clone());
+        Self::new(self.name.clone(), self.incarnation, Standing::Seen, uid, evidence)
+    }
+
+    fn reborn(&self, uid: &Uid, evidence: Evidence) -> Self {
+        let uid = Some(uid.clone());
+        Self::new(self.name.clone(), self.incarnation + 1, Standing::Seen, uid, evidence)
+    }
+}
+
+impl Evidence {
+    /// Evidence from one authority.
+    pub fn new(by: &str, answer: &str, at: Timestamp) -> Self {
+        Self { by: by.to_owned(), answer: answer.to_owned(), at }
+    }
+}
+
+/// What one authority answered about one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The name that was asked for.
+    pub name: Name,
+    /// The answer.
+    pub answer: Answer,
+    /// Who answered.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The answer to "what stands under this name?".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Something does.
+    Present {
+        /// Its uid.
+        uid: Uid,
+        /// Whether it carries our proof of ownership.
+        ours: bool,
+    },
+    /// Nothing does, said by the right authority.
+    Absent,
+    /// No answer that counts.
+    Unknown(Unknown),
+}
+
+/// Why an answer does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unknown {
+    /// Nobody answered.
+    Unreachable,
+    /// We may not look.
+    Forbidden,
+    /// The authority is not the one that was pinned, or it lost its memory.
+    ClusterReplaced,
+}
+
+/// All identity rows of one life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    rows: Vec<Row>,
+}
+
+impl Book {
+    /// A book from stored rows.
+    pub fn new(rows: impl IntoIterator<Item = Row>) -> Self {
+        let mut book = Self::default();
+        for row in rows {
+            book.put(row);
+        }
+        book
+    }
+
+    /// Every row, oldest incarnation first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The newest row of a name.
+    pub fn latest(&self, name: &Name) -> Option<&Row> {
+        self.rows.iter().filter(|row| row.name == *name).max_by_key(|row| row.incarnation)
+    }
+
+    /// Writes a row over the one with its key, or adds it.
+    pub fn put(&mut self, row: Row) {
+        let slot = self
+            .rows
+            .iter_mut()
+            .find(|it| it.name == row.name && it.incarnation == row.incarnation);
+        match slot {
+            Some(slot) => *slot = row,
+            None => self.rows.push(row),
+        }
+    }
+
+    /// Whether every row is gone, foreign or abandoned.
+    pub fn is_settled(&self) -> bool {
+        self.rows.iter().all(|row| row.standing.is_settled())
+    }
+
+    /// The rows that change when these sightings are recorded.
+    ///
+    /// `closing` says that nothing of this life is created any more, so that a name which was
+    /// only intended and is absent counts as gone.
+    pub fn absorb(&self, sightings: &[Sighting], closing: bool) -> Vec<Row> {
+        let mut after = self.clone();
+        let mut changed = Vec::new();
+        for sighting in sightings {
+            for row in after.turn(sighting, closing) {
+                after.put(row.clone());
+                changed.retain(|it: &Row| {
+                    (&it.name, it.incarnation) != (&row.name, row.incarnation)
+                });
+                changed.push(row);
+            }
+        }
+        changed
+    }
+
+    /// The book after these rows were written.
+    #[must_use]
+    pub fn with(&self, rows: &[Row]) -> Self {
+        let mut after = self.clone();
+        for row in rows {
+            after.put(row.clone());
+        }
+        after
+    }
+
+    /// Every open row given up, for the record of an abandoned life.
+    pub fn abandon(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
+        self.rows
+            .iter()
+            .filter(|row| !row.standing.is_settled())
+            .map(|row| row.turned(Standing::Abandoned, Evidence::new(by, why, at)))
+            .collect()
+    }
+
+    fn turn(&self, sighting: &Sighting, closing: bool) -> Vec<Row> {
+        let proof = |answer: &str| Evidence::new(&sighting.by, answer, sighting.at);
+        let Some(row) = self.latest(&sighting.name) else {
+            return first_sight(sighting);
+        };
+        match (row.standing, &sighting.answer) {
+            (_, Answer::Unknown(_)) | (Standing::Abandoned, _) => vec![],
+            (Standing::Intended | Standing::Foreign, Answer::Present { uid, ours: true }) => {
+                vec![row.found(uid, proof("present and ours"))]
+            }
+            (Standing::Intended, Answer::Present { ours: false, .. }) => {
+                vec![row.turned(Standing::Foreign, proof("present and somebody else's"))]
+            }
+            (Standing::Intended, Answer::Absent) if closing => {
+                vec![row.turned(Standing::Gone, proof("absent, and nobody creates it any more"))]
+            }
+            (Standing::Foreign, Answer::Absent) if !closing => {
+                vec![row.turned(Standing::Intended, proof("absent, the name is free again"))]
+            }
+            (Standing::Seen, Answer::Present { uid, ours }) => {
+                if row.uid.as_ref() == Some(uid) {
+                    return vec![];
+                }
+                let gone = row.turned(Standing::Gone, proof("another uid stands there"));
+                let mut rows = vec![gone];
+                if *ours {
+                    rows.push(row.reborn(uid, proof("present and ours, with a new uid")));
+                }
+                rows
+            }
+            (Standing::Seen, Answer::Absent) => {
+                vec![row.turned(Standing::Gone, proof("absent"))]
+            }
+            (Standing::Gone, Answer::Present { uid, ours: true }) => {
+                if row.uid.as_ref() == Some(uid) {
+                    return vec![];
+                }
+                vec![row.reborn(uid, proof("came back"))]
+            }
+            (Standing::Intended | Standing::Gone | Standing::Foreign, Answer::Absent)
+            | (Standing::Gone | Standing::Foreign, Answer::Present { ours: false, .. }) => vec![],
+        }
+    }
+}
+
+fn first_sight(sighting: &Sighting) -> Vec<Row> {
+    match &sighting.answer {
+        Answer::Present { uid, ours: true } => {
+            let evidence = Evidence::new(&sighting.by, "present and ours", sighting.at);
+            let uid = Some(uid.clone());
+            vec![Row::new(sighting.name.clone(), 1, Standing::Seen, uid, evidence)]
+        }
+        Answer::Present { ours: false, .. } | Answer::Absent | Answer::Unknown(_) => vec![],
+    }
+}

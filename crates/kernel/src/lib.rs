@@ -1,0 +1,30 @@
+//! The one loop and its laws: *load → observe → decide → apply → commit*.
+//!
+//! ```text
+//!   Ledger ──load──▶ Record ─┐
+//!                            ├─▶ decide (pure, total) ─▶ Decision ─┬─ effect ─▶ World
+//!   World ──observe─▶ seen ──┘                                     └─ commit ─▶ Ledger
+//! ```
+//!
+//! It stands alone so that nothing here can know a phase, a database or a cluster.
+//!
+//! **Invariants**
+//! - No runtime, no clock, no randomness, no logging, no I/O: time and jitter are arguments.
+//! - At most one effect per decision; a decision with an event has no effect.
+//! - An unchanged state is not written.
+//! - Nothing but a positive answer turns a name into *gone*.
+
+pub mod id;
+pub mod identity;
+pub mod lifecycle;
+pub mod schedule;
+pub mod step;
+pub mod time;
+pub mod trouble;
+
+pub use id::{Fence, Generation, Uid, Version};
+pub use identity::{Answer, Book, Evidence, Name, Row, Sighting, Standing, Unknown};
+pub use lifecycle::{Decision, Ledger, Lifecycle, Record, Wake, World};
+pub use step::{Report, Stage, Stopped, step};
+pub use time::Timestamp;
+pub use trouble::{Retry, Trouble};

@@ -1,0 +1,102 @@
+//! What a kind of life must say, and the two ports it is run between.
+
+use crate::id::Version;
+use crate::identity::{Book, Row};
+use crate::time::Timestamp;
+use crate::trouble::Trouble;
+
+/// The rules of one kind of life.
+///
+/// *Guarantees*: total (every record and every observation has an answer), pure, repeatable.
+pub trait Lifecycle {
+    /// What the row says about itself.
+    type State: Clone + PartialEq;
+    /// One snapshot of the outside: facts to branch on, sightings to record.
+    type Observed;
+    /// A verb that may be repeated.
+    type Effect;
+    /// What is told when a crossing is committed.
+    type Event;
+    /// Why this decision and no other, from a closed set.
+    type Reason: Copy;
+
+    /// What to do next, from one record and one observation.
+    fn decide(
+        record: &Record<Self::State>,
+        seen: &Self::Observed,
+        now: Timestamp,
+    ) -> Decision<Self>;
+}
+
+/// One life as it was read: state, every outside name it ever had, and the version of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<S> {
+    /// The version to compare at the commit.
+    pub version: Version,
+    /// The row.
+    pub state: S,
+    /// Its part of the identity ledger.
+    pub book: Book,
+}
+
+/// What to do next, in full: the driver has no choices left to make.
+pub struct Decision<L: Lifecycle + ?Sized> {
+    /// The row as it shall be.
+    pub next: L::State,
+    /// The identity rows that this observation changed.
+    pub rows: Vec<Row>,
+    /// At most one verb.
+    pub effect: Option<L::Effect>,
+    /// At most one event, and then no effect.
+    pub event: Option<L::Event>,
+    /// When to look again.
+    pub wake: Wake,
+    /// Why.
+    pub reason: L::Reason,
+}
+
+/// When a life wants to be looked at again. A change outside always wakes it earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// At once: this step only recorded what the next one needs.
+    Now,
+    /// At this time.
+    At(Timestamp),
+    /// Only when something changed: a rest without a timer.
+    OnChange,
+    /// The life is over.
+    Never,
+}
+
+/// The outside: one snapshot, and verbs that may be repeated without harm.
+///
+/// *Guarantees*: an answer that is missing is `Unknown` in the snapshot or [`Trouble`] as a whole,
+/// never absence.
+pub trait World<L: Lifecycle> {
+    /// Looks once at everything the record names.
+    fn observe(
+        &self,
+        record: &Record<L::State>,
+    ) -> impl Future<Output = Result<L::Observed, Trouble>>;
+
+    /// Does one verb. What it made is learned by the next observation.
+    fn apply(
+        &self,
+        record: &Record<L::State>,
+        effect: &L::Effect,
+    ) -> impl Future<Output = Result<(), Trouble>>;
+}
+
+/// The inside: one record per life, changed only through `commit`.
+pub trait Ledger<L: Lifecycle> {
+    /// Reads the record.
+    fn load(&self) -> impl Future<Output = Result<Record<L::State>, Trouble>>;
+
+    /// Writes state, identity rows and event in one transaction if the version still holds,
+    /// else nothing and [`Trouble::Conflict`].
+    fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<L>,
+    ) -> impl Future<Output = Result<(), Trouble>>;
+}

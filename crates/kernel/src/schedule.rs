@@ -1,0 +1,305 @@
+//! The due-queue's rules: who may work on a life, and when.
+//!
+//! Pure functions on one entry; a store keeps entries and runs these rules, or their SQL twin.
+//!
+//! **Invariants**
+//! - A lease is never given while another one runs.
+//! - A wake-up during a step makes the life due again, whatever the step decided.
+//! - Attempts are counted at the claim, so that a life which kills its driver backs off too.
+//! - A driver that was overtaken changes nothing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Fence;
+use crate::lifecycle::Wake;
+use crate::time::Timestamp;
+use crate::trouble::{Retry, Trouble};
+
+/// One life in the due-queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When to look next; `None` is a rest without a timer.
+    pub due: Option<Timestamp>,
+    /// Until when somebody holds it.
+    pub lease_until: Option<Timestamp>,
+    /// The fence of the newest claim.
+    pub fence: Fence,
+    /// Claims since the last step that was finished.
+    pub attempts: u32,
+    /// Grows with every wake-up.
+    pub wake_seq: u64,
+    /// Set when nobody but an operator should look again.
+    pub parked: bool,
+}
+
+/// What a driver holds while it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The fence of this claim.
+    pub fence: Fence,
+    /// The wake-ups that had happened when it was claimed.
+    pub wake_seq: u64,
+    /// Which attempt this is, from one.
+    pub attempt: u32,
+    /// When the lease ends.
+    pub until: Timestamp,
+}
+
+/// The figures of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How long a lease runs.
+    pub lease: Duration,
+    /// The first back-off.
+    pub base: Duration,
+    /// The longest back-off.
+    pub max: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            base: Duration::from_secs(1),
+            max: Duration::from_mins(5),
+        }
+    }
+}
+
+/// A random share handed in by the caller: `0` is none of the back-off, `u32::MAX` all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jitter(pub u32);
+
+impl Entry {
+    /// A new life, due at once.
+    pub const fn new(now: Timestamp) -> Self {
+        Self {
+            due: Some(now),
+            lease_until: None,
+            fence: Fence(0),
+            attempts: 0,
+            wake_seq: 0,
+            parked: false,
+        }
+    }
+
+    /// Whether a lease is outstanding.
+    pub fn is_leased(&self, now: Timestamp) -> bool {
+        self.lease_until.is_some_and(|until| now < until)
+    }
+
+    /// Takes the lease if the life is due and nobody holds it.
+    pub fn claim(&mut self, pace: &Pace, now: Timestamp) -> Option<Claim> {
+        let due = self.due.is_some_and(|due| due <= now);
+        if self.parked || !due || self.is_leased(now) {
+            return None;
+        }
+        self.fence = self.fence.next();
+        self.attempts = self.attempts.saturating_add(1);
+        let until = now.after(pace.lease);
+        self.lease_until = Some(until);
+        Some(Claim {
+            fence: self.fence,
+            wake_seq: self.wake_seq,
+            attempt: self.attempts,
+            until,
+        })
+    }
+
+    /// Gives the lease back after a finished step.
+    pub fn release(&mut self, claim: &Claim, wake: Wake, now: Timestamp) {
+        if self.fence != claim.fence {
+            return;
+        }
+        self.lease_until = None;
+        self.attempts = 0;
+        let due = match wake {
+            Wake::Now => Some(now),
+            Wake::At(at) => Some(at),
+            Wake::OnChange | Wake::Never => None,
+        };
+        self.due = if self.wake_seq == claim.wake_seq { due } else { Some(now) };
+    }
+
+    /// Gives the lease back after trouble.
+    pub fn postpone(
+        &mut self,
+        claim: &Claim,
+        trouble: &Trouble,
+        pace: &Pace,
+        (jitter, now): (Jitter, Timestamp),
+    ) {
+        if self.fence != claim.fence {
+            return;
+        }
+        self.lease_until = None;
+        let pause = match trouble.retry() {
+            Retry::AtOnce => Duration::ZERO,
+            Retry::BackOff => back_off(pace, self.attempts, jitter),
+            Retry::Slow => pace.max,
+            Retry::Park => {
+                self.parked = true;
+                self.due = None;
+                return;
+            }
+        };
+        let woken = self.wake_seq != claim.wake_seq;
+        self.due = Some(if woken { now } else { now.after(pause) });
+    }
+
+    /// Makes the life due now; also while somebody works on it.
+    pub fn wake(&mut self, now: Timestamp) {
+        self.wake_seq += 1;
+        self.due = Some(self.due.map_or(now, |due| due.min(now)));
+    }
+
+    /// Lets a parked life go on, by command.
+    pub fn unpark(&mut self, now: Timestamp) {
+        self.parked = false;
+        self.wake(now);
+    }
+}
+
+/// Exponential back-off with full jitter: anything from nothing to the whole pause.
+pub fn back_off(pace: &Pace, attempts: u32, jitter: Jitter) -> Duration {
+    let doublings = attempts.saturating_sub(1).min(31);
+    let whole = pace.base.saturating_mul(1 << doublings).min(pace.max);
+    let micros = whole.as_micros() * u128::from(jitter.0) / u128::from(u32::MAX);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace {
+        lease: Duration::from_secs(30),
+        base: Duration::from_secs(1),
+        max: Duration::from_mins(5),
+    };
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_millis(secs * 1_000)
+    }
+
+    fn unreachable() -> Trouble {
+        Trouble::Unavailable { what: "cluster".into() }
+    }
+
+    #[test]
+    fn a_lease_is_given_once_until_it_ends() {
+        let mut entry = Entry::new(at(0));
+        let first = entry.claim(&PACE, at(0)).unwrap();
+        assert_eq!(entry.claim(&PACE, at(29)), None, "the lease still runs");
+        let second = entry.claim(&PACE, at(30)).unwrap();
+        assert!(first.fence < second.fence);
+        assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
+    }
+
+    #[test]
+    fn nothing_is_claimed_before_it_is_due() {
+        let mut entry = Entry::new(at(10));
+        assert_eq!(entry.claim(&PACE, at(9)), None);
+        assert!(entry.claim(&PACE, at(10)).is_some());
+    }
+
+    #[test]
+    fn a_finished_step_rests_as_it_asked() {
+        let cases = [
+            (Wake::Now, Some(at(1))),
+            (Wake::At(at(7)), Some(at(7))),
+            (Wake::OnChange, None),
+            (Wake::Never, None),
+        ];
+        for (wake, due) in cases {
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, at(0)).unwrap();
+            entry.release(&claim, wake, at(1));
+            assert_eq!((entry.due, entry.lease_until, entry.attempts), (due, None, 0), "{wake:?}");
+        }
+    }
+
+    #[test]
+    fn a_wake_up_during_a_step_is_never_lost() {
+        for wake in [Wake::OnChange, Wake::Never, Wake::At(at(99)), Wake::Now] {
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, at(0)).unwrap();
+            entry.wake(at(1));
+            entry.release(&claim, wake, at(2));
+            assert_eq!(entry.due, Some(at(2)), "{wake:?}");
+        }
+        let mut entry = Entry::new(at(0));
+        let claim = entry.claim(&PACE, at(0)).unwrap();
+        entry.wake(at(1));
+        entry.postpone(&claim, &unreachable(), &PACE, (Jitter(u32::MAX), at(2)));
+        assert_eq!(entry.due, Some(at(2)), "also when the step met trouble");
+    }
+
+    #[test]
+    fn a_wake_up_of_a_resting_life_makes_it_due() {
+        let mut entry = Entry::new(at(0));
+        let claim = entry.claim(&PACE, at(0)).unwrap();
+        entry.release(&claim, Wake::OnChange, at(1));
+        assert_eq!(entry.claim(&PACE, at(1_000)), None);
+        entry.wake(at(1_000));
+        assert!(entry.claim(&PACE, at(1_000)).is_some());
+    }
+
+    #[test]
+    fn a_wake_up_never_postpones() {
+        let mut entry = Entry::new(at(5));
+        entry.wake(at(9));
+        assert_eq!(entry.due, Some(at(5)));
+    }
+
+    #[test]
+    fn a_driver_that_was_overtaken_changes_nothing() {
+        let mut entry = Entry::new(at(0));
+        let late = entry.claim(&PACE, at(0)).unwrap();
+        let _newer = entry.claim(&PACE, at(31)).unwrap();
+        let before = entry.clone();
+        entry.release(&late, Wake::Never, at(32));
+        entry.postpone(&late, &unreachable(), &PACE, (Jitter(0), at(32)));
+        assert_eq!(entry, before);
+    }
+
+    #[test]
+    fn trouble_sets_the_pace() {
+        let what = String::from("x");
+        let cases = [
+            (Trouble::Conflict, Some(at(1))),
+            (unreachable(), Some(at(2))),
+            (Trouble::Rejected { what: what.clone() }, Some(at(301))),
+            (Trouble::Corrupt { what }, None),
+        ];
+        for (trouble, due) in cases {
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, at(0)).unwrap();
+            entry.postpone(&claim, &trouble, &PACE, (Jitter(u32::MAX), at(1)));
+            assert_eq!((entry.due, entry.lease_until), (due, None), "{trouble}");
+            assert_eq!(entry.attempts, 1, "trouble keeps the count");
+        }
+    }
+
+    #[test]
+    fn a_parked_life_waits_for_a_person() {
+        let mut entry = Entry::new(at(0));
+        let claim = entry.claim(&PACE, at(0)).unwrap();
+        entry.postpone(&claim, &Trouble::Corrupt { what: "row".into() }, &PACE, (Jitter(0), at(1)));
+        entry.wake(at(2));
+        assert_eq!(entry.claim(&PACE, at(2)), None, "a wake-up is not a repair");
+        entry.unpark(at(3));
+        assert!(entry.claim(&PACE, at(3)).is_some());
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_its_end_and_takes_any_share() {
+        let whole = |attempts| back_off(&PACE, attempts, Jitter(u32::MAX)).as_secs();
+        assert_eq!([1, 2, 3, 9, 10, 400].map(whole), [1, 2, 4, 256, 300, 300]);
+        assert_eq!(back_off(&PACE, 5, Jitter(0)), Duration::ZERO);
+        let half = back_off(&PACE, 1, Jitter(u32::MAX / 2));
+        assert_eq!(half.as_millis(), 499);
+    }
+}
