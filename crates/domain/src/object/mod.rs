@@ -1,0 +1,4 @@
+//! What every context may speak of: ids, names and labels as data.
+
+pub mod id;
+pub mod name;

@@ -1,0 +1,74 @@
+//! Every name Usher gives to something outside, derived in one place.
+
+use usher_kernel::Generation;
+
+use super::id::{ProjectId, ProviderConfigId, ResourceId};
+
+/// The suffix of every group, label, annotation and finalizer of ours.
+pub const SUFFIX: &str = "usher.dev";
+/// The field manager of every apply.
+pub const FIELD_MANAGER: &str = "usher-broker";
+/// Label: which life an object belongs to.
+pub const LABEL_RESOURCE_ID: &str = "usher.dev/resource-id";
+/// Label: which installation an object belongs to.
+pub const LABEL_INSTALLATION: &str = "usher.dev/installation";
+/// Label: the object is in use.
+pub const LABEL_IN_USE: &str = "usher.dev/in-use";
+/// Finalizer of anchors.
+pub const FINALIZER_ANCHOR: &str = "usher.dev/anchor";
+/// The API version of anchors.
+pub const ANCHOR_API_VERSION: &str = "broker.usher.dev/v1alpha1";
+
+/// The name of a resource's XR: never supplied by a caller, the same in every generation.
+pub fn xr(resource: ResourceId) -> String {
+    format!("pr-{resource}")
+}
+
+/// The name of the anchor of one generation.
+pub fn anchor(resource: ResourceId, generation: Generation) -> String {
+    format!("pr-{resource}-{generation}")
+}
+
+/// The name of a ProviderConfig and of everything that lives exactly as long.
+pub fn provider_config(id: ProviderConfigId) -> String {
+    format!("pc-{id}")
+}
+
+/// The name of the anchor of one generation of a ProviderConfig.
+pub fn provider_config_anchor(id: ProviderConfigId, generation: Generation) -> String {
+    format!("pc-{id}-{generation}")
+}
+
+/// The namespace of a project.
+pub fn namespace(project: ProjectId) -> String {
+    format!("usher-project-{project}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn derived_names_are_dns_labels() {
+        for bytes in [[0xff; 16], [1; 16]] {
+            let uuid = Uuid::from_bytes(bytes);
+            let resource = ResourceId::from_uuid(uuid);
+            let config = ProviderConfigId::from_uuid(uuid);
+            let last = Generation(u32::MAX);
+            let names = [
+                xr(resource),
+                anchor(resource, last),
+                provider_config(config),
+                provider_config_anchor(config, last),
+                namespace(ProjectId::from_uuid(uuid)),
+            ];
+            assert_eq!(names[0].len(), 39);
+            for name in names {
+                assert!(name.len() <= 63, "{name}");
+                let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+                assert!(name.chars().all(inner) && !name.ends_with('-'), "{name}");
+            }
+        }
+    }
+}
