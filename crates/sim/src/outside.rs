@@ -1,0 +1,276 @@
+//! The cluster as it really is: objects, a composer, a collector, machines.
+//!
+//! Never kinder than the real thing: the XR may vanish before its children, owners that are gone
+//! do not stop a create, deletion only marks, and the collector comes when it comes.
+
+use std::collections::BTreeMap;
+
+use usher_domain::object::id::TokenId;
+use usher_kernel::{Generation, Uid};
+
+use crate::plan::Tick;
+use crate::rng::Rng;
+
+/// What kind of object it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An anchor of a resource or a ProviderConfig.
+    Anchor,
+    /// A composite resource.
+    Xr,
+    /// Something an XR composed; the number is its kind.
+    Part(u8),
+    /// A ProviderConfig.
+    Config,
+}
+
+impl Kind {
+    /// The kind in names.
+    pub fn text(self) -> String {
+        match self {
+            Self::Anchor => "Anchor".to_owned(),
+            Self::Xr => XR_KIND.to_owned(),
+            Self::Part(n) => format!("parts.example/Part{n}"),
+            Self::Config => "ProviderConfig".to_owned(),
+        }
+    }
+}
+
+/// The XR kind of every simulated blueprint.
+pub const XR_KIND: &str = "blueprints.example/Node";
+
+/// Whose labels an object carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels {
+    /// The installation label.
+    pub installation: String,
+    /// The resource-id label.
+    pub life: String,
+}
+
+/// One object.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: u64,
+    /// Its owner's uid.
+    pub owner: Option<u64>,
+    /// Whose it says it is.
+    pub labels: Option<Labels>,
+    /// When it was created.
+    pub created: Tick,
+    /// When it changes last.
+    pub revision: u64,
+    /// When it will be gone, once asked to go.
+    pub gone_at: Option<Tick>,
+    /// When a part will be ready.
+    pub ready_at: Tick,
+    /// What only XRs have.
+    pub xr: Option<Composite>,
+}
+
+/// What only XRs have.
+#[derive(Clone, Debug)]
+pub struct Composite {
+    /// The token that was injected, and its generation.
+    pub token: Option<(TokenId, Generation)>,
+    /// The ProviderConfig it refers to, by life.
+    pub config: usize,
+    /// How many children it wants.
+    pub parts: u8,
+    /// The names of its children, once they are announced.
+    pub refs: Vec<(u8, String)>,
+    /// When they are announced.
+    pub refs_at: Tick,
+    /// When it declares itself hopeless.
+    pub fails_at: Option<Tick>,
+    /// Until when it is not ready for a moment.
+    pub flaps_until: Tick,
+    /// Whether it differs from what would be rendered.
+    pub drifted: bool,
+    /// Whether its agent was started.
+    pub booted: bool,
+    /// Who guards it against deletion.
+    pub guard: Guard,
+}
+
+/// Who guards an XR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Nobody.
+    None,
+    /// We.
+    Ours,
+    /// Somebody else.
+    Somebody,
+}
+
+/// A machine's agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The part it runs on.
+    pub machine: u64,
+    /// Its token.
+    pub token: TokenId,
+    /// The resource it was made for.
+    pub resource: usize,
+    /// The generation it was made for.
+    pub generation: Generation,
+    /// When it tries to enrol next; `None` is never.
+    pub tries_at: Option<Tick>,
+    /// Whether it enrolled.
+    pub enrolled: bool,
+}
+
+/// The cluster.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    /// What stands.
+    pub objects: Vec<Object>,
+    /// The agents.
+    pub agents: Vec<Agent>,
+    /// Grows with every change.
+    pub revision: u64,
+    /// Until when another cluster answers in its place.
+    pub rebuilt_until: Tick,
+    /// A replica that lags: its revision and what it shows.
+    pub replica: Option<(u64, Vec<Object>)>,
+    /// When the namespace becomes ready.
+    pub namespace_ready_at: Tick,
+    /// Until when the collector does not see a kind.
+    pub blind_until: BTreeMap<u8, Tick>,
+    /// Until when a kind is removed.
+    pub removed_until: BTreeMap<u8, Tick>,
+    /// The lives whose objects changed since the watch was last read.
+    pub changed: Vec<(Tick, String)>,
+    next_uid: u64,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        Self {
+            objects: vec![],
+            agents: vec![],
+            revision: 1,
+            rebuilt_until: -1,
+            replica: None,
+            namespace_ready_at: 0,
+            blind_until: BTreeMap::new(),
+            removed_until: BTreeMap::new(),
+            changed: vec![],
+            next_uid: 1,
+        }
+    }
+}
+
+impl Outside {
+    /// Whether another cluster answers.
+    pub fn is_rebuilt(&self, tick: Tick) -> bool {
+        tick < self.rebuilt_until
+    }
+
+    /// The object with this kind and name.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<&Object> {
+        self.objects.iter().find(|it| it.kind == kind && it.name == name)
+    }
+
+    /// The object with this uid.
+    pub fn by_uid(&self, uid: u64) -> Option<&Object> {
+        self.objects.iter().find(|it| it.uid == uid)
+    }
+
+    /// Notes that an object changed, for the watch.
+    pub fn touch(&mut self, uid: u64, tick: Tick) {
+        self.revision += 1;
+        let revision = self.revision;
+        if let Some(it) = self.objects.iter_mut().find(|it| it.uid == uid) {
+            it.revision = revision;
+            if let Some(labels) = &it.labels {
+                self.changed.push((tick, labels.life.clone()));
+            }
+        }
+    }
+
+    /// Creates an object and returns its uid.
+    pub fn create(&mut self, mut object: Object, tick: Tick) -> u64 {
+        let uid = self.next_uid;
+        self.next_uid += 1;
+        object.uid = uid;
+        object.created = tick;
+        self.objects.push(object);
+        self.touch(uid, tick);
+        uid
+    }
+
+    /// Marks an object as leaving.
+    pub fn mark(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
+        let it = self.objects.iter_mut().find(|it| it.uid == uid);
+        if let Some(it) = it.filter(|it| it.gone_at.is_none()) {
+            it.gone_at = Some(gone_at);
+            self.touch(uid, tick);
+        }
+    }
+
+    /// Takes away what has finished leaving.
+    pub fn sweep(&mut self, tick: Tick) {
+        let gone: Vec<u64> = self
+            .objects
+            .iter()
+            .filter(|it| it.gone_at.is_some_and(|at| at <= tick))
+            .map(|it| it.uid)
+            .collect();
+        for uid in gone {
+            self.touch(uid, tick);
+            self.objects.retain(|it| it.uid != uid);
+        }
+    }
+
+    /// Asks everything whose owner is gone to go, except what the collector does not see.
+    pub fn collect(&mut self, tick: Tick, rng: &mut Rng) {
+        let orphans: Vec<u64> = self
+            .objects
+            .iter()
+            .filter(|it| it.gone_at.is_none() && it.created < tick - 2)
+            .filter(|it| it.owner.is_some_and(|owner| self.by_uid(owner).is_none()))
+            .filter(|it| match it.kind {
+                Kind::Part(n) => self.blind_until.get(&n).is_none_or(|until| *until <= tick),
+                Kind::Anchor | Kind::Xr | Kind::Config => true,
+            })
+            .map(|it| it.uid)
+            .collect();
+        for uid in orphans {
+            if rng.percent(40) {
+                let dwell = rng.between(1, 20);
+                self.mark(uid, tick + dwell, tick);
+            }
+        }
+    }
+
+    /// The children of an XR.
+    pub fn children(&self, xr: u64) -> impl Iterator<Item = &Object> {
+        self.objects.iter().filter(move |it| it.owner == Some(xr) && matches!(it.kind, Kind::Part(_)))
+    }
+
+    /// Whether an XR is ready: all announced children stand and are ready.
+    pub fn is_ready(&self, xr: &Object, tick: Tick) -> bool {
+        let Some(composite) = &xr.xr else {
+            return false;
+        };
+        let ready = self.children(xr.uid).filter(|it| it.ready_at <= tick && it.gone_at.is_none());
+        ready.count() == usize::from(composite.parts) && composite.flaps_until <= tick
+    }
+}
+
+/// The text of a uid.
+pub fn uid(n: u64) -> Uid {
+    Uid::new(format!("u{n}"))
+}
+
+/// The number of a uid, zero for one that is not of this world.
+pub fn number(uid: &Uid) -> u64 {
+    uid.0.strip_prefix('u').and_then(|it| it.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,232 @@
+//! The memory ledger: rows, identity rows, due-queue, events, tokens, peers, one commit door.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::event::{Event, EventType};
+use usher_domain::broker::look::TokenState;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::object::authority::Pin;
+use usher_domain::object::id::{PeerId, TokenId};
+use usher_kernel::schedule::{Entry, Pace};
+use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
+
+use crate::plan::{LEASE, Tick};
+
+/// The figures of the simulated queue.
+pub const PACE: Pace = Pace {
+    lease: Duration::from_millis(LEASE.unsigned_abs()),
+    base: Duration::from_millis(2),
+    max: Duration::from_millis(30),
+};
+
+/// Simulated time as the database tells it.
+pub fn timestamp(tick: Tick) -> Timestamp {
+    Timestamp::from_millis(tick + 1_000)
+}
+
+/// Which life an entry of the queue belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// A provisioned resource.
+    Resource(usize),
+    /// What is left of one.
+    Tombstone(usize),
+    /// The ProviderConfig.
+    Config,
+}
+
+/// One resource's row.
+#[derive(Clone, Debug)]
+pub struct ResourceRow {
+    /// State, identity rows, version.
+    pub record: Record<Resource>,
+    /// Its place in the queue.
+    pub entry: Entry,
+    /// Its tombstone's place in the queue.
+    pub tombstone: Option<Entry>,
+}
+
+/// The ProviderConfig's row.
+#[derive(Clone, Debug)]
+pub struct ConfigRow {
+    /// State, identity rows, version.
+    pub record: Record<ProviderConfig>,
+    /// Its place in the queue.
+    pub entry: Entry,
+}
+
+/// A token's row.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenRow {
+    /// The resource it belongs to.
+    pub resource: usize,
+    /// Its generation.
+    pub generation: Generation,
+    /// Whether a node redeemed it.
+    pub consumed: bool,
+    /// Whether it was revoked.
+    pub revoked: bool,
+}
+
+/// A peer's row.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerRow {
+    /// Its id.
+    pub id: PeerId,
+    /// The resource it belongs to.
+    pub resource: usize,
+    /// Its generation.
+    pub generation: Generation,
+    /// The machine it runs on, as the simulation knows it.
+    pub machine: u64,
+    /// Until when it is not heard.
+    pub lost_until: Tick,
+    /// When its drain ends.
+    pub deregisters_at: Option<Tick>,
+    /// Whether it is still registered.
+    pub registered: bool,
+}
+
+/// One row of the event log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    /// The resource.
+    pub resource: usize,
+    /// The version the crossing was committed with.
+    pub version: Version,
+    /// The generation at that time.
+    pub generation: Generation,
+    /// What was told.
+    pub event: Event,
+}
+
+/// The whole store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The resources, in the order of their declaration.
+    pub resources: Vec<ResourceRow>,
+    /// The ProviderConfig they share.
+    pub config: ConfigRow,
+    /// The tokens.
+    pub tokens: BTreeMap<TokenId, TokenRow>,
+    /// The peers.
+    pub peers: Vec<PeerRow>,
+    /// The event log.
+    pub events: Vec<EventRow>,
+    /// What is pinned of the cluster.
+    pub pin: Pin,
+    /// Whether too much vanished at once, until a person looks.
+    pub rail_tripped: bool,
+}
+
+impl Store {
+    /// The entry of a life.
+    pub fn entry(&mut self, life: Life) -> Option<&mut Entry> {
+        match life {
+            Life::Resource(i) => self.resources.get_mut(i).map(|it| &mut it.entry),
+            Life::Tombstone(i) => self.resources.get_mut(i).and_then(|it| it.tombstone.as_mut()),
+            Life::Config => Some(&mut self.config.entry),
+        }
+    }
+
+    /// Every life in the queue.
+    pub fn lives(&self) -> Vec<Life> {
+        let mut lives = vec![Life::Config];
+        for (i, row) in self.resources.iter().enumerate() {
+            lives.push(Life::Resource(i));
+            if row.tombstone.is_some() {
+                lives.push(Life::Tombstone(i));
+            }
+        }
+        lives
+    }
+
+    /// Wakes the life with this id text: the resource, or its tombstone once it is deleted.
+    pub fn wake_by_label(&mut self, label: &str, now: Timestamp) {
+        if self.config.record.state.id.to_string() == label {
+            self.config.entry.wake(now);
+        }
+        for row in &mut self.resources {
+            if row.record.state.id().to_string() != label {
+                continue;
+            }
+            match &mut row.tombstone {
+                Some(tombstone) => tombstone.wake(now),
+                None => row.entry.wake(now),
+            }
+        }
+    }
+
+    /// Wakes everybody: the listing that stands in for what a watch missed.
+    pub fn wake_all(&mut self, now: Timestamp) {
+        for life in self.lives() {
+            if let Some(entry) = self.entry(life) {
+                entry.wake(now);
+            }
+        }
+    }
+
+    /// How a token is, judged together with its resource.
+    pub fn token_state(&self, row: &TokenRow) -> TokenState {
+        let resource = &self.resources[row.resource].record.state;
+        if row.consumed {
+            TokenState::Consumed
+        } else if row.revoked || !resource.admits(row.generation) {
+            TokenState::Revoked
+        } else {
+            TokenState::Redeemable
+        }
+    }
+
+    /// Writes a resource if its version still holds.
+    pub fn write(
+        &mut self,
+        index: usize,
+        version: Option<Version>,
+        (next, rows): (Resource, &[Row]),
+        event: Option<Event>,
+    ) -> Result<(), Trouble> {
+        let row = &mut self.resources[index];
+        if version.is_some_and(|it| it != row.record.version) {
+            return Err(Trouble::Conflict);
+        }
+        let was = row.record.state.phase();
+        row.record.version = row.record.version.next();
+        row.record.book = row.record.book.with(rows);
+        row.record.state = next;
+        let state = &row.record.state;
+        let (version, generation) = (row.record.version, state.generation());
+        let closed = state.is_showing_out();
+        let ended = state.phase() == Phase::Deleted && was != Phase::Deleted;
+        if closed {
+            for token in self.tokens.values_mut().filter(|it| it.resource == index) {
+                token.revoked |= !token.consumed;
+            }
+        }
+        if let Some(event) = event {
+            self.events.push(EventRow { resource: index, version, generation, event });
+        }
+        if ended {
+            let config = &mut self.config;
+            config.record.state = config.record.state.parted();
+            config.record.version = config.record.version.next();
+        }
+        Ok(())
+    }
+
+    /// The events of one resource, of one type.
+    pub fn told(&self, index: usize, event_type: EventType) -> usize {
+        self.events
+            .iter()
+            .filter(|it| it.resource == index && it.event.event_type() == event_type)
+            .count()
+    }
+
+    /// The book of a resource.
+    pub fn book(&self, index: usize) -> &Book {
+        &self.resources[index].record.book
+    }
+}
