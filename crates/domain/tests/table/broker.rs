@@ -1,0 +1,111 @@
+//! The broker's life: its facts, its answer, and where its rules stand.
+
+use usher_domain::broker::facts::{
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, Role, RowFacts,
+    Sight, Tenure, Token, Xr,
+};
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::reconcile::rules;
+use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+use crate::laws;
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome};
+
+/// One cell: what the rules are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    /// The row's own facts.
+    pub(crate) row: RowFacts,
+    /// The observed ones.
+    pub(crate) seen: Facts,
+}
+
+/// Any cell.
+pub(crate) const START: Cell = Cell {
+    row: RowFacts {
+        phase: Phase::Pending,
+        intent: Intent::None,
+        tenure: Tenure::Fresh,
+        role: Role::Node,
+        closing: Closing::Quiet,
+    },
+    seen: Facts {
+        sight: Sight::Clear,
+        gate: Gate::Ready,
+        anchor: Anchor::Absent,
+        token: Token::None,
+        config: Config::Ready,
+        xr: Xr::Absent,
+        composed: Composed::None,
+        node: Node::None,
+        protection: Protection::None,
+    },
+};
+
+/// The word that ends a generation, beside the words of the tenure.
+const NEXT: &str = "next";
+
+/// The words of a closed set, in order.
+macro_rules! words {
+    ($set:ident) => {
+        $set::ALL.iter().map(|value| value.as_str()).collect::<Vec<_>>()
+    };
+}
+
+/// The broker's machine.
+pub(crate) fn machine() -> Machine<Cell> {
+    let mut turns = words!(Tenure);
+    turns.push(NEXT);
+    row_facts(Machine::new("broker", START, judge))
+        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
+        .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
+        .fact(Origin::Seen, "token", words!(Token), |c, v| c.seen.token = Token::ALL[v])
+        .fact(Origin::Seen, "config", words!(Config), |c, v| c.seen.config = Config::ALL[v])
+        .fact(Origin::Seen, "xr", words!(Xr), |c, v| c.seen.xr = Xr::ALL[v])
+        .fact(Origin::Seen, "composed", words!(Composed), |c, v| {
+            c.seen.composed = Composed::ALL[v];
+        })
+        .fact(Origin::Seen, "node", words!(Node), |c, v| c.seen.node = Node::ALL[v])
+        .fact(Origin::Seen, "protection", words!(Protection), |c, v| {
+            c.seen.protection = Protection::ALL[v];
+        })
+        .field("effect", words!(EffectKind), Absent::Nothing)
+        .following("phase", "phase", words!(Phase), Absent::Refused)
+        .following("tenure", "turn", turns, Absent::Same)
+        .field("event", words!(EventKind), Absent::Nothing)
+        .field("rest", words!(Rest), Absent::Refused)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
+    machine
+        .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
+        .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
+        .fact(Origin::Row, "tenure", words!(Tenure), |c, v| c.row.tenure = Tenure::ALL[v])
+        .fact(Origin::Row, "role", words!(Role), |c, v| c.row.role = Role::ALL[v])
+        .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
+}
+
+fn judge(cell: &Cell) -> Judgement {
+    let verdict = rules(cell.row, cell.seen);
+    Judgement { outcome: outcome(cell.row, verdict), broken: laws::broken(cell, verdict) }
+}
+
+/// The fields in the order of [`machine`]. To stay as it is and to become what it already is are
+/// the same turn of a generation.
+fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
+    let turn = match verdict.turn {
+        Turn::Keep => row.tenure as usize,
+        Turn::To(tenure) => tenure as usize,
+        Turn::Next => Tenure::ALL.len(),
+    };
+    let said = Outcome::default()
+        .with(1, verdict.phase as usize)
+        .with(2, turn)
+        .with(4, verdict.rest as usize)
+        .with(5, verdict.reason as usize);
+    let said = verdict.effect.map_or(said, |effect| said.with(0, effect as usize));
+    verdict.event.map_or(said, |event| said.with(3, event as usize))
+}

@@ -1,0 +1,164 @@
+//! What holds of every answer of the broker's rules, whatever its table says.
+
+use usher_domain::broker::facts::{
+    Anchor, Closing, Composed, Facts, Intent, Node, Protection, Sight, Xr,
+};
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+use crate::broker::{Cell, START};
+
+const QUIET_EVENT: &str = "a verdict with an event has no effect";
+const NODE_FIRST: &str = "the substrate is not deleted before its node is known to be out";
+const UNGUARDED: &str = "the substrate is not deleted while anybody may guard it";
+const RECORDED: &str = "the substrate is not deleted before what it composed is recorded";
+const TOLD: &str = "an event is told exactly when the phase becomes Ready, Failed or Deleted";
+const NOTHING_LEFT: &str = "Deleted needs every part known to be gone and every row settled";
+const INTENT_WINS: &str = "where deletion was asked for, the phase is one of teardown";
+const NEVER: &str = "the rest is Never exactly in Deleted";
+const ON_CHANGE: &str = "only Ready and Failed rest without a timer";
+const REBUILT: &str = "in a rebuilt cluster nothing is done but to deregister the node";
+
+/// The laws, in the order in which [`broken`] asks for them.
+const LAWS: [&str; 10] = [
+    QUIET_EVENT,
+    NODE_FIRST,
+    UNGUARDED,
+    RECORDED,
+    TOLD,
+    NOTHING_LEFT,
+    INTENT_WINS,
+    NEVER,
+    ON_CHANGE,
+    REBUILT,
+];
+
+/// The first law that a verdict breaks.
+pub(crate) fn broken(cell: &Cell, verdict: Verdict) -> Option<&'static str> {
+    let deletes = verdict.effect == Some(EffectKind::DeleteSubstrate);
+    let holds = [
+        verdict.event.is_none() || verdict.effect.is_none(),
+        !deletes || matches!(cell.seen.node, Node::None | Node::Left),
+        !deletes || cell.seen.protection == Protection::None,
+        !deletes || is_recorded(cell.seen.composed),
+        verdict.event == crossing(cell.row.phase, verdict.phase),
+        !ends(cell, verdict) || is_gone(cell),
+        cell.row.intent == Intent::None || verdict.phase.is_leaving(),
+        (verdict.rest == Rest::Never) == (verdict.phase == Phase::Deleted),
+        verdict.rest != Rest::OnChange || is_resting(verdict.phase),
+        cell.seen.sight != Sight::ClusterReplaced || is_harmless(verdict.effect),
+    ];
+    holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+fn is_recorded(composed: Composed) -> bool {
+    matches!(composed, Composed::None | Composed::Present | Composed::KindRemoved)
+}
+
+fn crossing(from: Phase, to: Phase) -> Option<EventKind> {
+    if from == to {
+        return None;
+    }
+    match to {
+        Phase::Ready => Some(EventKind::Ready),
+        Phase::Failed => Some(EventKind::Failed),
+        Phase::Deleted => Some(EventKind::Deleted),
+        Phase::Pending
+        | Phase::Provisioning
+        | Phase::Enrolling
+        | Phase::Deregistering
+        | Phase::Deprovisioning => None,
+    }
+}
+
+fn ends(cell: &Cell, verdict: Verdict) -> bool {
+    verdict.phase == Phase::Deleted && cell.row.phase != Phase::Deleted
+}
+
+fn is_gone(cell: &Cell) -> bool {
+    cell.row.closing == Closing::Settled
+        && matches!(cell.seen.node, Node::None | Node::Left)
+        && matches!(cell.seen.xr, Xr::Absent | Xr::Foreign)
+        && cell.seen.composed == Composed::None
+        && matches!(cell.seen.anchor, Anchor::Absent | Anchor::Foreign)
+}
+
+fn is_resting(phase: Phase) -> bool {
+    matches!(phase, Phase::Ready | Phase::Failed)
+}
+
+fn is_harmless(effect: Option<EffectKind>) -> bool {
+    matches!(effect, None | Some(EffectKind::DeregisterNode))
+}
+
+/// Breaks each law once, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check() -> Result<String, String> {
+    let cases = cases();
+    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in &cases {
+        let told = broken(cell, *verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    Ok(format!("broker laws: {} laws, told when broken in {} ways", LAWS.len(), cases.len()))
+}
+
+/// Each law, and a cell and a verdict that break it and no earlier one.
+fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+    let leaving = with_seen(|seen| seen.xr = Xr::Ready);
+    let delete = Verdict { effect: Some(EffectKind::DeleteSubstrate), ..hold(leaving.row.phase) };
+    let end =
+        Verdict { event: Some(EventKind::Deleted), rest: Rest::Never, ..hold(Phase::Deleted) };
+    let loud = Verdict { effect: Some(EffectKind::DeleteAnchor), ..end };
+    let silent = Verdict { event: None, ..end };
+    let apply = Verdict { effect: Some(EffectKind::Apply), ..hold(leaving.row.phase) };
+    let mut cases = vec![
+        (QUIET_EVENT, leaving, loud),
+        (UNGUARDED, with_seen(|seen| seen.protection = Protection::Ours), delete),
+        (UNGUARDED, with_seen(|seen| seen.protection = Protection::Somebody), delete),
+        (UNGUARDED, with_seen(|seen| seen.protection = Protection::Unknown), delete),
+        (RECORDED, with_seen(|seen| seen.composed = Composed::Unrecorded), delete),
+        (RECORDED, with_seen(|seen| seen.composed = Composed::Unknown), delete),
+        (TOLD, gone(|_| ()), silent),
+        (TOLD, leaving, Verdict { event: Some(EventKind::Failed), ..hold(leaving.row.phase) }),
+        (NOTHING_LEFT, gone(|cell| cell.row.closing = Closing::Quiet), end),
+        (NOTHING_LEFT, gone(|cell| cell.row.closing = Closing::Open), end),
+        (NOTHING_LEFT, gone(|cell| cell.seen.xr = Xr::Deleting), end),
+        (NOTHING_LEFT, gone(|cell| cell.seen.composed = Composed::KindRemoved), end),
+        (NOTHING_LEFT, gone(|cell| cell.seen.anchor = Anchor::Unknown), end),
+        (INTENT_WINS, leaving, hold(Phase::Pending)),
+        (NEVER, gone(|_| ()), Verdict { rest: Rest::Poll, ..end }),
+        (NEVER, leaving, Verdict { rest: Rest::Never, ..hold(leaving.row.phase) }),
+        (ON_CHANGE, leaving, Verdict { rest: Rest::OnChange, ..hold(leaving.row.phase) }),
+        (REBUILT, with_seen(|seen| seen.sight = Sight::ClusterReplaced), apply),
+    ];
+    for node in [Node::Live, Node::Lost, Node::Unknown] {
+        cases.push((NODE_FIRST, with_seen(|seen| seen.node = node), delete));
+        cases.push((NOTHING_LEFT, gone(|cell| cell.seen.node = node), end));
+    }
+    cases
+}
+
+/// A row on its way out, and what is seen of it.
+fn with_seen(bend: impl FnOnce(&mut Facts)) -> Cell {
+    gone(|cell| bend(&mut cell.seen))
+}
+
+/// A row of which nothing is left.
+fn gone(bend: impl FnOnce(&mut Cell)) -> Cell {
+    let mut cell = START;
+    cell.row.phase = Phase::Deprovisioning;
+    cell.row.intent = Intent::Requested;
+    cell.row.closing = Closing::Settled;
+    bend(&mut cell);
+    cell
+}
+
+fn hold(phase: Phase) -> Verdict {
+    let (effect, turn, event) = (None, Turn::Keep, None);
+    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Gone }
+}

@@ -1,0 +1,74 @@
+//! The rules against their tables, cell by cell.
+//!
+//! A table is written by hand (`tables/*.table`). This program reads it, walks every cell of row
+//! facts times observed facts, and demands that exactly one row matches and that the rules answer
+//! as it says; the laws that hold whatever a table says are held on the same walk. Then it bends
+//! copies of the table and demands to be told, so that a checker that cannot fail is found out.
+//!
+//! A further table needs a `Machine` (its facts, its answer and its laws), its text, and a line in
+//! [`main`].
+
+mod bend;
+mod broker;
+mod grammar;
+mod laws;
+mod parse;
+mod refusal;
+mod report;
+mod shape;
+mod walk;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use shape::{Machine, Origin};
+
+/// How many findings of one kind are shown.
+const SHOWN: usize = 10;
+
+fn main() -> ExitCode {
+    let outcomes = [
+        grammar::check(),
+        laws::check(),
+        check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
+    ];
+    let failed = outcomes.iter().any(Result::is_err);
+    let mut out = std::io::stdout().lock();
+    for text in outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|text| text)) {
+        if writeln!(out, "{text}").is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Reads a table, walks all of it, and sees that bent copies are refused.
+fn check<C: Copy + Send + Sync>(
+    machine: &Machine<C>,
+    path: &str,
+    text: &str,
+) -> Result<String, String> {
+    let shape = &machine.shape;
+    let table = parse::parse(shape, text).map_err(|refusal| format!("{path}:{refusal}"))?;
+    let found = walk::all(machine, &table);
+    if found.total() > 0 {
+        return Err(report::findings(shape, &table, path, &found));
+    }
+    let cells = shape.cells(Origin::Row) * shape.cells(Origin::Seen);
+    if found.cells != cells {
+        return Err(format!("{} of {cells} cells of {path} were walked", found.cells));
+    }
+    let mut text = format!(
+        "{} table: {} row facts x {} observed facts = {} cells, {} rows, \
+         each cell matched by exactly one row and equal to the rules",
+        shape.name,
+        report::grouped(shape.cells(Origin::Row)),
+        report::grouped(shape.cells(Origin::Seen)),
+        report::grouped(found.cells),
+        table.rows.len(),
+    );
+    let bent = bend::check(machine, &table).map_err(|what| format!("{path}: {what}"))?;
+    let _ = write!(text, "\n{} table: {bent}", shape.name);
+    Ok(text)
+}
