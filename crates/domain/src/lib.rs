@@ -9,4 +9,5 @@
 //! - Every parser answers garbage with a closed refusal that names the offender.
 //! - Iteration order is deterministic: equal input gives equal bytes.
 
+pub mod broker;
 pub mod object;

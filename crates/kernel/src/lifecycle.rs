@@ -5,7 +5,7 @@ use crate::identity::{Book, Row};
 use crate::time::Timestamp;
 use crate::trouble::Trouble;
 
-/// The rules of one kind of life.
+/// The rules of one kind of life; the value holds its figures, never its memory.
 ///
 /// *Guarantees*: total (every record and every observation has an answer), pure, repeatable.
 pub trait Lifecycle {
@@ -22,6 +22,7 @@ pub trait Lifecycle {
 
     /// What to do next, from one record and one observation.
     fn decide(
+        &self,
         record: &Record<Self::State>,
         seen: &Self::Observed,
         now: Timestamp,

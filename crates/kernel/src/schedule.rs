@@ -100,12 +100,7 @@ impl Entry {
         self.attempts = self.attempts.saturating_add(1);
         let until = now.after(pace.lease);
         self.lease_until = Some(until);
-        Some(Claim {
-            fence: self.fence,
-            wake_seq: self.wake_seq,
-            attempt: self.attempts,
-            until,
-        })
+        Some(Claim { fence: self.fence, wake_seq: self.wake_seq, attempt: self.attempts, until })
     }
 
     /// Gives the lease back after a finished step.

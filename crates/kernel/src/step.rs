@@ -65,13 +65,14 @@ impl std::fmt::Display for Stage {
 ///
 /// *Errors*: [`Stopped`] with the stage and the trouble.
 pub async fn step<L: Lifecycle>(
+    life: &L,
     world: &impl World<L>,
     ledger: &impl Ledger<L>,
     now: Timestamp,
 ) -> Result<Report<L::Reason>, Stopped> {
     let record = ledger.load().await.map_err(at(Stage::Load))?;
     let seen = world.observe(&record).await.map_err(at(Stage::Observe))?;
-    let decision = L::decide(&record, &seen, now);
+    let decision = life.decide(&record, &seen, now);
     debug_assert!(
         decision.effect.is_none() || decision.event.is_none(),
         "a decision with an event has no effect"

@@ -1,4 +1,5 @@
 //! What every context may speak of: ids, names and labels as data.
 
+pub mod closed;
 pub mod id;
 pub mod name;

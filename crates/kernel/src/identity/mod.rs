@@ -125,14 +125,37 @@ impl Row {
         Self::new(self.name.clone(), self.incarnation, standing, self.uid.clone(), evidence)
     }
 
-    fn found(&self, uid: &Uid, evidence: Evidence) -> Self {
-        let uid = Some(uid.clone());
-        Self::new(self.name.clone(), self.incarnation, Standing::Seen, uid, evidence)
+    /// An object with our proof of ownership stands under the name.
+    fn met(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
+        let seen = |incarnation, answer| {
+            let uid = Some(uid.clone());
+            Self::new(self.name.clone(), incarnation, Standing::Seen, uid, proof(answer))
+        };
+        match self.standing {
+            Standing::Abandoned => vec![],
+            Standing::Intended | Standing::Foreign => {
+                vec![seen(self.incarnation, "present and ours")]
+            }
+            Standing::Seen | Standing::Gone if self.uid.as_ref() == Some(uid) => vec![],
+            Standing::Seen => vec![
+                self.turned(Standing::Gone, proof("another uid stands there")),
+                seen(self.incarnation + 1, "present and ours, with a new uid"),
+            ],
+            Standing::Gone => vec![seen(self.incarnation + 1, "came back")],
+        }
     }
 
-    fn reborn(&self, uid: &Uid, evidence: Evidence) -> Self {
-        let uid = Some(uid.clone());
-        Self::new(self.name.clone(), self.incarnation + 1, Standing::Seen, uid, evidence)
+    /// Somebody else's object stands under the name.
+    fn displaced(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
+        match self.standing {
+            Standing::Intended => {
+                vec![self.turned(Standing::Foreign, proof("present and somebody else's"))]
+            }
+            Standing::Seen if self.uid.as_ref() != Some(uid) => {
+                vec![self.turned(Standing::Gone, proof("another uid stands there"))]
+            }
+            Standing::Seen | Standing::Gone | Standing::Foreign | Standing::Abandoned => vec![],
+        }
     }
 }
 
@@ -167,7 +190,12 @@ pub enum Answer {
         ours: bool,
     },
     /// Nothing does, said by the right authority.
-    Absent,
+    Absent {
+        /// Nobody creates it any more, so that a name which was only intended counts as gone.
+        settled: bool,
+    },
+    /// Nothing does yet, but somebody who may create it has announced the name.
+    Announced,
     /// No answer that counts.
     Unknown(Unknown),
 }
@@ -227,18 +255,14 @@ impl Book {
     }
 
     /// The rows that change when these sightings are recorded.
-    ///
-    /// `closing` says that nothing of this life is created any more, so that a name which was
-    /// only intended and is absent counts as gone.
-    pub fn absorb(&self, sightings: &[Sighting], closing: bool) -> Vec<Row> {
+    pub fn absorb(&self, sightings: &[Sighting]) -> Vec<Row> {
         let mut after = self.clone();
         let mut changed = Vec::new();
         for sighting in sightings {
-            for row in after.turn(sighting, closing) {
+            for row in after.turn(sighting) {
                 after.put(row.clone());
-                changed.retain(|it: &Row| {
-                    (&it.name, it.incarnation) != (&row.name, row.incarnation)
-                });
+                changed
+                    .retain(|it: &Row| (&it.name, it.incarnation) != (&row.name, row.incarnation));
                 changed.push(row);
             }
         }
@@ -264,58 +288,46 @@ impl Book {
             .collect()
     }
 
-    fn turn(&self, sighting: &Sighting, closing: bool) -> Vec<Row> {
-        let proof = |answer: &str| Evidence::new(&sighting.by, answer, sighting.at);
+    fn turn(&self, sighting: &Sighting) -> Vec<Row> {
         let Some(row) = self.latest(&sighting.name) else {
             return first_sight(sighting);
         };
-        match (row.standing, &sighting.answer) {
-            (_, Answer::Unknown(_)) | (Standing::Abandoned, _) => vec![],
-            (Standing::Intended | Standing::Foreign, Answer::Present { uid, ours: true }) => {
-                vec![row.found(uid, proof("present and ours"))]
-            }
-            (Standing::Intended, Answer::Present { ours: false, .. }) => {
-                vec![row.turned(Standing::Foreign, proof("present and somebody else's"))]
-            }
-            (Standing::Intended, Answer::Absent) if closing => {
-                vec![row.turned(Standing::Gone, proof("absent, and nobody creates it any more"))]
-            }
-            (Standing::Foreign, Answer::Absent) if !closing => {
-                vec![row.turned(Standing::Intended, proof("absent, the name is free again"))]
-            }
-            (Standing::Seen, Answer::Present { uid, ours }) => {
-                if row.uid.as_ref() == Some(uid) {
-                    return vec![];
+        let proof = |answer: &str| Evidence::new(&sighting.by, answer, sighting.at);
+        match &sighting.answer {
+            Answer::Unknown(_) | Answer::Announced => vec![],
+            Answer::Absent { settled } => match row.standing {
+                Standing::Seen => vec![row.turned(Standing::Gone, proof("absent"))],
+                Standing::Intended if *settled => {
+                    let evidence = proof("absent, and nobody creates it any more");
+                    vec![row.turned(Standing::Gone, evidence)]
                 }
-                let gone = row.turned(Standing::Gone, proof("another uid stands there"));
-                let mut rows = vec![gone];
-                if *ours {
-                    rows.push(row.reborn(uid, proof("present and ours, with a new uid")));
+                Standing::Foreign if !settled => {
+                    vec![row.turned(Standing::Intended, proof("absent, the name is free again"))]
                 }
-                rows
-            }
-            (Standing::Seen, Answer::Absent) => {
-                vec![row.turned(Standing::Gone, proof("absent"))]
-            }
-            (Standing::Gone, Answer::Present { uid, ours: true }) => {
-                if row.uid.as_ref() == Some(uid) {
-                    return vec![];
+                Standing::Intended | Standing::Foreign | Standing::Gone | Standing::Abandoned => {
+                    vec![]
                 }
-                vec![row.reborn(uid, proof("came back"))]
-            }
-            (Standing::Intended | Standing::Gone | Standing::Foreign, Answer::Absent)
-            | (Standing::Gone | Standing::Foreign, Answer::Present { ours: false, .. }) => vec![],
+            },
+            Answer::Present { uid, ours: true } => row.met(uid, &proof),
+            Answer::Present { uid, ours: false } => row.displaced(uid, &proof),
         }
     }
 }
 
 fn first_sight(sighting: &Sighting) -> Vec<Row> {
+    let name = sighting.name.clone();
     match &sighting.answer {
         Answer::Present { uid, ours: true } => {
             let evidence = Evidence::new(&sighting.by, "present and ours", sighting.at);
-            let uid = Some(uid.clone());
-            vec![Row::new(sighting.name.clone(), 1, Standing::Seen, uid, evidence)]
+            vec![Row::new(name, 1, Standing::Seen, Some(uid.clone()), evidence)]
         }
-        Answer::Present { ours: false, .. } | Answer::Absent | Answer::Unknown(_) => vec![],
+        Answer::Announced => {
+            let evidence = Evidence::new(&sighting.by, "announced", sighting.at);
+            vec![Row::new(name, 1, Standing::Intended, None, evidence)]
+        }
+        Answer::Present { ours: false, .. } | Answer::Absent { .. } | Answer::Unknown(_) => vec![],
     }
 }
+
+#[cfg(test)]
+mod tests;

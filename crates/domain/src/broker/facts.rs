@@ -1,0 +1,229 @@
+//! The finite facts a decision may branch on, and nothing else.
+//!
+//! [`RowFacts`] come from the row (and the clock), [`Facts`] from one observation. Their product
+//! is what the transition table covers, cell by cell.
+
+use super::phase::Phase;
+use crate::object::closed::closed_set;
+
+/// What the row says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFacts {
+    /// The phase.
+    pub phase: Phase,
+    /// Whether deletion was asked for.
+    pub intent: Intent,
+    /// How far the current generation has come.
+    pub tenure: Tenure,
+    /// Whether a node belongs to the substrate.
+    pub role: Role,
+    /// How far the row is from being allowed to end.
+    pub closing: Closing,
+}
+
+/// What one observation saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How far the answers can be trusted.
+    pub sight: Sight,
+    /// The project's namespace.
+    pub gate: Gate,
+    /// The anchor of the generation (while showing out: of any generation).
+    pub anchor: Anchor,
+    /// The bootstrap token of the generation.
+    pub token: Token,
+    /// The ProviderConfig's own life.
+    pub config: Config,
+    /// The XR.
+    pub xr: Xr,
+    /// What the XR composed.
+    pub composed: Composed,
+    /// The node (while showing out: of any generation).
+    pub node: Node,
+    /// Who guards the XR against deletion.
+    pub protection: Protection,
+}
+
+closed_set! {
+    /// Whether deletion was asked for; it wins over every phase.
+    "intent" Intent {
+        /// The resource is wanted.
+        None = "None",
+        /// Deletion was recorded.
+        Requested = "Requested",
+    }
+}
+
+closed_set! {
+    /// How far the current generation has come.
+    "tenure" Tenure {
+        /// Its XR was never seen: absence means "not made yet".
+        Fresh = "Fresh",
+        /// Its XR was seen: absence means "lost".
+        Live = "Live",
+        /// It is being shown out; the next generation follows.
+        Leaving = "Leaving",
+    }
+}
+
+closed_set! {
+    /// Whether a node belongs to the substrate.
+    "role" Role {
+        /// A node enrols.
+        Node = "node",
+        /// Nothing enrols: ready as soon as the substrate is.
+        Standalone = "standalone",
+    }
+}
+
+closed_set! {
+    /// How far the row is from being allowed to end.
+    "closing" Closing {
+        /// A driver that was at work when leaving began may still be heard: absence does not count.
+        Quiet = "Quiet",
+        /// Some identity row is still open.
+        Open = "Open",
+        /// Every identity row is gone, foreign or abandoned.
+        Settled = "Settled",
+    }
+}
+
+closed_set! {
+    /// How far the answers of this look can be trusted; names the cause of every `Unknown`.
+    "sight" Sight {
+        /// Everybody answered.
+        Clear = "Clear",
+        /// Somebody did not answer.
+        Unreachable = "Unreachable",
+        /// Somebody would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned, or it forgot.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once: unasked absence is held.
+        RailTripped = "RailTripped",
+    }
+}
+
+closed_set! {
+    /// The project's namespace.
+    "gate" Gate {
+        /// It is ready.
+        Ready = "Ready",
+        /// It is not.
+        NotReady = "NotReady",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// An anchor.
+    "anchor" Anchor {
+        /// There is none.
+        Absent = "Absent",
+        /// Ours, but its uid is not in the ledger yet.
+        Unrecorded = "Unrecorded",
+        /// Ours and recorded.
+        Ours = "Ours",
+        /// Ours and on its way out.
+        Leaving = "Leaving",
+        /// Somebody else's object has its name.
+        Foreign = "Foreign",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// The bootstrap token of the generation.
+    "token" Token {
+        /// None was issued.
+        None = "None",
+        /// Issued: redeemable or already redeemed.
+        Issued = "Issued",
+        /// It ran out before anybody redeemed it.
+        Expired = "Expired",
+        /// It was revoked before anybody redeemed it.
+        Revoked = "Revoked",
+    }
+}
+
+closed_set! {
+    /// The ProviderConfig's own life.
+    "config" Config {
+        /// Seen and ready to be referred to.
+        Ready = "Ready",
+        /// Not yet.
+        Waiting = "Waiting",
+    }
+}
+
+closed_set! {
+    /// The XR.
+    "xr" Xr {
+        /// Nothing has its name.
+        Absent = "Absent",
+        /// Ours, neither ready nor failed.
+        Converging = "Converging",
+        /// Ours and ready.
+        Ready = "Ready",
+        /// Ours and ready, but not as it should be rendered.
+        Drifted = "Drifted",
+        /// Ours, with the deliberate mark of terminal failure.
+        Failed = "Failed",
+        /// Ours and on its way out.
+        Deleting = "Deleting",
+        /// Ours by proof, but not the one that was recorded.
+        Replaced = "Replaced",
+        /// Somebody else's object has its name.
+        Foreign = "Foreign",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// What the XR composed.
+    "composed" Composed {
+        /// Nothing is left of it.
+        None = "None",
+        /// Something is there, or announced, that the ledger does not name yet.
+        Unrecorded = "Unrecorded",
+        /// Something that the ledger names is not proven gone.
+        Present = "Present",
+        /// A kind was removed from the world: the object is gone, the cloud is not proven empty.
+        KindRemoved = "KindRemoved",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// The node.
+    "node" Node {
+        /// None ever registered.
+        None = "None",
+        /// Registered.
+        Live = "Live",
+        /// Registered, and not heard for too long.
+        Lost = "Lost",
+        /// It was registered and has been deregistered.
+        Left = "Left",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Who guards the XR against deletion.
+    "protection" Protection {
+        /// Nobody.
+        None = "None",
+        /// Only we.
+        Ours = "Ours",
+        /// Somebody else.
+        Somebody = "Somebody",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}

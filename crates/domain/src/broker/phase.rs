@@ -1,0 +1,37 @@
+//! The eight phases of a provisioned resource.
+
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// Where a resource is: the shadow of what was seen, not a program counter.
+    "phase" Phase {
+        /// Declared; nothing of the current generation has been seen outside.
+        Pending = "Pending",
+        /// The XR exists and is not ready.
+        Provisioning = "Provisioning",
+        /// The XR is ready and its node has not registered.
+        Enrolling = "Enrolling",
+        /// The XR is ready and, where the blueprint has one, its node has registered.
+        Ready = "Ready",
+        /// The composition declared the attempt hopeless; sticky until deletion is asked for.
+        Failed = "Failed",
+        /// Deletion was asked for and the node is leaving the mesh.
+        Deregistering = "Deregistering",
+        /// The node is gone and the substrate is leaving.
+        Deprovisioning = "Deprovisioning",
+        /// Nothing is left; sticky.
+        Deleted = "Deleted",
+    }
+}
+
+impl Phase {
+    /// Whether this is one of the three phases of teardown.
+    pub const fn is_leaving(self) -> bool {
+        match self {
+            Self::Deregistering | Self::Deprovisioning | Self::Deleted => true,
+            Self::Pending | Self::Provisioning | Self::Enrolling | Self::Ready | Self::Failed => {
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Closed sets: an enum, its words, and a refusal for every other word.
+
+use thiserror::Error;
+
+/// A word that is not in its closed set.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot read {set} \"{word}\"")]
+pub struct UnknownWord {
+    /// The set that was asked.
+    pub set: &'static str,
+    /// The offending word, shortened.
+    pub word: String,
+}
+
+impl UnknownWord {
+    /// A refusal that names the offender, shortened.
+    pub fn new(set: &'static str, word: &str) -> Self {
+        Self { set, word: word.chars().take(64).collect() }
+    }
+}
+
+/// Declares an enum whose variants and words are one closed list.
+macro_rules! closed_set {
+    (
+        $(#[$doc:meta])*
+        $set:literal $name:ident {
+            $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            serde::Serialize, serde::Deserialize,
+        )]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// Every member, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word for it, the same in rows, answers and tables.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::object::closed::UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::object::closed::UnknownWord::new($set, word)),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use closed_set;

@@ -1,0 +1,191 @@
+//! Every standing against every answer, and the laws over any sequence of answers.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1);
+
+fn name() -> Name {
+    Name {
+        kind: "XR".into(),
+        place: "ns".into(),
+        name: "pr-1".into(),
+        generation: Generation::FIRST,
+    }
+}
+
+fn row(standing: Standing) -> Row {
+    let uid = match standing {
+        Standing::Seen | Standing::Gone => Some(Uid::new("u1")),
+        Standing::Intended | Standing::Foreign | Standing::Abandoned => None,
+    };
+    Row::new(name(), 1, standing, uid, Evidence::new("test", "given", NOW))
+}
+
+fn sighting(answer: Answer) -> Sighting {
+    Sighting { name: name(), answer, by: "cluster".into(), at: NOW }
+}
+
+fn present(uid: &str, ours: bool) -> Answer {
+    Answer::Present { uid: Uid::new(uid), ours }
+}
+
+/// A changed row: incarnation, standing, uid.
+type Changed = (u32, Standing, Option<String>);
+
+fn after(standing: Standing, answer: Answer) -> Vec<Changed> {
+    Book::new([row(standing)])
+        .absorb(&[sighting(answer)])
+        .into_iter()
+        .map(|it| (it.incarnation, it.standing, it.uid.map(|uid| uid.0)))
+        .collect()
+}
+
+#[test]
+fn every_standing_meets_every_answer() {
+    use Standing::{Abandoned, Foreign, Gone, Intended, Seen};
+    let u1 = || Some(String::from("u1"));
+    let u2 = || Some(String::from("u2"));
+    let settled = Answer::Absent { settled: true };
+    let open = Answer::Absent { settled: false };
+    let cases: Vec<(Standing, Answer, Vec<Changed>)> = vec![
+        (Intended, present("u2", true), vec![(1, Seen, u2())]),
+        (Intended, present("u2", false), vec![(1, Foreign, None)]),
+        (Intended, open.clone(), vec![]),
+        (Intended, settled.clone(), vec![(1, Gone, None)]),
+        (Seen, present("u1", true), vec![]),
+        (Seen, present("u1", false), vec![]),
+        (Seen, present("u2", true), vec![(1, Gone, u1()), (2, Seen, u2())]),
+        (Seen, present("u2", false), vec![(1, Gone, u1())]),
+        (Seen, open.clone(), vec![(1, Gone, u1())]),
+        (Seen, settled.clone(), vec![(1, Gone, u1())]),
+        (Gone, present("u1", true), vec![]),
+        (Gone, present("u2", true), vec![(2, Seen, u2())]),
+        (Gone, present("u2", false), vec![]),
+        (Gone, open.clone(), vec![]),
+        (Gone, settled.clone(), vec![]),
+        (Foreign, present("u2", true), vec![(1, Seen, u2())]),
+        (Foreign, present("u2", false), vec![]),
+        (Foreign, open.clone(), vec![(1, Intended, None)]),
+        (Foreign, settled.clone(), vec![]),
+        (Abandoned, present("u2", true), vec![]),
+        (Abandoned, present("u2", false), vec![]),
+        (Abandoned, open, vec![]),
+        (Abandoned, settled, vec![]),
+    ];
+    for (standing, answer, expected) in cases {
+        assert_eq!(after(standing, answer.clone()), expected, "{standing:?} meets {answer:?}");
+    }
+    for standing in Standing::ALL {
+        assert_eq!(after(standing, Answer::Announced), vec![], "{standing:?} is known already");
+        for why in [Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced] {
+            assert_eq!(after(standing, Answer::Unknown(why)), vec![], "unknown changes nothing");
+        }
+    }
+}
+
+#[test]
+fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
+    let first = |answer| {
+        let rows = Book::default().absorb(&[sighting(answer)]);
+        rows.first().map(|it| (it.standing, it.uid.clone(), it.evidence.answer.clone()))
+    };
+    let ours = Some((Standing::Seen, Some(Uid::new("u1")), String::from("present and ours")));
+    assert_eq!(first(present("u1", true)), ours);
+    let announced = Some((Standing::Intended, None, String::from("announced")));
+    assert_eq!(first(Answer::Announced), announced);
+    assert_eq!(first(present("u1", false)), None);
+    assert_eq!(first(Answer::Absent { settled: true }), None);
+    assert_eq!(first(Answer::Unknown(Unknown::Forbidden)), None);
+}
+
+#[test]
+fn only_ours_may_be_deleted() {
+    let may = |proof| Standing::ALL.map(|it| row(it).may_delete(proof));
+    assert_eq!(may(true), [true, true, false, false, false]);
+    assert_eq!(may(false), [false, true, false, false, false]);
+}
+
+#[test]
+fn a_life_is_settled_when_every_row_is() {
+    let settled = |standings: &[Standing]| {
+        let rows = standings.iter().enumerate().map(|(i, it)| {
+            let mut row = row(*it);
+            row.name.name = format!("pr-{i}");
+            row
+        });
+        Book::new(rows).is_settled()
+    };
+    assert!(settled(&[]));
+    assert!(settled(&[Standing::Gone, Standing::Foreign, Standing::Abandoned]));
+    assert!(!settled(&[Standing::Gone, Standing::Intended]));
+    assert!(!settled(&[Standing::Seen, Standing::Gone]));
+}
+
+#[test]
+fn abandoning_gives_up_open_rows_only() {
+    let mut seen = row(Standing::Seen);
+    seen.name.name = "pr-2".into();
+    let book = Book::new([row(Standing::Gone), seen.clone()]);
+    let given_up = book.abandon("admin", "the cluster burned down", NOW);
+    let evidence = Evidence::new("admin", "the cluster burned down", NOW);
+    assert_eq!(given_up, vec![Row { standing: Standing::Abandoned, evidence, ..seen }]);
+    assert!(book.with(&given_up).is_settled());
+}
+
+#[test]
+fn sightings_of_one_look_build_on_each_other() {
+    let book = Book::new([row(Standing::Intended)]);
+    let rows = book.absorb(&[
+        sighting(present("u1", true)),
+        sighting(present("u2", true)),
+        sighting(Answer::Absent { settled: false }),
+    ]);
+    let told: Vec<_> = rows.iter().map(|it| (it.incarnation, it.standing)).collect();
+    assert_eq!(told, vec![(1, Standing::Gone), (2, Standing::Gone)]);
+}
+
+#[test]
+fn the_words_are_the_contract() {
+    let words = Standing::ALL.map(Standing::as_str);
+    assert_eq!(words, ["intended", "seen", "gone", "foreign", "abandoned"]);
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        ("u[1-3]", any::<bool>()).prop_map(|(uid, ours)| present(&uid, ours)),
+        any::<bool>().prop_map(|settled| Answer::Absent { settled }),
+        Just(Answer::Announced),
+        Just(Answer::Unknown(Unknown::Unreachable)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_gone_or_given_up_never_changes_again(answers in prop::collection::vec(any_answer(), 1..24)) {
+        let mut book = Book::new([row(Standing::Intended)]);
+        for answer in answers {
+            let before = book.clone();
+            let rows = book.absorb(&[sighting(answer.clone())]);
+            for changed in &rows {
+                let old = before
+                    .rows()
+                    .iter()
+                    .find(|it| it.name == changed.name && it.incarnation == changed.incarnation);
+                if let Some(old) = old {
+                    prop_assert!(
+                        !matches!(old.standing, Standing::Gone | Standing::Abandoned),
+                        "{old:?} changed by {answer:?}"
+                    );
+                }
+                if changed.standing == Standing::Gone {
+                    prop_assert!(!matches!(answer, Answer::Unknown(_) | Answer::Announced));
+                }
+            }
+            book = book.with(&rows);
+            let open = book.rows().iter().filter(|it| !it.standing.is_settled()).count();
+            prop_assert!(open <= 1, "one name, at most one open row: {book:?}");
+        }
+    }
+}
