@@ -17,6 +17,9 @@ const CHARTS: &str = "docs/charts/";
 /// So few phases are drawn one by one; more become a node that names them.
 const DRAWN_APART: usize = 2;
 
+/// So many reasons fit on an arrow; the listing below the chart has them all.
+const REASONS_DRAWN: usize = 6;
+
 /// What to do with the documents.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -101,8 +104,16 @@ fn document(table: &Table, path: &str) -> String {
     text
 }
 
-/// An edge: from these phases, to this one (nothing keeps the phase), with this effect.
-type Edge<'a> = (BTreeSet<usize>, Option<usize>, Option<&'a str>);
+/// An arrow of the chart.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Edge<'a> {
+    /// From these phases.
+    from: BTreeSet<usize>,
+    /// To this one; nothing keeps the phase.
+    to: Option<usize>,
+    effect: Option<&'a str>,
+    event: Option<&'a str>,
+}
 
 fn diagram(table: &Table, phases: &[String]) -> String {
     let edges = edges(table, phases);
@@ -111,7 +122,7 @@ fn diagram(table: &Table, phases: &[String]) -> String {
         _ = writeln!(text, "    {phase}([{phase}])");
     }
     let sets: BTreeSet<&BTreeSet<usize>> =
-        edges.keys().map(|(from, _, _)| from).filter(|from| from.len() > 1).collect();
+        edges.keys().map(|edge| &edge.from).filter(|from| from.len() > 1).collect();
     let sets: Vec<_> = sets.into_iter().collect();
     for (index, set) in sets.iter().enumerate() {
         _ = writeln!(text, "    set{index}{{{{\"{}\"}}}}", set_name(set, phases));
@@ -120,18 +131,26 @@ fn diagram(table: &Table, phases: &[String]) -> String {
         Some(index) => format!("set{index}"),
         None => from.first().map_or_else(String::new, |phase| phases[*phase].clone()),
     };
-    for ((from, to, effect), reasons) in &edges {
-        let start = node(from);
-        let end = to.map_or_else(|| start.clone(), |phase| phases[phase].clone());
-        let reasons = reasons.iter().copied().collect::<Vec<_>>().join("<br/>");
-        let label = match effect {
-            Some(effect) => format!("<b>{effect}</b><br/>{reasons}"),
-            None => reasons,
-        };
-        _ = writeln!(text, "    {start} -- \"{label}\" --> {end}");
+    for (edge, reasons) in &edges {
+        let start = node(&edge.from);
+        let end = edge.to.map_or_else(|| start.clone(), |phase| phases[phase].clone());
+        _ = writeln!(text, "    {start} -- \"{}\" --> {end}", label(edge, reasons));
     }
-    text.push_str("```\n\nA rest that changes nothing is not drawn; every row is listed below.\n");
+    text.push_str(
+        "```\n\nEffects are bold, events italic, reasons plain. A rest that changes nothing is not \
+         drawn; every row is listed below.\n",
+    );
     text
+}
+
+fn label(edge: &Edge<'_>, reasons: &BTreeSet<&str>) -> String {
+    let effect = edge.effect.map(|effect| format!("<b>{effect}</b>"));
+    let event = edge.event.map(|event| format!("<i>{event}</i>"));
+    let shown = reasons.iter().take(REASONS_DRAWN).map(|reason| (*reason).to_owned());
+    let more = reasons.len().saturating_sub(REASONS_DRAWN);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let lines: Vec<String> = effect.into_iter().chain(event).chain(shown).chain(more).collect();
+    lines.join("<br/>")
 }
 
 fn edges<'a>(table: &'a Table, phases: &[String]) -> BTreeMap<Edge<'a>, BTreeSet<&'a str>> {
@@ -139,12 +158,12 @@ fn edges<'a>(table: &'a Table, phases: &[String]) -> BTreeMap<Edge<'a>, BTreeSet
     for section in &table.sections {
         for row in &section.rows {
             let to = row.decided(PHASE).and_then(|to| phases.iter().position(|phase| phase == to));
-            let effect = row.decided("effect");
+            let (effect, event) = (row.decided("effect"), row.decided("event"));
             for from in apart(starts(section, row, phases)) {
                 let stays = to.is_none_or(|to| from.len() == 1 && from.contains(&to));
-                if !stays || effect.is_some() {
-                    let reasons = edges.entry((from, to, effect)).or_default();
-                    reasons.extend(row.decided("reason"));
+                if !stays || effect.is_some() || event.is_some() {
+                    let edge = Edge { from, to, effect, event };
+                    edges.entry(edge).or_default().extend(row.decided("reason"));
                 }
             }
         }
@@ -187,8 +206,8 @@ fn set_name(set: &BTreeSet<usize>, phases: &[String]) -> String {
 fn listing(section: &Section) -> String {
     let mut text = format!("\n## {}\n\n", section.title);
     for (index, given) in section.given.iter().enumerate() {
-        let word = if index == 0 { "Given" } else { "or" };
-        _ = writeln!(text, "{word} {}  ", conditions(given));
+        let word = if index == 0 { "given" } else { "or given" };
+        _ = writeln!(text, "- {word} {}", conditions(given));
     }
     if !section.given.is_empty() {
         text.push('\n');
@@ -227,21 +246,29 @@ mod tests {
         let drawn: Vec<_> = chart.lines().filter(|line| line.contains("-->")).collect();
         let expected = [
             "    Pending -- \"<b>Apply</b><br/>Applied\" --> Pending",
-            "    Pending -- \"Steady\" --> Ready",
+            "    Pending -- \"<i>Provisioned</i><br/>Steady\" --> Ready",
             "    set0 -- \"<b>Look</b><br/>Unreachable\" --> set0",
             "    set0 -- \"<b>Deregister</b><br/>Draining\" --> Leaving",
-            "    set0 -- \"Gone\" --> Deleted",
+            "    set0 -- \"<i>Deleted</i><br/>Gone\" --> Deleted",
             "    Ready -- \"<b>Apply</b><br/>Applied\" --> Pending",
+            "    Ready -- \"<i>Provisioned</i><br/>Steady\" --> Ready",
         ];
         assert_eq!(drawn, expected);
         assert!(chart.contains("set0{{\"any but Deleted\"}}"), "{chart}");
     }
 
     #[test]
+    fn an_arrow_with_many_reasons_says_how_many_it_leaves_out() {
+        let edge = Edge { from: BTreeSet::from([0]), to: Some(1), effect: None, event: None };
+        let reasons = BTreeSet::from(["A", "B", "C", "D", "E", "F", "G", "H"]);
+        assert!(label(&edge, &reasons).ends_with("E<br/>F<br/>and 2 more"));
+    }
+
+    #[test]
     fn every_row_is_listed_under_its_section() {
         let chart = document(&Table::parse(SAMPLE).unwrap(), PATH);
         assert!(chart.contains("\n## Teardown: the node leaves first\n"));
-        assert!(chart.contains("Given `intent=requested` `phase=!Deleted`"));
+        assert!(chart.contains("- given `intent=requested` `phase=!Deleted`"));
         let rows = chart.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, 6);
     }

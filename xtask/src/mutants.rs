@@ -53,6 +53,15 @@ struct Tally {
     unviable: usize,
 }
 
+/// What a tally means.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    /// Misses that may live, with their reasons.
+    excused: Vec<String>,
+    /// Why the run fails.
+    wrong: Vec<String>,
+}
+
 /// Tries every mutant.
 pub(crate) fn run_all(repo: &Repo) -> Outcome {
     run(repo, &Args::default())
@@ -73,7 +82,14 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     let list = fs::read_to_string(repo.root().join(ACCEPTED))
         .map_err(|cause| Failure::told(format!("cannot read \"{ACCEPTED}\": {cause}")))?;
     output::say(tally.summary());
-    judge(&tally, accepted(&list)?, args.is_whole())
+    let verdict = judge(&tally, accepted(&list)?, args.is_whole());
+    for excused in verdict.excused {
+        output::say(format_args!("accepted {excused}"));
+    }
+    if verdict.wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::told(format!("mutants: {}", verdict.wrong.join("\nmutants: "))))
 }
 
 fn words(args: &Args) -> Vec<&str> {
@@ -152,25 +168,26 @@ fn placeless(mutant: &str) -> String {
     format!("{file}: {what}")
 }
 
-fn judge(tally: &Tally, mut accepted: Accepted<'_>, whole: bool) -> Outcome {
-    let mut wrong = Vec::new();
+fn judge(tally: &Tally, mut accepted: Accepted<'_>, whole: bool) -> Verdict {
+    let mut verdict = Verdict::default();
     if tally.viable() == 0 {
-        wrong.push("no mutant was tried".to_owned());
+        verdict.wrong.push("no mutant was tried".to_owned());
     } else if tally.caught * 100 < tally.viable() * CAUGHT_MIN_PERCENT {
-        wrong.push(format!("fewer than {CAUGHT_MIN_PERCENT} % were caught"));
+        verdict.wrong.push(format!("fewer than {CAUGHT_MIN_PERCENT} % were caught"));
     }
     for missed in &tally.missed {
         match accepted.get_mut(&placeless(missed)).and_then(Vec::pop) {
-            Some(reason) => output::say(format_args!("accepted {missed}: {reason}")),
-            None => wrong.push(format!("missed and not explained in {ACCEPTED}: {missed}")),
+            Some(reason) => verdict.excused.push(format!("{missed}: {reason}")),
+            None => {
+                let what = format!("missed and not explained in {ACCEPTED}: {missed}");
+                verdict.wrong.push(what);
+            }
         }
     }
     let stale = accepted.iter().filter(|(_, reasons)| whole && !reasons.is_empty());
-    wrong.extend(stale.map(|(text, _)| format!("explained in {ACCEPTED} but not missed: {text}")));
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::told(format!("mutants: {}", wrong.join("\nmutants: "))))
+    let stale = stale.map(|(text, _)| format!("explained in {ACCEPTED} but not missed: {text}"));
+    verdict.wrong.extend(stale);
+    verdict
 }
 
 #[cfg(test)]
@@ -187,10 +204,8 @@ mod tests {
     }
 
     fn verdict(tally: &Tally, list: &str, whole: bool) -> String {
-        match judge(tally, accepted(list).unwrap(), whole) {
-            Ok(()) => "fine".to_owned(),
-            Err(failure) => format!("{failure:?}"),
-        }
+        let wrong = judge(tally, accepted(list).unwrap(), whole).wrong;
+        if wrong.is_empty() { "fine".to_owned() } else { wrong.join("\n") }
     }
 
     #[test]
