@@ -1,7 +1,23 @@
 //! The broker: a declared node becomes substrate, enrols, and is shown out again.
+//!
+//! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
+//! (what happens next and why), [`observe`] (how answers become facts), [`life`] (the kernel's
+//! view of all that), [`command`] (what a person can ask for).
 
+pub mod aggregate;
+pub mod command;
+pub mod effect;
+pub mod event;
 pub mod facts;
+pub mod life;
+pub mod look;
+pub mod observe;
 pub mod phase;
+pub mod provider_config;
 pub mod reason;
 pub mod reconcile;
+pub mod refusal;
+pub mod tombstone;
 pub mod verdict;
+
+mod witness;

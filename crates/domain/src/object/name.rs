@@ -1,8 +1,10 @@
 //! Every name Usher gives to something outside, derived in one place.
 
+use sha2::{Digest, Sha256};
 use usher_kernel::Generation;
+use uuid::Builder;
 
-use super::id::{ProjectId, ProviderConfigId, ResourceId};
+use super::id::{ProjectId, ProviderConfigId, ResourceId, TokenId};
 
 /// The suffix of every group, label, annotation and finalizer of ours.
 pub const SUFFIX: &str = "usher.dev";
@@ -44,9 +46,33 @@ pub fn namespace(project: ProjectId) -> String {
     format!("usher-project-{project}")
 }
 
+/// The id of the bootstrap token of one generation: derived, so that it is known before anything
+/// is asked for and asking again means the same token.
+pub fn token(resource: ResourceId, generation: Generation) -> TokenId {
+    let digest = Sha256::new()
+        .chain_update(b"usher bootstrap token id")
+        .chain_update(resource.as_uuid().as_bytes())
+        .chain_update(generation.0.to_be_bytes())
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    TokenId::from_uuid(Builder::from_custom_bytes(bytes).into_uuid())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_id_is_one_per_resource_and_generation() {
+        let one = ResourceId::from_uuid(Uuid::from_bytes([1; 16]));
+        let two = ResourceId::from_uuid(Uuid::from_bytes([2; 16]));
+        let ids = [token(one, Generation(1)), token(one, Generation(2)), token(two, Generation(1))];
+        assert_eq!(ids[0], token(one, Generation(1)));
+        assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
+        let text = ids[0].to_string();
+        assert_eq!(text.parse(), Ok(ids[0]), "a valid id: {text}");
+    }
     use uuid::Uuid;
 
     #[test]

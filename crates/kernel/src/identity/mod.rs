@@ -237,6 +237,19 @@ impl Book {
         self.rows.iter().filter(|row| row.name == *name).max_by_key(|row| row.incarnation)
     }
 
+    /// The row of a name under which an object of ours stands.
+    pub fn seen(&self, name: &Name) -> Option<&Row> {
+        self.latest(name).filter(|row| row.standing == Standing::Seen)
+    }
+
+    /// The oldest object of ours that still stands, among the names that are wanted.
+    pub fn first_seen(&self, wanted: impl Fn(&Name) -> bool) -> Option<&Row> {
+        self.rows
+            .iter()
+            .filter(|row| row.standing == Standing::Seen && wanted(&row.name))
+            .min_by_key(|row| (row.name.generation, row.incarnation))
+    }
+
     /// Writes a row over the one with its key, or adds it.
     pub fn put(&mut self, row: Row) {
         let slot = self

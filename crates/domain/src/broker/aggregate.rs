@@ -1,0 +1,332 @@
+//! The provisioned resource: one row, two constructors, one validation path.
+
+use serde::{Deserialize, Serialize};
+use usher_kernel::{Book, Generation, Name, Row, Timestamp};
+
+use super::event::Outcome;
+use super::facts::{Closing, Intent, Role, RowFacts, Tenure};
+use super::phase::Phase;
+use super::refusal::Refusal;
+use super::verdict::{Turn, Verdict};
+use crate::object::id::{
+    BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
+    TenancyId,
+};
+use crate::object::name;
+
+/// The kind of an anchor in the identity ledger.
+pub const KIND_ANCHOR: &str = "Anchor";
+/// The kind of a bootstrap token in the identity ledger.
+pub const KIND_TOKEN: &str = "Token";
+/// The kind of a peer in the identity ledger.
+pub const KIND_PEER: &str = "Peer";
+
+/// What a resource is, as stored. Public so that a store can fill it; only a [`Resource`] made
+/// from it by [`Resource::hydrate`] may be decided upon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fields {
+    /// The life.
+    pub id: ResourceId,
+    /// The tenancy resource behind it.
+    pub tenancy: TenancyId,
+    /// The project.
+    pub project: ProjectId,
+    /// The blueprint version it was declared from.
+    pub blueprint_version: BlueprintVersionId,
+    /// The credential it was declared with; the cloud follows from it.
+    pub credential: CredentialId,
+    /// What was read from the siblings once, at acceptance.
+    pub pinned: Pinned,
+    /// The phase.
+    pub phase: Phase,
+    /// The generation.
+    pub generation: Generation,
+    /// How far it has come.
+    pub tenure: Tenure,
+    /// When deletion was asked for; written once.
+    pub deletion_requested_at: Option<Timestamp>,
+    /// Until when absence does not count, because a driver may still be heard.
+    pub quiet_until: Option<Timestamp>,
+    /// When the substrate of this generation was first ready; starts the token's lifetime.
+    pub substrate_ready_at: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// When it was declared.
+    pub created_at: Timestamp,
+    /// When the row last changed.
+    pub updated_at: Timestamp,
+    /// When the phase last changed.
+    pub phase_since: Timestamp,
+}
+
+/// What was read from the siblings once, so that teardown needs none of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The installation that owns whatever this life creates.
+    pub installation: InstallationId,
+    /// The world the substrate lives in.
+    pub world: String,
+    /// The project's namespace there.
+    pub namespace: String,
+    /// The XR's group and kind, as `group/Kind`.
+    pub xr_kind: String,
+    /// The XR's name.
+    pub xr_name: String,
+    /// Whether a node enrols.
+    pub role: Role,
+    /// The ProviderConfig's counted row.
+    pub provider_config: ProviderConfigId,
+}
+
+/// A resource whose invariants hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    fields: Fields,
+}
+
+impl Resource {
+    /// A new declaration.
+    pub fn declare(fields: Fields) -> Result<Self, Refusal> {
+        Self::build(Fields {
+            phase: Phase::Pending,
+            generation: Generation::FIRST,
+            tenure: Tenure::Fresh,
+            deletion_requested_at: None,
+            quiet_until: None,
+            substrate_ready_at: None,
+            outcome: None,
+            ..fields
+        })
+    }
+
+    /// A stored row; one that breaks the invariants is refused here and not found out later.
+    pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
+        Self::build(fields)
+    }
+
+    fn build(fields: Fields) -> Result<Self, Refusal> {
+        match first_offence(&fields) {
+            Some(what) => Err(Refusal::InvalidInput { what: what.to_owned() }),
+            None => Ok(Self { fields }),
+        }
+    }
+
+    /// Everything, for storing and showing.
+    pub const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// The life.
+    pub const fn id(&self) -> ResourceId {
+        self.fields.id
+    }
+
+    /// The phase.
+    pub const fn phase(&self) -> Phase {
+        self.fields.phase
+    }
+
+    /// The generation.
+    pub const fn generation(&self) -> Generation {
+        self.fields.generation
+    }
+
+    /// How far the generation has come.
+    pub const fn tenure(&self) -> Tenure {
+        self.fields.tenure
+    }
+
+    /// What was read from the siblings at acceptance.
+    pub const fn pinned(&self) -> &Pinned {
+        &self.fields.pinned
+    }
+
+    /// When deletion was asked for.
+    pub const fn deletion_requested_at(&self) -> Option<Timestamp> {
+        self.fields.deletion_requested_at
+    }
+
+    /// Whether something of this life is being shown out, so that every generation counts.
+    pub const fn is_showing_out(&self) -> bool {
+        self.fields.deletion_requested_at.is_some()
+            || self.fields.phase.is_leaving()
+            || matches!(self.fields.tenure, Tenure::Leaving)
+    }
+
+    /// Whether a token of this generation may be redeemed: nobody enrols into a generation that
+    /// is leaving.
+    pub fn admits(&self, generation: Generation) -> bool {
+        self.fields.generation == generation && !self.is_showing_out()
+    }
+
+    /// Whether absence counts: no driver from before the leaving began can still be heard.
+    pub fn is_quiet(&self, now: Timestamp) -> bool {
+        self.fields.quiet_until.is_none_or(|until| until <= now)
+    }
+
+    /// The facts of the row, with the identity rows as this step leaves them.
+    pub fn facts(&self, book: &Book, now: Timestamp) -> RowFacts {
+        let intent = match self.fields.deletion_requested_at {
+            Some(_) => Intent::Requested,
+            None => Intent::None,
+        };
+        let closing = if !self.is_quiet(now) {
+            Closing::Quiet
+        } else if book.is_settled() {
+            Closing::Settled
+        } else {
+            Closing::Open
+        };
+        RowFacts {
+            phase: self.fields.phase,
+            intent,
+            tenure: self.fields.tenure,
+            role: self.fields.pinned.role,
+            closing,
+        }
+    }
+
+    /// The row after a verdict. Times move only if something else does.
+    pub(super) fn turned(&self, verdict: Verdict, substrate_ready: bool, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.phase = verdict.phase;
+        if substrate_ready && next.fields.substrate_ready_at.is_none() {
+            next.fields.substrate_ready_at = Some(now);
+        }
+        match verdict.turn {
+            Turn::Keep => {}
+            Turn::To(tenure) => next.fields.tenure = tenure,
+            Turn::Next => {
+                next.fields.generation = self.fields.generation.next();
+                next.fields.tenure = Tenure::Fresh;
+                next.fields.quiet_until = None;
+                next.fields.substrate_ready_at = None;
+            }
+        }
+        if verdict.phase == Phase::Deleted && self.fields.phase != Phase::Deleted {
+            next.fields.outcome = Some(Outcome::Removed);
+        }
+        next.touched(self, now)
+    }
+
+    /// The row after deletion was asked for; the same row if it already was.
+    pub(super) fn retired(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
+        if self.fields.deletion_requested_at.is_some() {
+            return self.clone();
+        }
+        let mut next = self.clone();
+        next.fields.phase = Phase::Deregistering;
+        next.fields.deletion_requested_at = Some(now);
+        next.fields.quiet_until = later(self.fields.quiet_until, quiet_until);
+        next.touched(self, now)
+    }
+
+    /// The row after a new generation was asked for; the same row if one is on its way.
+    pub(super) fn replaced(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        if self.fields.tenure != Tenure::Leaving {
+            next.fields.phase = Phase::Pending;
+            next.fields.tenure = Tenure::Leaving;
+            next.fields.quiet_until = later(self.fields.quiet_until, quiet_until);
+        }
+        next.touched(self, now)
+    }
+
+    /// The row after it was given up.
+    pub(super) fn abandoned(&self, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.phase = Phase::Deleted;
+        next.fields.deletion_requested_at = self.fields.deletion_requested_at.or(Some(now));
+        next.fields.outcome = Some(Outcome::Abandoned);
+        next.touched(self, now)
+    }
+
+    fn touched(mut self, before: &Self, now: Timestamp) -> Self {
+        if self == *before {
+            return self;
+        }
+        let now = now.max(before.fields.updated_at);
+        self.fields.updated_at = now;
+        if self.fields.phase != before.fields.phase {
+            self.fields.phase_since = now;
+        }
+        self
+    }
+
+    /// The name of the anchor of a generation.
+    pub fn anchor_name(&self, generation: Generation) -> Name {
+        Name {
+            kind: KIND_ANCHOR.to_owned(),
+            place: self.fields.pinned.namespace.clone(),
+            name: name::anchor(self.fields.id, generation),
+            generation,
+        }
+    }
+
+    /// The name of the XR of a generation.
+    pub fn xr_name(&self, generation: Generation) -> Name {
+        Name {
+            kind: self.fields.pinned.xr_kind.clone(),
+            place: self.fields.pinned.namespace.clone(),
+            name: self.fields.pinned.xr_name.clone(),
+            generation,
+        }
+    }
+
+    /// The name of the bootstrap token of a generation.
+    pub fn token_name(&self, generation: Generation) -> Name {
+        self.enrolment_name(KIND_TOKEN, generation)
+    }
+
+    /// The name of the peer of a generation: known by the token that it redeems.
+    pub fn peer_name(&self, generation: Generation) -> Name {
+        self.enrolment_name(KIND_PEER, generation)
+    }
+
+    fn enrolment_name(&self, kind: &str, generation: Generation) -> Name {
+        Name {
+            kind: kind.to_owned(),
+            place: String::new(),
+            name: name::token(self.fields.id, generation).to_string(),
+            generation,
+        }
+    }
+
+    /// The names the current generation will use, recorded before any of them is used.
+    pub fn intended(&self, by: &str, now: Timestamp) -> Vec<Row> {
+        let generation = self.fields.generation;
+        let mut names = vec![self.anchor_name(generation), self.xr_name(generation)];
+        if self.fields.pinned.role == Role::Node {
+            names.push(self.token_name(generation));
+        }
+        names.into_iter().map(|name| Row::intended(name, by, now)).collect()
+    }
+}
+
+fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.max(other)
+}
+
+fn first_offence(fields: &Fields) -> Option<&'static str> {
+    let asked = fields.deletion_requested_at.is_some();
+    let rules = [
+        (fields.id.is_zero(), "id"),
+        (fields.tenancy.is_zero(), "tenancy"),
+        (fields.project.is_zero(), "project"),
+        (fields.blueprint_version.is_zero(), "blueprint_version"),
+        (fields.credential.is_zero(), "credential"),
+        (fields.pinned.installation.is_zero(), "installation"),
+        (fields.pinned.provider_config.is_zero(), "provider_config"),
+        (fields.pinned.xr_name.trim().is_empty(), "xr_name"),
+        (fields.pinned.xr_kind.trim().is_empty(), "xr_kind"),
+        (fields.pinned.namespace.trim().is_empty(), "namespace"),
+        (fields.pinned.world.trim().is_empty(), "world"),
+        (fields.generation < Generation::FIRST, "generation"),
+        (fields.created_at == Timestamp::ZERO, "created_at"),
+        (fields.updated_at < fields.created_at, "updated_at"),
+        (fields.phase_since < fields.created_at, "phase_since"),
+        (fields.phase.is_leaving() && !asked, "deletion_requested_at"),
+        (fields.outcome.is_some() != (fields.phase == Phase::Deleted), "outcome"),
+    ];
+    rules.into_iter().find_map(|(broken, what)| broken.then_some(what))
+}

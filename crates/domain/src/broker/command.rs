@@ -1,0 +1,95 @@
+//! What a person can ask for: each command answers with a change to commit, or a refusal.
+
+use std::time::Duration;
+
+use usher_kernel::{Book, Record, Row, Timestamp};
+
+use super::aggregate::Resource;
+use super::event::{Event, Outcome};
+use super::facts::Tenure;
+use super::phase::Phase;
+use super::refusal::Refusal;
+
+/// What a command changes, written in one transaction guarded by the row's version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The row as it shall be.
+    pub next: Resource,
+    /// The identity rows that change with it.
+    pub rows: Vec<Row>,
+    /// What is told.
+    pub event: Option<Event>,
+}
+
+/// What is outstanding when a command takes the resource out of its drivers' hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    /// When the lease of the driver at work ends, if there is one.
+    pub lease_until: Option<Timestamp>,
+    /// How long a request may outlive its driver's lease.
+    pub request_bound: Duration,
+}
+
+impl Outstanding {
+    /// Until when absence does not count. Where nobody is at work, nobody is waited for.
+    fn quiet_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let running = self.lease_until.filter(|until| now < *until)?;
+        Some(running.after(self.request_bound))
+    }
+}
+
+/// Records the wish to delete. Allowed from every phase; asking again changes and tells nothing.
+pub fn deprovision(resource: &Resource, outstanding: &Outstanding, now: Timestamp) -> Change {
+    let next = resource.retired(outstanding.quiet_until(now), now);
+    let event = (next != *resource).then_some(Event::Deleting);
+    Change { next, rows: vec![], event }
+}
+
+/// Asks for a new generation: the old one is shown out first.
+pub fn replace(
+    resource: &Resource,
+    outstanding: &Outstanding,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let phase = resource.phase();
+    let leaving = phase.is_leaving() || resource.deletion_requested_at().is_some();
+    if leaving || phase == Phase::Failed {
+        return Err(Refusal::NotReplaceable { phase: phase.to_string() });
+    }
+    let next = if resource.tenure() == Tenure::Leaving {
+        resource.clone()
+    } else {
+        resource.replaced(outstanding.quiet_until(now), now)
+    };
+    Ok(Change { next, rows: vec![], event: None })
+}
+
+/// Gives the resource up: the sanctioned end of a life whose world cannot answer any more.
+///
+/// Every open identity row becomes `abandoned`; those rows are the orphan record.
+pub fn abandon(
+    record: &Record<Resource>,
+    node_registered: bool,
+    (by, reason): (&str, &str),
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let resource = &record.state;
+    let what = resource.id().to_string();
+    if reason.trim().is_empty() {
+        return Err(Refusal::ReasonRequired { what });
+    }
+    if node_registered {
+        return Err(Refusal::PeerLive { what });
+    }
+    if resource.phase() == Phase::Deleted {
+        return Ok(Change { next: resource.clone(), rows: vec![], event: None });
+    }
+    let rows = record.book.abandon(by, reason, now);
+    let event = Some(Event::Deleted { outcome: Outcome::Abandoned });
+    Ok(Change { next: resource.abandoned(now), rows, event })
+}
+
+/// Whether the identity rows allow what the row claims, for the border of a store.
+pub fn is_consistent(resource: &Resource, book: &Book) -> bool {
+    resource.phase() != Phase::Deleted || book.is_settled()
+}

@@ -1,0 +1,65 @@
+//! What is told about a resource: one event per crossing, in the commit of that crossing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// The stable discriminators of the five events.
+    "event type" EventType {
+        /// A declaration was accepted.
+        Requested = "broker.ProvisionedResourceRequested",
+        /// The resource crossed into `Ready`.
+        Ready = "broker.ProvisionedResourceReady",
+        /// The resource crossed into `Failed`.
+        Failed = "broker.ProvisionedResourceFailed",
+        /// Deletion was accepted.
+        Deleting = "broker.ProvisionedResourceDeleting",
+        /// The resource crossed into `Deleted`.
+        Deleted = "broker.ProvisionedResourceDeleted",
+    }
+}
+
+closed_set! {
+    /// How a resource ended.
+    "outcome" Outcome {
+        /// Everything it ever had is proven gone or was never ours.
+        Removed = "removed",
+        /// An operator gave it up; the orphan record names what may be left.
+        Abandoned = "abandoned",
+    }
+}
+
+/// One event about one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A declaration was accepted.
+    Requested,
+    /// The resource is ready.
+    Ready,
+    /// The attempt is hopeless.
+    Failed {
+        /// The message of the XR's own condition, bounded.
+        message: String,
+    },
+    /// Deletion was accepted.
+    Deleting,
+    /// Nothing is left, or it was given up.
+    Deleted {
+        /// Which of the two.
+        outcome: Outcome,
+    },
+}
+
+impl Event {
+    /// Its discriminator.
+    pub const fn event_type(&self) -> EventType {
+        match self {
+            Self::Requested => EventType::Requested,
+            Self::Ready => EventType::Ready,
+            Self::Failed { .. } => EventType::Failed,
+            Self::Deleting => EventType::Deleting,
+            Self::Deleted { .. } => EventType::Deleted,
+        }
+    }
+}

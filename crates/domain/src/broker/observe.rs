@@ -1,0 +1,334 @@
+//! From raw answers to facts and sightings: every judgement of ownership and trust in one place.
+//!
+//! An adapter fills a [`Look`] and calls [`fold`]; it judges nothing itself.
+//!
+//! **Invariants**
+//! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
+//! - In a world that is not the pinned one only an object with a recorded uid counts.
+//! - While converging the current generation counts; while showing out, all of them.
+
+use usher_kernel::{Answer, Book, Generation, Name, Sighting, Uid};
+
+use super::aggregate::{KIND_ANCHOR, KIND_PEER, KIND_TOKEN, Resource};
+use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Token, Xr};
+use super::look::{ComposedState, Condition, Guard, Look, Object, PeerState, TokenState, XrObject};
+use super::witness::{Witness, worst_anchor};
+
+/// One observation: facts to branch on, sightings to record, and the failure's own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// What becomes identity rows of the same commit.
+    pub sightings: Vec<Sighting>,
+    /// The message of the XR's terminal condition.
+    pub failure: Option<String>,
+}
+
+/// Judges one look.
+pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
+    let witness = Witness { book, authority: look.authority, by: &look.by, at: look.at };
+    let judge = Judge { resource, book, look, witness, closing: resource.is_showing_out() };
+    let mut sightings = judge.anchor_sightings();
+    let (xr, xr_sightings) = judge.xr();
+    sightings.extend(xr_sightings);
+    let (composed, composed_sightings) = judge.composed(xr);
+    sightings.extend(composed_sightings);
+    sightings.extend(judge.token_sightings());
+    sightings.extend(judge.peer_sightings());
+    let facts = Facts {
+        sight: judge.sight(),
+        gate: match look.namespace_ready {
+            Ok(true) => Gate::Ready,
+            Ok(false) => Gate::NotReady,
+            Err(_) => Gate::Unknown,
+        },
+        anchor: judge.anchor(),
+        token: judge.token(),
+        config: if look.config_ready { Config::Ready } else { Config::Waiting },
+        xr,
+        composed,
+        node: judge.node(),
+        protection: match look.protection {
+            Ok(Guard::None) => Protection::None,
+            Ok(Guard::Ours) => Protection::Ours,
+            Ok(Guard::Somebody) => Protection::Somebody,
+            Err(_) => Protection::Unknown,
+        },
+    };
+    Observed { facts, sightings, failure: judge.failure() }
+}
+
+struct Judge<'a> {
+    resource: &'a Resource,
+    book: &'a Book,
+    look: &'a Look,
+    witness: Witness<'a>,
+    closing: bool,
+}
+
+impl Judge<'_> {
+    /// The worst cause of blindness in this look.
+    fn sight(&self) -> Sight {
+        let look = self.look;
+        let unknowns = [
+            look.namespace_ready.as_ref().err(),
+            look.anchors.as_ref().err(),
+            look.xr.as_ref().err(),
+            look.composed_listed.as_ref().err(),
+            look.peers.as_ref().err(),
+            look.protection.as_ref().err(),
+        ];
+        let composed = look.composed.iter().filter_map(|it| it.heard.as_ref().err());
+        let worst = unknowns.into_iter().flatten().chain(composed).max().copied();
+        Sight::judge(look.authority, look.rail_tripped, worst)
+    }
+
+    /// Whether absence of a name that we alone create counts as its end.
+    fn settled(&self) -> bool {
+        self.closing && self.resource.is_quiet(self.look.at)
+    }
+
+    fn carries_our_labels(&self, object: &Object) -> bool {
+        object.is_labelled(self.resource.pinned().installation, &self.resource.id().to_string())
+    }
+
+    /// The generations whose anchors and tokens this look speaks of.
+    fn generations(&self) -> impl Iterator<Item = Generation> + use<> {
+        (Generation::FIRST.0..=self.resource.generation().0).map(Generation)
+    }
+
+    fn anchor_of(&self, generation: Generation) -> (Anchor, Sighting) {
+        let name = self.resource.anchor_name(generation);
+        let heard = match &self.look.anchors {
+            Err(why) => Err(*why),
+            Ok(anchors) => Ok(anchors.get(&generation)),
+        };
+        self.witness.anchor(name, heard, self.settled(), |it| self.carries_our_labels(it))
+    }
+
+    fn anchor_sightings(&self) -> Vec<Sighting> {
+        self.generations().map(|it| self.anchor_of(it).1).collect()
+    }
+
+    /// While showing out, any anchor that still stands counts before one that does not.
+    fn anchor(&self) -> Anchor {
+        if !self.closing {
+            return self.anchor_of(self.resource.generation()).0;
+        }
+        worst_anchor(self.generations().map(|it| self.anchor_of(it).0))
+    }
+
+    /// The generation whose recorded anchor owns the object: the proof that it is ours.
+    fn owning_generation(&self, object: &Object) -> Option<Generation> {
+        if !self.carries_our_labels(object) {
+            return None;
+        }
+        let owner = object.owner.as_ref()?;
+        let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
+        anchors.rev().find(|row| row.uid.as_ref() == Some(owner)).map(|row| row.name.generation)
+    }
+
+    fn xr(&self) -> (Xr, Vec<Sighting>) {
+        let current = self.resource.generation();
+        let name = |generation| self.resource.xr_name(generation);
+        let found = match &self.look.xr {
+            Err(why) => {
+                let answer = Answer::Unknown(*why);
+                return (Xr::Unknown, vec![self.witness.sighting(name(current), answer)]);
+            }
+            Ok(found) => found.as_ref(),
+        };
+        let owning = found.and_then(|it| self.owning_generation(&it.object));
+        let mut sightings = Vec::new();
+        let mut fact = Xr::Absent;
+        for generation in self.generations() {
+            let answer = match found {
+                Some(it) if owning == Some(generation) => {
+                    Answer::Present { uid: it.object.uid.clone(), ours: true }
+                }
+                Some(it) if owning.is_none() => {
+                    Answer::Present { uid: it.object.uid.clone(), ours: false }
+                }
+                Some(_) | None => Answer::Absent { settled: self.settled() },
+            };
+            let sighting = self.witness.sighting(name(generation), answer);
+            let counts = generation == current || (self.closing && owning == Some(generation));
+            if counts && fact == Xr::Absent {
+                fact = self.xr_fact(&sighting);
+            }
+            sightings.push(sighting);
+        }
+        // An XR of an older generation holds the name until it is collected.
+        let held = owning.is_some_and(|it| it != current) && !self.closing;
+        (if held && fact == Xr::Absent { Xr::Foreign } else { fact }, sightings)
+    }
+
+    fn xr_fact(&self, sighting: &Sighting) -> Xr {
+        let uid = match &sighting.answer {
+            Answer::Unknown(_) => return Xr::Unknown,
+            Answer::Absent { .. } | Answer::Announced => return Xr::Absent,
+            Answer::Present { ours: false, .. } => return Xr::Foreign,
+            Answer::Present { uid, ours: true } => uid,
+        };
+        let Ok(Some(found)) = &self.look.xr else {
+            return Xr::Unknown;
+        };
+        let replaced = self
+            .book
+            .latest(&sighting.name)
+            .is_some_and(|row| row.uid.as_ref().is_some_and(|recorded| recorded != uid));
+        if found.object.deleting {
+            return Xr::Deleting;
+        }
+        if replaced {
+            return Xr::Replaced;
+        }
+        match &found.condition {
+            Condition::Failed { .. } => Xr::Failed,
+            Condition::Converging => Xr::Converging,
+            Condition::Ready if found.drifted => Xr::Drifted,
+            Condition::Ready => Xr::Ready,
+        }
+    }
+
+    fn composed(&self, xr: Xr) -> (Composed, Vec<Sighting>) {
+        let substrate_gone = matches!(xr, Xr::Absent | Xr::Foreign);
+        let mut sightings = Vec::new();
+        let mut kind_removed = false;
+        for it in &self.look.composed {
+            let new = self.book.latest(&it.name).is_none();
+            let answer = match &it.heard {
+                Err(why) => Answer::Unknown(*why),
+                Ok(ComposedState::KindRemoved) => {
+                    kind_removed = true;
+                    Answer::Announced
+                }
+                Ok(ComposedState::Present { uid, ours }) => {
+                    Answer::Present { uid: uid.clone(), ours: *ours }
+                }
+                Ok(ComposedState::Absent) if it.referred && new => Answer::Announced,
+                Ok(ComposedState::Absent) => {
+                    Answer::Absent { settled: self.settled() && substrate_gone }
+                }
+            };
+            sightings.push(self.witness.sighting(it.name.clone(), answer));
+        }
+        let unknown = self.look.composed_listed.is_err()
+            || sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)));
+        let changed = self.book.absorb(&sightings);
+        let open = self
+            .book
+            .with(&changed)
+            .rows()
+            .iter()
+            .any(|row| is_composed(self.resource, &row.name) && !row.standing.is_settled());
+        let fact = if unknown {
+            Composed::Unknown
+        } else if changed.iter().any(|row| !row.standing.is_settled()) {
+            Composed::Unrecorded
+        } else if kind_removed {
+            Composed::KindRemoved
+        } else if open {
+            Composed::Present
+        } else {
+            Composed::None
+        };
+        (fact, sightings)
+    }
+
+    fn token(&self) -> Token {
+        match self.look.tokens.get(&self.resource.generation()) {
+            None => Token::None,
+            Some(TokenState::Redeemable | TokenState::Consumed) => Token::Issued,
+            Some(TokenState::Expired) => Token::Expired,
+            Some(TokenState::Revoked) => Token::Revoked,
+        }
+    }
+
+    /// A token is gone when it can no longer be redeemed, and nobody redeems while showing out.
+    fn token_sightings(&self) -> Vec<Sighting> {
+        let known = self
+            .generations()
+            .filter(|it| self.book.latest(&self.resource.token_name(*it)).is_some());
+        known
+            .map(|generation| {
+                let name = self.resource.token_name(generation);
+                let answer = match self.look.tokens.get(&generation) {
+                    Some(TokenState::Redeemable) if self.resource.admits(generation) => {
+                        Answer::Present { uid: Uid::new(name.name.clone()), ours: true }
+                    }
+                    None => Answer::Absent { settled: !self.resource.admits(generation) },
+                    Some(
+                        TokenState::Redeemable
+                        | TokenState::Consumed
+                        | TokenState::Expired
+                        | TokenState::Revoked,
+                    ) => Answer::Absent { settled: true },
+                };
+                self.witness.own(name, answer)
+            })
+            .collect()
+    }
+
+    fn peer_sightings(&self) -> Vec<Sighting> {
+        let Ok(peers) = &self.look.peers else {
+            return vec![];
+        };
+        peers
+            .iter()
+            .map(|(generation, peer)| {
+                let answer = match peer.state {
+                    PeerState::Registered | PeerState::Lost => {
+                        Answer::Present { uid: Uid::new(peer.id.to_string()), ours: true }
+                    }
+                    PeerState::Deregistered => Answer::Absent { settled: true },
+                };
+                self.witness.own(self.resource.peer_name(*generation), answer)
+            })
+            .collect()
+    }
+
+    fn node(&self) -> Node {
+        let Ok(peers) = &self.look.peers else {
+            return Node::Unknown;
+        };
+        let current = self.resource.generation();
+        let counted = peers.iter().filter(|(it, _)| self.closing || **it == current);
+        let rank = |node: &Node| match node {
+            Node::Unknown => 4,
+            Node::Live => 3,
+            Node::Lost => 2,
+            Node::Left => 1,
+            Node::None => 0,
+        };
+        counted
+            .map(|(_, peer)| match peer.state {
+                PeerState::Registered => Node::Live,
+                PeerState::Lost => Node::Lost,
+                PeerState::Deregistered => Node::Left,
+            })
+            .max_by_key(rank)
+            .unwrap_or(Node::None)
+    }
+
+    fn failure(&self) -> Option<String> {
+        match &self.look.xr {
+            Ok(Some(XrObject { condition: Condition::Failed { message }, .. })) => {
+                Some(message.chars().take(FAILURE_LENGTH_MAX).collect())
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// How much of a failure's message is told.
+pub const FAILURE_LENGTH_MAX: usize = 1_024;
+
+fn is_composed(resource: &Resource, name: &Name) -> bool {
+    let kind = name.kind.as_str();
+    kind != KIND_ANCHOR
+        && kind != KIND_TOKEN
+        && kind != KIND_PEER
+        && *name != resource.xr_name(name.generation)
+}

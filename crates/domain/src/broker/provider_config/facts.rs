@@ -1,0 +1,183 @@
+//! The finite facts of a ProviderConfig's life, and its verdict.
+
+use crate::broker::facts::{Anchor, Gate, Sight};
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// Where a ProviderConfig is.
+    "provider config phase" Phase {
+        /// Wanted, not there yet.
+        Pending = "Pending",
+        /// There, and recorded.
+        Ready = "Ready",
+        /// Nobody uses it; it is being shown out.
+        Leaving = "Leaving",
+        /// Nothing is left of it.
+        Gone = "Gone",
+    }
+}
+
+closed_set! {
+    /// Whether anybody uses it.
+    "users" Users {
+        /// Nobody.
+        None = "None",
+        /// Somebody.
+        Some = "Some",
+    }
+}
+
+closed_set! {
+    /// Whether every identity row is gone, foreign or abandoned.
+    "rows" Rows {
+        /// Some row is open.
+        Open = "Open",
+        /// None is.
+        Settled = "Settled",
+    }
+}
+
+closed_set! {
+    /// The ProviderConfig together with its Secret, which lives exactly as long.
+    "object" Object {
+        /// Neither is there.
+        Absent = "Absent",
+        /// Ours, but its uid is not in the ledger yet.
+        Unrecorded = "Unrecorded",
+        /// Ours, recorded, and as rendered.
+        Present = "Present",
+        /// Ours and recorded, but not as it should be rendered.
+        Drifted = "Drifted",
+        /// Ours and on its way out.
+        Deleting = "Deleting",
+        /// Somebody else's object has its name.
+        Foreign = "Foreign",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// The verbs of a ProviderConfig's life.
+    "verb" VerbKind {
+        /// Create the anchor of the generation.
+        CreateAnchor = "CreateAnchor",
+        /// Create the object, or apply it onto the one that was seen.
+        Apply = "Apply",
+        /// Ask the object to go, at the uid and revision that were seen.
+        Delete = "Delete",
+        /// Ask the anchor to go.
+        DeleteAnchor = "DeleteAnchor",
+    }
+}
+
+closed_set! {
+    /// How long to rest.
+    "rest" Rest {
+        /// Not at all.
+        Now = "Now",
+        /// Until the next look, or a change.
+        Poll = "Poll",
+        /// Until something changes.
+        OnChange = "OnChange",
+    }
+}
+
+closed_set! {
+    /// Why a ProviderConfig is where it is.
+    "provider config reason" Reason {
+        /// The namespace is not ready.
+        NamespaceNotReady = "NamespaceNotReady",
+        /// The anchor of the generation is being created.
+        CreatingAnchor = "CreatingAnchor",
+        /// What was seen is recorded before the next verb.
+        Recording = "Recording",
+        /// The anchor is on its way out.
+        AnchorLeaving = "AnchorLeaving",
+        /// Somebody else's object has the anchor's name.
+        AnchorNameTaken = "AnchorNameTaken",
+        /// The anchor is gone: the object under it will be collected.
+        AnchorLost = "AnchorLost",
+        /// The object is being created.
+        Creating = "Creating",
+        /// The object is written again.
+        Correcting = "Correcting",
+        /// Somebody else's object has its name.
+        NameTaken = "NameTaken",
+        /// Somebody else asked it to go.
+        LeavingUnasked = "LeavingUnasked",
+        /// All is as wanted.
+        Steady = "Steady",
+        /// Nobody uses it any more.
+        NoUsers = "NoUsers",
+        /// The object's deletion is being asked for.
+        Deleting = "Deleting",
+        /// Something is on its way out.
+        WaitingToGo = "WaitingToGo",
+        /// The anchor's deletion is being asked for.
+        DeletingAnchor = "DeletingAnchor",
+        /// Nothing was seen, but some identity row is still open.
+        UnsettledRows = "UnsettledRows",
+        /// The old generation is gone and somebody wants a new one.
+        GenerationReplaced = "GenerationReplaced",
+        /// Nothing is left.
+        Gone = "Gone",
+        /// Somebody who must answer did not.
+        Unreachable = "Unreachable",
+        /// Somebody who must answer would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once.
+        RailTripped = "RailTripped",
+    }
+}
+
+/// What the row says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFacts {
+    /// Where it is.
+    pub phase: Phase,
+    /// Whether anybody uses it.
+    pub users: Users,
+    /// Whether every identity row is settled.
+    pub rows: Rows,
+}
+
+/// What one observation saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How far the answers can be trusted.
+    pub sight: Sight,
+    /// The project's namespace.
+    pub gate: Gate,
+    /// The anchor.
+    pub anchor: Anchor,
+    /// The object.
+    pub object: Object,
+}
+
+/// What the rules answer: everything but the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The verb to do, if any.
+    pub verb: Option<VerbKind>,
+    /// The phase to be in.
+    pub phase: Phase,
+    /// Whether the next generation begins.
+    pub next_generation: bool,
+    /// How long to rest.
+    pub rest: Rest,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Verdict {
+    pub(super) const fn rest(phase: Phase, rest: Rest, reason: Reason) -> Self {
+        Self { verb: None, phase, next_generation: false, rest, reason }
+    }
+
+    pub(super) const fn doing(verb: VerbKind, phase: Phase, reason: Reason) -> Self {
+        Self { verb: Some(verb), ..Self::rest(phase, Rest::Poll, reason) }
+    }
+}

@@ -1,0 +1,162 @@
+//! From raw answers to the facts of a ProviderConfig's life.
+
+use std::collections::BTreeMap;
+
+use usher_kernel::{Answer, Book, Generation, Sighting, Standing, Timestamp, Uid};
+
+use super::facts::{Facts, Object};
+use super::{KIND_ANCHOR, ProviderConfig};
+use crate::broker::facts::{Anchor, Gate, Sight};
+use crate::broker::look;
+use crate::broker::look::Heard;
+use crate::broker::witness::{Witness, worst_anchor};
+use crate::object::authority::Authority;
+
+/// Everything one look saw, unjudged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Who answered.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Whether the world is the pinned one.
+    pub authority: Authority,
+    /// Whether too much vanished at once.
+    pub rail_tripped: bool,
+    /// The namespace's readiness.
+    pub namespace_ready: Heard<bool>,
+    /// Every anchor under our names or with our label, by generation.
+    pub anchors: Heard<BTreeMap<Generation, look::Object>>,
+    /// What stands under the name.
+    pub object: Heard<Option<ConfigObject>>,
+}
+
+/// The ProviderConfig, together with its Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigObject {
+    /// The object.
+    pub object: look::Object,
+    /// Whether it, or its Secret, differs from what would be rendered.
+    pub drifted: bool,
+    /// The revision it was read at.
+    pub revision: String,
+}
+
+/// One observation: facts to branch on, sightings to record, the revision to insist on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// What becomes identity rows of the same commit.
+    pub sightings: Vec<Sighting>,
+    /// The revision the object was read at.
+    pub revision: Option<String>,
+}
+
+/// Judges one look.
+pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
+    let witness = Witness { book, authority: look.authority, by: &look.by, at: look.at };
+    let is_ours = |it: &look::Object| it.is_labelled(config.installation, &config.id.to_string());
+    let anchors: Vec<(Anchor, Sighting)> = (Generation::FIRST.0..=config.generation.0)
+        .map(Generation)
+        .map(|generation| {
+            let heard = match &look.anchors {
+                Err(why) => Err(*why),
+                Ok(anchors) => Ok(anchors.get(&generation)),
+            };
+            let settled = config.is_showing_out();
+            witness.anchor(config.anchor_name(generation), heard, settled, is_ours)
+        })
+        .collect();
+    let anchor = if config.is_showing_out() {
+        worst_anchor(anchors.iter().map(|it| it.0))
+    } else {
+        anchors.last().map_or(Anchor::Absent, |it| it.0)
+    };
+    let (object, sighting) = object(config, &witness, look, &is_ours);
+    let mut sightings: Vec<Sighting> = anchors.into_iter().map(|it| it.1).collect();
+    sightings.extend(sighting);
+    let gate = match look.namespace_ready {
+        Ok(true) => Gate::Ready,
+        Ok(false) => Gate::NotReady,
+        Err(_) => Gate::Unknown,
+    };
+    let revision = match &look.object {
+        Ok(Some(it)) => Some(it.revision.clone()),
+        Ok(None) | Err(_) => None,
+    };
+    Observed { facts: Facts { sight: sight(look), gate, anchor, object }, sightings, revision }
+}
+
+fn sight(look: &Look) -> Sight {
+    let unknowns = [
+        look.namespace_ready.as_ref().err(),
+        look.anchors.as_ref().err(),
+        look.object.as_ref().err(),
+    ];
+    let worst = unknowns.into_iter().flatten().max().copied();
+    Sight::judge(look.authority, look.rail_tripped, worst)
+}
+
+fn object(
+    config: &ProviderConfig,
+    witness: &Witness<'_>,
+    look: &Look,
+    is_ours: &impl Fn(&look::Object) -> bool,
+) -> (Object, Vec<Sighting>) {
+    let current = config.config_name(config.generation);
+    let found = match &look.object {
+        Err(why) => {
+            return (Object::Unknown, vec![witness.sighting(current, Answer::Unknown(*why))]);
+        }
+        Ok(found) => found.as_ref(),
+    };
+    let owning = found.filter(|it| is_ours(&it.object)).and_then(|it| {
+        let owner = it.object.owner.as_ref()?;
+        let anchors = witness.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
+        anchors.rev().find(|row| row.uid.as_ref() == Some(owner)).map(|row| row.name.generation)
+    });
+    let name = config.config_name(owning.unwrap_or(config.generation));
+    let answer = match found {
+        None => Answer::Absent { settled: config.is_showing_out() },
+        Some(it) => Answer::Present { uid: it.object.uid.clone(), ours: owning.is_some() },
+    };
+    let sighting = witness.sighting(name, answer);
+    let fact = match (&sighting.answer, found) {
+        (Answer::Unknown(_), _) => Object::Unknown,
+        (Answer::Absent { .. } | Answer::Announced, _) | (Answer::Present { .. }, None) => {
+            Object::Absent
+        }
+        (Answer::Present { ours: false, .. }, Some(_)) => Object::Foreign,
+        (Answer::Present { uid, ours: true }, Some(it)) => {
+            standing(witness.book, &sighting, uid, it)
+        }
+    };
+    let held = owning.is_some_and(|it| it != config.generation) && !config.is_showing_out();
+    let mut sightings = vec![sighting];
+    if name_is_free(owning, config.generation) {
+        let absent = Answer::Absent { settled: config.is_showing_out() };
+        sightings.push(witness.sighting(current, absent));
+    }
+    (if held { Object::Foreign } else { fact }, sightings)
+}
+
+/// An object of an older generation says that the current one is not there.
+fn name_is_free(owning: Option<Generation>, current: Generation) -> bool {
+    owning.is_some_and(|it| it != current)
+}
+
+fn standing(book: &Book, sighting: &Sighting, uid: &Uid, it: &ConfigObject) -> Object {
+    let recorded = book
+        .latest(&sighting.name)
+        .is_some_and(|row| row.standing == Standing::Seen && row.uid.as_ref() == Some(uid));
+    if it.object.deleting {
+        Object::Deleting
+    } else if !recorded {
+        Object::Unrecorded
+    } else if it.drifted {
+        Object::Drifted
+    } else {
+        Object::Present
+    }
+}

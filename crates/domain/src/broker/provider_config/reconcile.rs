@@ -1,0 +1,110 @@
+//! What happens next to a ProviderConfig, and why.
+
+use super::facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Rows, Users, VerbKind, Verdict};
+use crate::broker::facts::{Anchor, Gate, Sight};
+
+/// The verdict for one cell of the table.
+pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
+    match (row.phase, row.users) {
+        (Phase::Pending | Phase::Ready, Users::None) => {
+            Verdict::rest(Phase::Leaving, Rest::Now, Reason::NoUsers)
+        }
+        (Phase::Pending | Phase::Ready, Users::Some) => converge(row, seen),
+        (Phase::Leaving | Phase::Gone, _) => leave(row, seen),
+    }
+}
+
+fn converge(row: RowFacts, seen: Facts) -> Verdict {
+    if seen.sight == Sight::ClusterReplaced {
+        return Verdict::rest(row.phase, Rest::Poll, Reason::ClusterReplaced);
+    }
+    let pending = |rest, reason| Verdict::rest(Phase::Pending, rest, reason);
+    match seen.object {
+        Object::Unknown => Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight)),
+        Object::Foreign => pending(Rest::Poll, Reason::NameTaken),
+        Object::Deleting => pending(Rest::Poll, Reason::LeavingUnasked),
+        Object::Unrecorded => pending(Rest::Now, Reason::Recording),
+        Object::Present => Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Steady),
+        Object::Drifted => keep(seen),
+        Object::Absent if row.phase == Phase::Ready && seen.sight == Sight::RailTripped => {
+            Verdict::rest(Phase::Ready, Rest::Poll, Reason::RailTripped)
+        }
+        Object::Absent => create(seen),
+    }
+}
+
+/// gate → anchor → Apply.
+fn create(seen: Facts) -> Verdict {
+    let pending = |rest, reason| Verdict::rest(Phase::Pending, rest, reason);
+    match seen.gate {
+        Gate::NotReady => return pending(Rest::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return pending(Rest::Poll, sightless(seen.sight)),
+        Gate::Ready => {}
+    }
+    match seen.anchor {
+        Anchor::Unknown => pending(Rest::Poll, sightless(seen.sight)),
+        Anchor::Absent => {
+            Verdict::doing(VerbKind::CreateAnchor, Phase::Pending, Reason::CreatingAnchor)
+        }
+        Anchor::Unrecorded => pending(Rest::Now, Reason::Recording),
+        Anchor::Leaving => pending(Rest::Poll, Reason::AnchorLeaving),
+        Anchor::Foreign => pending(Rest::Poll, Reason::AnchorNameTaken),
+        Anchor::Ours => Verdict::doing(VerbKind::Apply, Phase::Pending, Reason::Creating),
+    }
+}
+
+/// Writes the object again, which may be referred to all the while.
+fn keep(seen: Facts) -> Verdict {
+    let hold = |rest, reason| Verdict::rest(Phase::Ready, rest, reason);
+    match seen.gate {
+        Gate::NotReady => return hold(Rest::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
+        Gate::Ready => {}
+    }
+    match seen.anchor {
+        Anchor::Unknown => hold(Rest::Poll, sightless(seen.sight)),
+        Anchor::Absent | Anchor::Leaving | Anchor::Foreign => hold(Rest::Poll, Reason::AnchorLost),
+        Anchor::Unrecorded => hold(Rest::Now, Reason::Recording),
+        Anchor::Ours => Verdict::doing(VerbKind::Apply, Phase::Ready, Reason::Correcting),
+    }
+}
+
+/// object → anchor → gone. What comes back after that is shown out again.
+fn leave(row: RowFacts, seen: Facts) -> Verdict {
+    let hold = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
+    if seen.sight == Sight::ClusterReplaced {
+        return hold(Reason::ClusterReplaced);
+    }
+    match seen.object {
+        Object::Unknown => return hold(sightless(seen.sight)),
+        Object::Present | Object::Drifted | Object::Unrecorded => {
+            return Verdict::doing(VerbKind::Delete, row.phase, Reason::Deleting);
+        }
+        Object::Deleting => return hold(Reason::WaitingToGo),
+        Object::Absent | Object::Foreign => {}
+    }
+    match seen.anchor {
+        Anchor::Unknown => return hold(sightless(seen.sight)),
+        Anchor::Ours | Anchor::Unrecorded => {
+            return Verdict::doing(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
+        }
+        Anchor::Leaving => return hold(Reason::WaitingToGo),
+        Anchor::Absent | Anchor::Foreign => {}
+    }
+    match (row.rows, row.users) {
+        (Rows::Open, _) => hold(Reason::UnsettledRows),
+        (Rows::Settled, Users::None) => Verdict::rest(Phase::Gone, Rest::OnChange, Reason::Gone),
+        (Rows::Settled, Users::Some) => Verdict {
+            next_generation: true,
+            ..Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced)
+        },
+    }
+}
+
+fn sightless(sight: Sight) -> Reason {
+    match sight {
+        Sight::Clear | Sight::Unreachable | Sight::RailTripped => Reason::Unreachable,
+        Sight::Forbidden => Reason::Forbidden,
+        Sight::ClusterReplaced => Reason::ClusterReplaced,
+    }
+}

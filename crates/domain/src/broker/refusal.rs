@@ -1,0 +1,130 @@
+//! The broker's closed set of refusals: what was wrong, with what, and what to do.
+
+use thiserror::Error;
+
+/// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// A value breaks an invariant of the aggregate.
+    #[error("cannot accept field \"{what}\"")]
+    InvalidInput {
+        /// The offending field.
+        what: String,
+    },
+    /// The blueprint version is not published.
+    #[error("cannot find blueprint version \"{what}\"")]
+    BlueprintNotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The credential's cloud is not in the inventory.
+    #[error("cannot find cloud \"{what}\"")]
+    CloudNotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The credential does not exist.
+    #[error("cannot find credential \"{what}\"")]
+    CredentialNotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The project is not placed on any world.
+    #[error("cannot find a placement of project \"{what}\"")]
+    AssignmentNotFound {
+        /// The project.
+        what: String,
+    },
+    /// The parameters do not fit the blueprint's schema.
+    #[error("cannot accept parameter \"{parameter}\": {why}")]
+    ParameterValuesInvalid {
+        /// The offending parameter.
+        parameter: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such resource.
+    #[error("cannot find provisioned resource \"{what}\"")]
+    ProvisionedResourceNotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The project's namespace is not ready, for callers that insist on it.
+    #[error("cannot use namespace \"{what}\" before it is ready")]
+    NamespaceNotReady {
+        /// The namespace.
+        what: String,
+    },
+    /// The node could not be shown out; the substrate was not touched.
+    #[error("cannot deregister the node of \"{what}\"")]
+    NodeDeregistrationFailed {
+        /// The resource.
+        what: String,
+    },
+    /// The credential is not assigned to the project.
+    #[error("cannot use credential \"{what}\" in this project")]
+    CredentialNotAssigned {
+        /// The credential.
+        what: String,
+    },
+    /// The credential is expired or revoked.
+    #[error("cannot use credential \"{what}\": it is not active")]
+    CredentialInactive {
+        /// The credential.
+        what: String,
+    },
+    /// The blueprint does not support the credential's cloud.
+    #[error("cannot use blueprint on provider \"{what}\"")]
+    ProviderUnsupported {
+        /// The provider.
+        what: String,
+    },
+    /// Another resource of the project has the name.
+    #[error("cannot take name \"{what}\": it is in use")]
+    NameInUse {
+        /// The name.
+        what: String,
+    },
+    /// The command does not fit the phase.
+    #[error("cannot replace a resource that is \"{phase}\"")]
+    NotReplaceable {
+        /// The phase.
+        phase: String,
+    },
+    /// A peer is live, so nothing may be given up.
+    #[error("cannot abandon \"{what}\" while its node is registered")]
+    PeerLive {
+        /// The resource.
+        what: String,
+    },
+    /// A reason must be given.
+    #[error("cannot abandon \"{what}\" without a reason")]
+    ReasonRequired {
+        /// The resource.
+        what: String,
+    },
+}
+
+impl Refusal {
+    /// The stable code on the wire and the name of the page that explains it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidInput { .. } => "invalid_input",
+            Self::BlueprintNotFound { .. } => "blueprint_not_found",
+            Self::CloudNotFound { .. } => "cloud_not_found",
+            Self::CredentialNotFound { .. } => "credential_not_found",
+            Self::AssignmentNotFound { .. } => "assignment_not_found",
+            Self::ParameterValuesInvalid { .. } => "parameter_values_invalid",
+            Self::ProvisionedResourceNotFound { .. } => "provisioned_resource_not_found",
+            Self::NamespaceNotReady { .. } => "namespace_not_ready",
+            Self::NodeDeregistrationFailed { .. } => "node_deregistration_failed",
+            Self::CredentialNotAssigned { .. } => "credential_not_assigned",
+            Self::CredentialInactive { .. } => "credential_inactive",
+            Self::ProviderUnsupported { .. } => "provider_unsupported",
+            Self::NameInUse { .. } => "name_in_use",
+            Self::NotReplaceable { .. } => "not_replaceable",
+            Self::PeerLive { .. } => "peer_live",
+            Self::ReasonRequired { .. } => "reason_required",
+        }
+    }
+}

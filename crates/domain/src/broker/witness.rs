@@ -1,0 +1,115 @@
+//! How far an answer counts: shared by every life that looks at a world.
+
+use usher_kernel::{Answer, Book, Name, Sighting, Standing, Timestamp, Unknown};
+
+use super::facts::{Anchor, Sight};
+use super::look::{Heard, Object};
+use crate::object::authority::Authority;
+use crate::object::id::InstallationId;
+
+/// Who answered, and what is on record.
+#[derive(Clone, Copy)]
+pub(super) struct Witness<'a> {
+    pub(super) book: &'a Book,
+    pub(super) authority: Authority,
+    pub(super) by: &'a str,
+    pub(super) at: Timestamp,
+}
+
+impl Object {
+    /// Whether it carries the labels of this installation and life.
+    pub fn is_labelled(&self, installation: InstallationId, life: &str) -> bool {
+        self.life.as_deref() == Some(life)
+            && self.installation.as_deref() == Some(installation.to_string().as_str())
+    }
+}
+
+impl Witness<'_> {
+    /// What our own records say; no world has to be trusted for it.
+    pub(super) fn own(&self, name: Name, answer: Answer) -> Sighting {
+        Sighting { name, answer, by: "usher".to_owned(), at: self.at }
+    }
+
+    /// What the world said, weakened if it is not the pinned one: then only an object that is on
+    /// record counts.
+    pub(super) fn sighting(&self, name: Name, answer: Answer) -> Sighting {
+        let recorded = self.book.latest(&name).and_then(|row| row.uid.as_ref());
+        let answer = match (self.authority, answer) {
+            (Authority::Pinned, answer) => answer,
+            (Authority::Replaced, Answer::Present { uid, ours }) if recorded == Some(&uid) => {
+                Answer::Present { uid, ours }
+            }
+            (Authority::Replaced, Answer::Unknown(why)) => Answer::Unknown(why),
+            (
+                Authority::Replaced,
+                Answer::Present { .. } | Answer::Absent { .. } | Answer::Announced,
+            ) => Answer::Unknown(Unknown::ClusterReplaced),
+        };
+        Sighting { name, answer, by: self.by.to_owned(), at: self.at }
+    }
+
+    /// Judges one anchor.
+    pub(super) fn anchor(
+        &self,
+        name: Name,
+        heard: Heard<Option<&Object>>,
+        settled: bool,
+        is_ours: impl Fn(&Object) -> bool,
+    ) -> (Anchor, Sighting) {
+        let answer = match heard {
+            Err(why) => Answer::Unknown(why),
+            Ok(None) => Answer::Absent { settled },
+            Ok(Some(it)) => Answer::Present { uid: it.uid.clone(), ours: is_ours(it) },
+        };
+        let sighting = self.sighting(name, answer);
+        let fact = match &sighting.answer {
+            Answer::Unknown(_) => Anchor::Unknown,
+            Answer::Absent { .. } | Answer::Announced => Anchor::Absent,
+            Answer::Present { ours: false, .. } => Anchor::Foreign,
+            Answer::Present { uid, ours: true } => {
+                let recorded = self.book.latest(&sighting.name).is_some_and(|row| {
+                    row.standing == Standing::Seen && row.uid.as_ref() == Some(uid)
+                });
+                if heard.is_ok_and(|it| it.is_some_and(|object| object.deleting)) {
+                    Anchor::Leaving
+                } else if recorded {
+                    Anchor::Ours
+                } else {
+                    Anchor::Unrecorded
+                }
+            }
+        };
+        (fact, sighting)
+    }
+}
+
+/// While showing out, an anchor that still stands counts before one that does not.
+pub(super) fn worst_anchor(anchors: impl Iterator<Item = Anchor>) -> Anchor {
+    let rank = |anchor: &Anchor| match anchor {
+        Anchor::Unknown => 5,
+        Anchor::Ours => 4,
+        Anchor::Unrecorded => 3,
+        Anchor::Leaving => 2,
+        Anchor::Foreign => 1,
+        Anchor::Absent => 0,
+    };
+    anchors.max_by_key(rank).unwrap_or(Anchor::Absent)
+}
+
+impl Sight {
+    /// The worst cause of blindness in one look.
+    pub fn judge(authority: Authority, rail_tripped: bool, worst: Option<Unknown>) -> Self {
+        if authority == Authority::Replaced || worst == Some(Unknown::ClusterReplaced) {
+            return Self::ClusterReplaced;
+        }
+        if rail_tripped {
+            return Self::RailTripped;
+        }
+        match worst {
+            Some(Unknown::ClusterReplaced) => Self::ClusterReplaced,
+            Some(Unknown::Forbidden) => Self::Forbidden,
+            Some(Unknown::Unreachable) => Self::Unreachable,
+            None => Self::Clear,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Who answers for a world, and when its silence proves nothing.
+//!
+//! A world that was rebuilt answers "absent" to everything. So its identity and the highest
+//! revision it ever showed are pinned, and a mass disappearance is held until a person looks.
+
+use serde::{Deserialize, Serialize};
+use usher_kernel::Uid;
+
+/// What a world said it is, or what was pinned of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The identity that a rebuilt world does not have.
+    pub identity: Uid,
+    /// The highest revision seen.
+    pub revision: u64,
+}
+
+/// Whether the answer comes from the pinned world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// It does.
+    Pinned,
+    /// Another world answers, or the same one forgot: absence is unknown.
+    Replaced,
+}
+
+impl Pin {
+    /// Judges an answer by what is pinned.
+    pub fn judge(&self, answered: &Self) -> Authority {
+        if answered.identity != self.identity || answered.revision < self.revision {
+            Authority::Replaced
+        } else {
+            Authority::Pinned
+        }
+    }
+}
+
+/// When too much vanished at once to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rail {
+    /// More than this many...
+    pub count: u32,
+    /// ...and more than this share, in percent, of what was present.
+    pub percent: u32,
+}
+
+impl Default for Rail {
+    fn default() -> Self {
+        Self { count: 10, percent: 20 }
+    }
+}
+
+impl Rail {
+    /// Whether this many of so many, unasked, within the window, trip the rail.
+    pub fn trips(&self, vanished: u32, present: u32) -> bool {
+        let share = u64::from(vanished) * 100;
+        vanished > self.count && share > u64::from(present) * u64::from(self.percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(identity: &str, revision: u64) -> Pin {
+        Pin { identity: Uid::new(identity), revision }
+    }
+
+    #[test]
+    fn another_identity_or_a_smaller_revision_is_another_world() {
+        let pinned = pin("a", 7);
+        assert_eq!(pinned.judge(&pin("a", 7)), Authority::Pinned);
+        assert_eq!(pinned.judge(&pin("a", 8)), Authority::Pinned);
+        assert_eq!(pinned.judge(&pin("a", 6)), Authority::Replaced);
+        assert_eq!(pinned.judge(&pin("b", 9)), Authority::Replaced);
+    }
+
+    #[test]
+    fn the_rail_needs_both_count_and_share() {
+        let rail = Rail::default();
+        assert!(!rail.trips(10, 10), "ten are not more than ten");
+        assert!(rail.trips(11, 54), "more than ten and more than a fifth");
+        assert!(!rail.trips(11, 55), "exactly a fifth");
+        assert!(!rail.trips(1_000, 10_000));
+    }
+}
