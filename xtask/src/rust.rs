@@ -29,9 +29,14 @@ pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The texts between quotes in a stretch of the source, with their offsets.
-pub(crate) fn literals<'a>(source: &'a str, code: &str, from: usize, to: usize) -> Vec<&'a str> {
+pub(crate) fn literals<'a>(
+    source: &'a str,
+    code: &str,
+    from: usize,
+    to: usize,
+) -> Vec<(usize, &'a str)> {
     let quotes: Vec<usize> = code[from..to].match_indices('"').map(|(at, _)| from + at).collect();
-    quotes.chunks_exact(2).map(|pair| &source[pair[0] + 1..pair[1]]).collect()
+    quotes.chunks_exact(2).map(|pair| (pair[0], &source[pair[0] + 1..pair[1]])).collect()
 }
 
 /// The offset just behind the bracket that closes the one at `open`.
@@ -210,7 +215,7 @@ mod tests {
         let open = code.find('{').unwrap();
         let end = closing(&code, open);
         assert_eq!(end, source.len());
-        assert_eq!(literals(source, &code, open, end), ["a_b", "c"]);
+        assert_eq!(literals(source, &code, open, end), [(12, "a_b"), (29, "c")]);
     }
 
     #[test]

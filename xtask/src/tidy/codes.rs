@@ -49,8 +49,8 @@ fn collect(subject: &Subject) -> BTreeMap<&str, (&str, usize)> {
                 continue;
             }
             let end = rust::closing(&code, open);
-            for literal in rust::literals(text, &code, open, end) {
-                codes.entry(literal).or_insert((path, rust::line_at(&code, at)));
+            for (place, literal) in rust::literals(text, &code, open, end) {
+                codes.entry(literal).or_insert((path, rust::line_at(&code, place)));
             }
         }
     }
@@ -87,7 +87,7 @@ mod tests {
         let found = codes(&files([(PATH, SOURCE)]));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].what, "the code \"name_taken\" has no page");
-        assert_eq!((found[0].file.as_str(), found[0].line), (PATH, 3));
+        assert_eq!((found[0].file.as_str(), found[0].line), (PATH, 5));
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn declarations<'a>(source: &'a str, code: &'a str) -> Vec<Declaration<'a>> {
 fn path_before<'a>(source: &'a str, code: &str, at: usize) -> Option<&'a str> {
     let start = code[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
     let found = code[start..at].find("path = \"")?;
-    rust::literals(source, code, start + found, at).first().copied()
+    rust::literals(source, code, start + found, at).first().map(|(_, path)| *path)
 }
 
 /// The path without `..` and `.`.
@@ -122,7 +122,9 @@ fn named_in_texts(tree: &Tree, path: &str, member: &str) -> Vec<String> {
     let code = rust::code_only(text);
     let texts = rust::literals(text, &code, 0, code.len());
     let mut named = Vec::new();
-    for pattern in texts.into_iter().filter(|text| is_kind(text, "rs") && text.contains('/')) {
+    for pattern in
+        texts.into_iter().map(|(_, text)| text).filter(|t| is_kind(t, "rs") && t.contains('/'))
+    {
         let (before, after) = pattern.split_once('*').unwrap_or((pattern, ""));
         let prefix = format!("{member}/{before}");
         let matching = tree.under(&prefix).map(|(path, _)| path).filter(|path| {

@@ -15,7 +15,7 @@ pub(super) fn errors(subject: &Subject) -> Vec<Finding> {
         for (at, _) in code.match_indices(ATTRIBUTE) {
             let end = rust::closing(&code, at + 1);
             let literals = rust::literals(text, &code, at, end);
-            let Some(message) = literals.first() else { continue };
+            let Some((_, message)) = literals.first() else { continue };
             let item = &code[end..item_end(&code, end)];
             if let Some(name) = source_names(item).into_iter().find(|name| prints(message, name)) {
                 findings.push(Finding::new(
