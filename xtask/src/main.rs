@@ -1,2 +1,108 @@
-//! Repository chores.
-fn main() {}
+//! Repository chores, one file per verb.
+//!
+//! It stands alone so that a broken product can still be examined: it reads files and runs cargo.
+//!
+//! **Invariants**
+//! - None of our crates is imported.
+//! - Nothing is written outside `docs/charts` and the target directory.
+
+mod bench;
+mod ci;
+mod failure;
+mod generate;
+mod mutants;
+mod output;
+mod repo;
+mod requirements;
+mod rust;
+mod sim;
+mod soak;
+mod table;
+mod test;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{Failure, Outcome};
+use repo::Repo;
+
+/// Do the repository's chores
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run every test of every crate
+    Test(test::Args),
+    /// Run every check but the tests, stopping at the first that fails
+    Ci,
+    /// Check what the compiler does not: crate edges, sizes, names, documents
+    Tidy,
+    /// Draw the state charts from the transition tables
+    Generate(generate::Args),
+    /// Compare the requirements with the tests they name
+    Requirements(requirements::Args),
+    /// Live simulated lives, one per seed
+    Sim(sim::Args),
+    /// Run a long check at its full size
+    Soak(soak::Args),
+    /// Measure
+    Bench(bench::Args),
+    /// Break the broker's rules one by one and count what the tests notice
+    Mutants(mutants::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Exit(code)) => ExitCode::from(code),
+        Err(Failure::Told(sentence)) => {
+            output::complain(sentence);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Outcome {
+    let repo = Repo::find()?;
+    match verb {
+        Verb::Test(args) => test::run(&repo, &args),
+        Verb::Ci => ci::run(&repo),
+        Verb::Tidy => tidy::run(&repo),
+        Verb::Generate(args) => generate::run(&repo, &args),
+        Verb::Requirements(args) => requirements::run(&repo, &args),
+        Verb::Sim(args) => sim::run(&repo, &args),
+        Verb::Soak(args) => soak::run(&repo, &args),
+        Verb::Bench(args) => bench::run(&repo, &args),
+        Verb::Mutants(args) => mutants::run(&repo, &args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_verb_has_an_imperative_help_without_a_full_stop() {
+        let command = Args::command();
+        command.clone().debug_assert();
+        for verb in command.get_subcommands() {
+            let about = verb.get_about().unwrap().to_string();
+            assert!(!about.ends_with('.'), "{about}");
+            assert!(about.starts_with(char::is_uppercase), "{about}");
+            for argument in verb.get_arguments() {
+                let help = argument.get_help().unwrap().to_string();
+                assert!(!help.ends_with('.'), "{help}");
+            }
+        }
+    }
+}

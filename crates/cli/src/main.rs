@@ -1,8 +1,13 @@
-//! The usher binary.
+//! The `usher` binary: the place where parts are joined.
+//!
+//! **Invariants**
+//! - Nothing is decided here: rules stand in the domain.
 
 use clap::Parser;
 
-/// Bring infrastructure in and show it out again: in order, completely, with a reason for every wait
+/// Bring infrastructure in and show it out again
+///
+/// In order, completely, and with a reason for every wait
 #[derive(Parser)]
 #[command(name = "usher", version, arg_required_else_help = true)]
 struct Args {}

@@ -1,0 +1,116 @@
+//! `ci`: every check but the tests, in the order of their price.
+
+use std::time::Instant;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::repo::{Repo, shown};
+use crate::{generate, requirements, tidy};
+
+/// The lives a change must survive.
+const SEEDS: &str = "20000";
+
+/// A named check.
+struct Step {
+    name: String,
+    /// What to type to run it alone.
+    command: String,
+    run: Box<dyn Fn(&Repo) -> Outcome>,
+}
+
+/// Runs every check and stops at the first that fails.
+pub(crate) fn run(repo: &Repo) -> Outcome {
+    let members = repo.members()?;
+    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    run_steps(repo, &steps(&names))
+}
+
+fn run_steps(repo: &Repo, steps: &[Step]) -> Outcome {
+    let start = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        output::say(format_args!("── {}/{} {}", index + 1, steps.len(), step.name));
+        let begun = Instant::now();
+        let outcome = (step.run)(repo);
+        let took = begun.elapsed().as_secs_f64();
+        if let Err(failure) = outcome {
+            return Err(explained(step, failure, took));
+        }
+        output::say(format_args!("   {} passed in {took:.1} s", step.name));
+    }
+    let took = start.elapsed().as_secs_f64();
+    output::say(format_args!("ci: {} steps passed in {took:.1} s", steps.len()));
+    Ok(())
+}
+
+fn explained(step: &Step, failure: Failure, took: f64) -> Failure {
+    let cause = match failure {
+        Failure::Told(sentence) => format!("{sentence}\n"),
+        Failure::Exit(_) => String::new(),
+    };
+    Failure::told(format!(
+        "{cause}ci: {} failed after {took:.1} s; run it alone with: {}",
+        step.name, step.command
+    ))
+}
+
+fn steps(members: &[&str]) -> Vec<Step> {
+    let doc_env: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
+    let mut steps = vec![
+        cargo("format", &["fmt", "--all", "--check"], &[]),
+        own("tidy", "cargo xtask tidy", tidy::run),
+        own("generated files", "cargo xtask generate --check", generate::check),
+        own("requirements", "cargo xtask requirements --check", requirements::check),
+        cargo("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
+    ];
+    for member in members {
+        steps.push(cargo(&format!("{member} alone"), &["check", "--package", member], &[]));
+    }
+    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+    steps.push(cargo("documents of the code", &doc, doc_env));
+    let sim = ["run", "--release", "--package", "usher-sim", "--", "--world", "broker"];
+    steps.push(cargo("simulation", &[&sim[..], &["--seeds", SEEDS]].concat(), &[]));
+    steps.push(cargo("breakages", &[&sim[..], &["--breakages"]].concat(), &[]));
+    steps
+}
+
+fn cargo(name: &str, args: &[&str], env: &[(&str, &str)]) -> Step {
+    let command = shown(args, env);
+    let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+    let env: Vec<(String, String)> =
+        env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let run = move |repo: &Repo| {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let env: Vec<_> = env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        repo.cargo(&args, &env)
+    };
+    Step { name: name.to_owned(), command, run: Box::new(run) }
+}
+
+fn own(name: &str, command: &str, run: fn(&Repo) -> Outcome) -> Step {
+    Step { name: name.to_owned(), command: command.to_owned(), run: Box::new(run) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_member_is_checked_alone() {
+        let steps = steps(&["usher-kernel", "xtask"]);
+        let alone: Vec<_> = steps.iter().filter(|step| step.name.ends_with("alone")).collect();
+        assert_eq!(alone.len(), 2);
+        assert_eq!(alone[0].command, "cargo check --package usher-kernel");
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_run_and_names_its_command() {
+        let repo = Repo::find().unwrap();
+        let step = |name: &str, run| own(name, &format!("cargo xtask {name}"), run);
+        let failing = step("broken", |_| Err(Failure::told("it is broken")));
+        let unreached = step("unreached", |_| Err(Failure::Exit(9)));
+        let outcome = run_steps(&repo, &[step("fine", |_| Ok(())), failing, unreached]);
+        let Err(Failure::Told(sentence)) = outcome else { panic!("{outcome:?}") };
+        assert!(sentence.starts_with("it is broken\nci: broken failed after "), "{sentence}");
+        assert!(sentence.ends_with("run it alone with: cargo xtask broken"), "{sentence}");
+    }
+}

@@ -1,0 +1,145 @@
+//! `tidy`: what the compiler does not check.
+//!
+//! **Invariants**
+//! - A check is a function from the files and cargo's metadata to findings; it prints nothing.
+//! - Every check has a test in which it finds something.
+
+mod bans;
+mod codes;
+mod contexts;
+mod dead_files;
+mod edges;
+mod errors;
+mod leftovers;
+mod links;
+mod map;
+mod names;
+mod sizes;
+
+use std::fmt;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::repo::{Member, Repo};
+use crate::requirements;
+use crate::tree::Tree;
+
+/// Every check by its name.
+pub(crate) const CHECKS: [(&str, Check); 16] = [
+    ("edges", edges::edges),
+    ("dependencies", edges::dependencies),
+    ("contexts", contexts::contexts),
+    ("dead-files", dead_files::dead_files),
+    ("sizes", sizes::sizes),
+    ("names", names::words),
+    ("file-names", names::files),
+    ("map", map::map),
+    ("codes", codes::codes),
+    ("links", links::links),
+    ("titles", links::titles),
+    ("bans", bans::bans),
+    ("leftovers", leftovers::leftovers),
+    ("machine-paths", leftovers::machine_paths),
+    ("errors", errors::errors),
+    ("requirements", requirement_names),
+];
+
+/// Finds what is wrong of one kind.
+pub(crate) type Check = fn(&Subject) -> Vec<Finding>;
+
+/// What is examined.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    /// The files.
+    pub(crate) tree: Tree,
+    /// The workspace's members.
+    pub(crate) members: Vec<Member>,
+}
+
+/// Something wrong, where it is, and what to do.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    /// The file, from the root.
+    pub(crate) file: String,
+    /// The line, counted from one.
+    pub(crate) line: usize,
+    /// What is wrong.
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) remedy: String,
+}
+
+impl Finding {
+    /// A finding at this place.
+    pub(crate) fn new(
+        (file, line): (&str, usize),
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { file: file.to_owned(), line, what: what.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {} — {}", self.file, self.line, self.what, self.remedy)
+    }
+}
+
+/// Runs every check over the repository.
+pub(crate) fn run(repo: &Repo) -> Outcome {
+    let subject = Subject { tree: repo.tree()?, members: repo.members()? };
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|(_, check)| check(&subject)).collect();
+    findings.sort();
+    for finding in &findings {
+        output::say(finding);
+    }
+    let closing = format!("tidy: {} checks, {} findings", CHECKS.len(), findings.len());
+    if findings.is_empty() {
+        output::say(closing);
+        return Ok(());
+    }
+    Err(Failure::told(closing))
+}
+
+fn requirement_names(subject: &Subject) -> Vec<Finding> {
+    let remedy = "name what is there, or say `open: reason`";
+    requirements::problems(&subject.tree)
+        .into_iter()
+        .map(|problem| Finding::new((requirements::FILE, problem.line), problem.what, remedy))
+        .collect()
+}
+
+/// The line of the first occurrence, or the first line.
+fn line_of(text: &str, part: &str) -> usize {
+    text.lines().position(|line| line.contains(part)).map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+fn files<const N: usize>(files: [(&str, &str); N]) -> Subject {
+    Subject { tree: Tree::from(files), members: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_with_place_and_remedy() {
+        let finding = Finding::new(("a.rs", 3), "it is wrong", "put it right");
+        assert_eq!(finding.to_string(), "a.rs:3: it is wrong — put it right");
+    }
+
+    #[test]
+    fn a_requirement_that_names_nothing_is_found() {
+        let list = "| ID | requirement | test(s) | turned red by |\n| K-1 | x | table:none | y |\n";
+        let found = requirement_names(&files([("docs/requirements.md", list)]));
+        assert_eq!((found.len(), found[0].line), (1, 2));
+    }
+
+    #[test]
+    fn no_two_checks_share_a_name() {
+        let names: std::collections::BTreeSet<_> = CHECKS.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), CHECKS.len());
+    }
+}
