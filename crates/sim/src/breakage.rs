@@ -62,6 +62,8 @@ breakages! {
     TrustForeground = "trust-foreground",
     /// The 404 of a rebuilt cluster is believed.
     TrustRebuilt = "trust-rebuilt-cluster",
+    /// A page that is older than the look is believed.
+    TrustLagging = "trust-lagging-read",
     /// A wake-up during a step is lost.
     LoseWakeUp = "lose-wake-up",
     /// Labels are not asked for: whatever has our name is ours.

@@ -249,9 +249,11 @@ impl State {
                 what = Some(format!("{:?} {} of {index} has no row", it.kind, it.name));
             }
         }
+        // A failed resource waits for a person; its node is on record until then.
+        let excused = row.record.state.phase() == Phase::Failed || self.was_abandoned(index);
         let peers = self.store.peers.iter().filter(|it| it.resource == index && it.registered);
         for peer in peers {
-            if deleted || (self.outside.by_uid(peer.machine).is_none() && !self.was_abandoned(index)) {
+            if deleted || (self.outside.by_uid(peer.machine).is_none() && !excused) {
                 what = Some(format!("the peer of resource {index} has no substrate"));
             }
         }

@@ -21,6 +21,7 @@ impl State {
         self.grant_wishes();
         self.misbehave();
         self.compose_children();
+        self.compose_late();
         self.boot_agents();
         self.enrol_agents(breakage);
         self.finish_drains();
@@ -323,16 +324,24 @@ impl State {
         if self.outside.children(xr.uid).next().is_some() {
             self.coverage.fault(Fault::XrBeforeChildren);
         }
-        let Some(composite) = xr.xr.as_ref() else {
-            return;
-        };
-        let missing = composite.refs.iter().find(|(kind, name)| {
-            self.outside.find(Kind::Part(*kind), name).is_none()
-        });
-        if let Some((kind, name)) = missing.cloned()
-            && self.strikes(Fault::LateComposer, 700)
+        let refs = xr.xr.as_ref().map(|it| it.refs.clone()).unwrap_or_default();
+        if let Some((kind, name)) = refs.first().cloned()
+            && self.strikes(Fault::LateComposer, 300)
         {
-            self.create_part(xr, kind, &name);
+            let at = self.tick + self.rng.between(1, 60);
+            self.late_parts.push((at, xr.clone(), kind, name));
+        }
+    }
+
+    /// A composer with a stale cache creates a child of an XR that is gone.
+    fn compose_late(&mut self) {
+        let tick = self.tick;
+        let due: Vec<_> = self.late_parts.iter().filter(|it| it.0 <= tick).cloned().collect();
+        self.late_parts.retain(|it| it.0 > tick);
+        for (_, xr, kind, name) in due {
+            if self.outside.find(Kind::Part(kind), &name).is_none() {
+                self.create_part(&xr, kind, &name);
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //! - Nothing reads a clock or a random device: the same seed is the same life.
 //! - Breakages are wrappers here; the product has no switch for them.
 
+pub mod bench;
 pub mod breakage;
 pub mod check;
 pub mod coverage;
@@ -22,6 +23,7 @@ pub mod look;
 pub mod outside;
 pub mod plan;
 pub mod rng;
+pub mod run;
 pub mod seat;
 pub mod state;
 pub mod store;

@@ -85,6 +85,6 @@ impl State {
                 && self.store.resources[it.resource].record.state.admits(it.generation)
         });
         let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
-        wished && !leaving && !unborn && !unfinished && self.echoes.is_empty()
+        wished && !leaving && !unborn && !unfinished && self.echoes.is_empty() && self.late_parts.is_empty()
     }
 }

@@ -23,12 +23,18 @@ struct Page {
 
 impl State {
     /// Reads the cluster, or what answers in its place, and judges who answered.
-    fn page(&mut self) -> Page {
+    ///
+    /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
+    /// for its revision, and an older page proves nothing.
+    fn page(&mut self, barrier: bool) -> Page {
         let (pin, objects) = if self.outside.is_rebuilt(self.tick) {
             self.coverage.fault(Fault::Rebuilt);
             (Pin { identity: Uid::new("rebuilt"), revision: 1 }, vec![])
         } else if self.outside.replica.is_some() && self.strikes(Fault::Lagging, 150) {
             let (revision, objects) = self.outside.replica.clone().unwrap_or_default();
+            if barrier {
+                self.store.pin.revision = self.outside.revision;
+            }
             (Pin { identity: Uid::new("cluster"), revision }, objects)
         } else {
             let revision = self.outside.revision;
@@ -54,8 +60,8 @@ impl State {
     }
 
     /// One look at a resource.
-    pub fn look(&mut self, index: usize, record: &Record<Resource>) -> Look {
-        let page = self.page();
+    pub fn look(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Look {
+        let page = self.page(barrier);
         let resource = &record.state;
         let label = resource.id().to_string();
         let anchors = anchors(&page, &label, |it| resource.anchor_name(it).name, resource.generation());
@@ -192,7 +198,7 @@ impl State {
 
     /// One look at the ProviderConfig.
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
-        let page = self.page();
+        let page = self.page(true);
         let config = &record.state;
         let label = config.id.to_string();
         let name = config.config_name(config.generation).name;

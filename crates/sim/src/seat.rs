@@ -107,7 +107,8 @@ impl Seat<'_> {
     fn observed(&self, record: &Record<Resource>) -> Observed {
         let mut state = self.sim.state.borrow_mut();
         self.looked_at.set(state.tick);
-        let mut look = state.look(self.index(), record);
+        let barrier = !self.is_broken(Breakage::TrustLagging);
+        let mut look = state.look(self.index(), record, barrier);
         if let Some(breakage) = self.sim.breakage {
             breakage.bend_look(&mut look);
         }

@@ -21,7 +21,7 @@ use crate::check::{Checker, Wrong};
 use crate::coverage::Coverage;
 use crate::execute::Request;
 use crate::fault::Fault;
-use crate::outside::{Kind, Outside};
+use crate::outside::{Kind, Object, Outside};
 use crate::plan::{Plan, Tick};
 use crate::rng::Rng;
 use crate::store::{ConfigRow, ResourceRow, Store, timestamp};
@@ -42,6 +42,8 @@ pub struct State {
     pub store: Store,
     /// Requests that will arrive a second time.
     pub echoes: Vec<(Tick, Request)>,
+    /// Children that a composer with a stale cache will create.
+    pub late_parts: Vec<(Tick, Object, u8, String)>,
     /// Whether the strike that this life insists on has happened.
     pub struck: bool,
     /// Until when the watch is down.
@@ -92,6 +94,7 @@ impl State {
             outside: Outside::default(),
             store,
             echoes: vec![],
+            late_parts: vec![],
             struck: false,
             watch_down_until: -1,
             coverage: Coverage::default(),
