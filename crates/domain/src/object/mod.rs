@@ -1,4 +1,11 @@
-//! What every context may speak of: ids, names and labels as data.
+//! What every context may speak of: ids, names, labels, providers and manifests as data.
 
+pub mod enrolment;
 pub mod id;
+pub mod kv;
+pub mod label;
+pub mod manifest;
 pub mod name;
+pub mod occupancy;
+pub mod offender;
+pub mod provider;
