@@ -10,3 +10,5 @@
 //! - Iteration order is deterministic: equal input gives equal bytes.
 
 pub mod object;
+
+pub mod blueprint;
