@@ -12,3 +12,4 @@
 pub mod object;
 
 pub mod blueprint;
+pub mod broker;
