@@ -13,3 +13,5 @@ pub mod object;
 
 pub mod blueprint;
 pub mod broker;
+pub mod credentials;
+pub mod tokens;
