@@ -14,4 +14,8 @@ pub mod object;
 pub mod blueprint;
 pub mod broker;
 pub mod credentials;
+pub mod labels;
+pub mod peers;
+pub mod placements;
+pub mod projects;
 pub mod tokens;
