@@ -1,6 +1,5 @@
 //! Projects: who a declaration belongs to.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use crate::object::id::ProjectId;
 use crate::object::label::is_dns_label;
 use crate::object::occupancy::{Occupancy, Occupied};
 use crate::object::offender::shortened;
+use crate::object::text::checked_texts;
 
 /// The longest display name, in characters.
 pub const NAME_MAX: usize = 128;
@@ -95,38 +95,7 @@ impl FromStr for ProjectName {
     }
 }
 
-macro_rules! text_conversions {
-    ($($name:ident),+) => {$(
-        impl $name {
-            /// The text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = BadProjectName;
-
-            fn try_from(text: String) -> Result<Self, BadProjectName> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> Self {
-                it.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    )+};
-}
-
-text_conversions!(ProjectSlug, ProjectName);
+checked_texts!(ProjectSlug: BadProjectName, ProjectName: BadProjectName);
 
 #[cfg(test)]
 mod tests {

@@ -351,4 +351,11 @@ proptest! {
             vec!["systemctl", "enable", "--now", "usher-agent.service"],
         ]);
     }
+
+    #[test]
+    fn garbage_is_no_secret_name(text in any::<String>()) {
+        if let Ok(name) = text.parse::<SecretName>() {
+            prop_assert_eq!(name.as_str(), text.as_str());
+        }
+    }
 }

@@ -18,6 +18,7 @@ use thiserror::Error;
 use super::id::TokenId;
 use super::manifest::SecretText;
 use super::offender::shortened;
+use super::text::checked_texts;
 
 /// What every token text begins with.
 pub const TOKEN_PREFIX: &str = "ubt_";
@@ -129,13 +130,6 @@ impl BadNonce {
 #[serde(try_from = "String", into = "String")]
 pub struct Nonce(String);
 
-impl Nonce {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for Nonce {
     type Err = BadNonce;
 
@@ -207,19 +201,7 @@ impl FromStr for PublicKey {
     }
 }
 
-impl TryFrom<String> for Nonce {
-    type Error = BadNonce;
-
-    fn try_from(text: String) -> Result<Self, BadNonce> {
-        text.parse()
-    }
-}
-
-impl From<Nonce> for String {
-    fn from(nonce: Nonce) -> Self {
-        nonce.0
-    }
-}
+checked_texts!(Nonce: BadNonce);
 
 impl TryFrom<String> for PublicKey {
     type Error = BadPublicKey;

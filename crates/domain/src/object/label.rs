@@ -1,13 +1,13 @@
 //! Labels as data: the syntax Kubernetes gives to keys and values.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::offender::shortened;
+use super::text::checked_texts;
 
 /// The longest name part of a key, and the longest value.
 pub const NAME_MAX: usize = 63;
@@ -61,20 +61,6 @@ pub struct LabelKey(String);
 #[serde(try_from = "String", into = "String")]
 pub struct LabelValue(String);
 
-impl LabelKey {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl LabelValue {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for LabelKey {
     type Err = BadLabel;
 
@@ -104,31 +90,7 @@ impl FromStr for LabelValue {
     }
 }
 
-macro_rules! text_conversions {
-    ($($name:ident),+) => {$(
-        impl TryFrom<String> for $name {
-            type Error = BadLabel;
-
-            fn try_from(text: String) -> Result<Self, BadLabel> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> Self {
-                it.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    )+};
-}
-
-text_conversions!(LabelKey, LabelValue);
+checked_texts!(LabelKey: BadLabel, LabelValue: BadLabel);
 
 /// Whether a text is a label name: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
 pub fn is_label_name(text: &str) -> bool {

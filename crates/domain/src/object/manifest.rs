@@ -232,6 +232,23 @@ fn sorted(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            ".{0,4}".prop_map(Value::from),
+        ];
+        let key = prop::sample::select(vec!["apiVersion", "kind", "metadata", "name", "spec"]);
+        leaf.prop_recursive(3, 16, 5, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..5)
+                    .prop_map(|it| it.into_iter().collect()),
+            ]
+        })
+    }
 
     fn owner() -> Owner {
         Owner {
@@ -304,5 +321,19 @@ mod tests {
         let secret = SecretText::new("canary");
         assert_eq!(format!("{secret:?}"), "SecretText(redacted)");
         assert_eq!(secret.expose(), "canary");
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_or_has_an_identity(value in any_json()) {
+            if let Ok(manifest) = Manifest::from_value(value.clone()) {
+                prop_assert_eq!(manifest.as_value(), &value);
+                for part in [manifest.api_version(), manifest.kind(), manifest.name()] {
+                    prop_assert!(!part.is_empty());
+                }
+                let bytes = manifest.canonical_bytes();
+                prop_assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), value);
+            }
+        }
     }
 }

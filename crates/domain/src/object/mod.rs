@@ -9,3 +9,4 @@ pub mod name;
 pub mod occupancy;
 pub mod offender;
 pub mod provider;
+pub(crate) mod text;

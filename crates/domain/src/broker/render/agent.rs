@@ -4,7 +4,6 @@
 //! - A URL or an image that exists is printable ASCII without quotes, spaces or expansion signs,
 //!   so it means itself in JSON, YAML, a systemd unit and a shell.
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -15,6 +14,7 @@ use thiserror::Error;
 use crate::object::id::{ProjectId, ResourceId};
 use crate::object::label::is_dns_subdomain;
 use crate::object::offender::shortened;
+use crate::object::text::checked_texts;
 
 /// The longest API URL.
 pub const URL_MAX: usize = 512;
@@ -111,13 +111,6 @@ impl BadApiUrl {
             Self::Path { .. } => "api_url_path",
             Self::Insecure { .. } => "api_url_insecure",
         }
-    }
-}
-
-impl ApiUrl {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -242,13 +235,6 @@ impl BadAgentImage {
     }
 }
 
-impl AgentImage {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for AgentImage {
     type Err = BadAgentImage;
 
@@ -313,31 +299,7 @@ fn is_digest(text: &str) -> bool {
     })
 }
 
-macro_rules! text_conversions {
-    ($($name:ident: $refusal:ident),+) => {$(
-        impl TryFrom<String> for $name {
-            type Error = $refusal;
-
-            fn try_from(text: String) -> Result<Self, $refusal> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> Self {
-                it.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    )+};
-}
-
-text_conversions!(ApiUrl: BadApiUrl, AgentImage: BadAgentImage);
+checked_texts!(ApiUrl: BadApiUrl, AgentImage: BadAgentImage);
 
 #[cfg(test)]
 mod tests {

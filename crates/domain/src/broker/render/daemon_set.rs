@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -13,6 +14,7 @@ use crate::object::enrolment::TokenText;
 use crate::object::label::is_dns_subdomain;
 use crate::object::manifest::Manifest;
 use crate::object::offender::shortened;
+use crate::object::text::checked_texts;
 
 const NAME: &str = "usher-agent";
 const SECRET: &str = "usher-agent-bootstrap";
@@ -20,7 +22,8 @@ const SECRET_FIELD: &str = "bootstrap-token";
 const TOKEN_MOUNT: &str = "/run/usher-bootstrap";
 
 /// The name of a Secret that is already there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct SecretName(String);
 
 /// A text that is no name of a Secret.
@@ -38,13 +41,6 @@ impl BadSecretName {
     }
 }
 
-impl SecretName {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for SecretName {
     type Err = BadSecretName;
 
@@ -55,6 +51,8 @@ impl FromStr for SecretName {
         Ok(Self(text.to_owned()))
     }
 }
+
+checked_texts!(SecretName: BadSecretName);
 
 /// How the token gets to the agent.
 #[derive(Clone, Copy, Debug)]
