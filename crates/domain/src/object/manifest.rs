@@ -5,6 +5,7 @@
 //! - Equal manifests have equal bytes.
 //! - A manifest may carry a secret, so `Debug` shows its identity only and there is no `Display`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -220,8 +221,7 @@ fn put(value: &mut Value, path: &[&str], field: &str, content: Value) {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let mut fields: Vec<(&String, &Value)> = map.iter().collect();
-            fields.sort_by_key(|(key, _)| *key);
+            let fields: BTreeMap<&String, &Value> = map.iter().collect();
             fields.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
         }
         Value::Array(items) => items.iter().map(sorted).collect(),

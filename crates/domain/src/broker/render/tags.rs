@@ -184,6 +184,7 @@ mod tests {
             &[
                 ("usher.dev/team", "a b_.:/=+-@é", None),
                 (&"k".repeat(128), &"v".repeat(256), None),
+                (&"é".repeat(128), &"é".repeat(256), None),
                 (&"k".repeat(129), "", Some(Reason::KeyTooLong)),
                 ("k", &"v".repeat(257), Some(Reason::ValueTooLong)),
                 ("", "v", Some(Reason::KeySyntax)),
