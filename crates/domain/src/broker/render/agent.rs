@@ -171,7 +171,7 @@ impl Reach {
 
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     // An IPv6 address holds colons, but only inside its brackets.
-    let after = authority.rfind(']').map_or(0, |it| it + 1);
+    let after = authority.rfind(']').unwrap_or(0);
     match authority[after..].find(':') {
         Some(at) => (&authority[..after + at], Some(&authority[after + at + 1..])),
         None => (authority, None),
@@ -248,7 +248,7 @@ impl FromStr for AgentImage {
             None => (whole, None),
         };
         // A colon before the last slash belongs to the registry's port.
-        let base = named.rfind('/').map_or(0, |it| it + 1);
+        let base = named.rfind('/').unwrap_or(0);
         let (repository, tag) = match named[base..].find(':') {
             Some(at) => (&named[..base + at], Some(&named[base + at + 1..])),
             None => (named, None),
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn good_images_are_kept_as_they_are() {
-        let digest = format!("sha256:{}", "0a".repeat(32));
+        let digest = format!("sha256:{}", "09af".repeat(16));
         let good = [
             "agent:1".to_owned(),
             "usher-agent:v0.1.0_x-Y".to_owned(),

@@ -226,7 +226,10 @@ mod tests {
         assert_eq!(azure.tags, BTreeMap::from([("Team".to_owned(), "a".to_owned())]));
         let lost = Skipped { key: "team".to_owned(), reason: Reason::KeyCollision };
         assert_eq!(azure.skipped, [lost]);
-        assert_eq!(tags(labels, Provider::Aws).tags.len(), 2);
+        let others = [Provider::Aws, Provider::Hetzner, Provider::Openstack, Provider::Local];
+        for provider in others {
+            assert_eq!(tags(labels, provider).tags.len(), 2, "{provider}");
+        }
     }
 
     #[test]
