@@ -19,9 +19,7 @@ pub fn table() -> String {
     let per_second = |count: u64| count * 1_000_000 / u64::try_from(took.as_micros()).unwrap_or(1);
     let mut text = String::new();
     let _ = writeln!(text, "{:<24}{:>12}{:>14}", "what", "count", "per second");
-    for (what, count) in
-        [("lives", LIVES), ("steps", coverage.steps), ("verbs", coverage.verbs)]
-    {
+    for (what, count) in [("lives", LIVES), ("steps", coverage.steps), ("verbs", coverage.verbs)] {
         let _ = writeln!(text, "{what:<24}{count:>12}{:>14}", per_second(count));
     }
     text

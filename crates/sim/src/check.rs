@@ -143,7 +143,7 @@ impl State {
         let open = open.map(|it| format!("{} {}", it.standing.as_str(), it.name.name));
         let label = row.record.state.id().to_string();
         let alive = self.outside.objects.iter().find(|it| {
-            it.created <= looked_at
+            it.created < looked_at
                 && it.labels.as_ref().is_some_and(|labels| labels.life == label)
                 && !self.hidden(it.kind)
         });
@@ -161,9 +161,8 @@ impl State {
             return;
         }
         let generation = state.generation();
-        let peer = self.store.peers.iter().find(|it| {
-            it.resource == index && it.generation == generation
-        });
+        let peer =
+            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
         let enrolled = peer.is_some_and(|peer| {
             let machine = self.outside.by_uid(peer.machine);
@@ -217,11 +216,19 @@ impl State {
         }
         let config = self.store.config.record.state.clone();
         let label = config.id.to_string();
-        let stands = self.outside.objects.iter().any(|it| {
-            it.labels.as_ref().is_some_and(|labels| labels.life == label)
-        });
+        let stands = self
+            .outside
+            .objects
+            .iter()
+            .any(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label));
         if config.users == 0 && (stands || config.phase != provider_config::Phase::Gone) {
             let what = format!("nobody uses the ProviderConfig and it is {}", config.phase);
+            self.wrong(Checker::NoOrphans, what);
+        }
+        let users =
+            self.store.resources.iter().filter(|row| row.record.state.phase() != Phase::Deleted);
+        if users.count() != usize::try_from(config.users).unwrap_or(usize::MAX) {
+            let what = format!("the ProviderConfig counts {} users", config.users);
             self.wrong(Checker::NoOrphans, what);
         }
         if config.users > 0 && config.phase != provider_config::Phase::Ready {
@@ -249,11 +256,15 @@ impl State {
                 what = Some(format!("{:?} {} of {index} has no row", it.kind, it.name));
             }
         }
-        // A failed resource waits for a person; its node is on record until then.
-        let excused = row.record.state.phase() == Phase::Failed || self.was_abandoned(index);
+        // A failed resource, and a ready one whose node is lost, wait for a person and say so.
+        let phase = row.record.state.phase();
+        let generation = row.record.state.generation();
         let peers = self.store.peers.iter().filter(|it| it.resource == index && it.registered);
         for peer in peers {
-            if deleted || (self.outside.by_uid(peer.machine).is_none() && !excused) {
+            let told = phase == Phase::Failed
+                || phase == Phase::Ready && peer.generation == generation
+                || self.was_abandoned(index);
+            if deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
                 what = Some(format!("the peer of resource {index} has no substrate"));
             }
         }
@@ -296,11 +307,8 @@ impl State {
 
     /// Whether the node of this generation could still get the resource to `Ready`.
     fn may_enrol(&self, index: usize, generation: usher_kernel::Generation) -> bool {
-        let peer = self
-            .store
-            .peers
-            .iter()
-            .find(|it| it.resource == index && it.generation == generation);
+        let peer =
+            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
         match peer {
             Some(peer) => peer.registered,
             None => self.outside.agents.iter().any(|it| {

@@ -92,7 +92,10 @@ impl Coverage {
         for (fault, count) in Fault::ALL.iter().zip(&self.lives_with) {
             let share = count * 1_000 / lives.max(1);
             let (whole, tenth) = (share / 10, share % 10);
-            text.push_str(&format!("{:<48}{count:>10} lives {whole:>3}.{tenth} %\n", fault.as_str()));
+            text.push_str(&format!(
+                "{:<48}{count:>10} lives {whole:>3}.{tenth} %\n",
+                fault.as_str()
+            ));
         }
         text
     }

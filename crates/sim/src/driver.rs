@@ -95,6 +95,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
         claimed_at: state.now(),
         point: std::cell::Cell::new(Point::Load),
         looked_at: std::cell::Cell::new(state.tick),
+        behind_rail: std::cell::Cell::new(false),
         pair: std::cell::Cell::new(None),
     });
     let worker = std::rc::Rc::clone(&seat);
@@ -199,7 +200,8 @@ fn drawn(state: &mut State) -> Fate {
 impl State {
     /// Whether this life insists on this strike, here and now, once.
     pub fn wants(&mut self, pair: Option<Pair>, strike: Strike) -> bool {
-        let wanted = !self.struck && pair == Some(self.plan.target.0) && strike == self.plan.target.1;
+        let wanted =
+            !self.struck && pair == Some(self.plan.target.0) && strike == self.plan.target.1;
         self.struck |= wanted;
         wanted
     }

@@ -58,7 +58,7 @@ impl State {
 
     fn outstanding(&self, index: usize) -> Outstanding {
         Outstanding {
-            lease_until: self.store.resources[index].entry.lease_until,
+            heard_until: self.store.resources[index].entry.heard_until(),
             request_bound: millis(REQUEST_BOUND),
         }
     }
@@ -218,9 +218,11 @@ impl State {
 
     /// Everything in the world vanishes at once; the rail notices.
     fn vanish(&mut self) {
-        let standing = self.outside.objects.iter().filter(|it| {
-            it.kind == Kind::Xr && it.labels.is_some() && it.gone_at.is_none()
-        });
+        let standing = self
+            .outside
+            .objects
+            .iter()
+            .filter(|it| it.kind == Kind::Xr && it.labels.is_some() && it.gone_at.is_none());
         let standing: Vec<u64> = standing.map(|it| it.uid).collect();
         if standing.len() > 1 && self.strikes(Fault::MassVanish, 12) {
             for uid in standing {
@@ -274,9 +276,10 @@ impl State {
                 self.with_composite(xr.uid, |it| it.refs = refs);
                 continue;
             }
-            let missing = composite.refs.iter().find(|(kind, name)| {
-                self.outside.find(Kind::Part(*kind), name).is_none()
-            });
+            let missing = composite
+                .refs
+                .iter()
+                .find(|(kind, name)| self.outside.find(Kind::Part(*kind), name).is_none());
             if let Some((kind, name)) = missing.cloned()
                 && self.rng.percent(50)
             {
@@ -360,9 +363,11 @@ impl State {
                 continue;
             };
             let label = xr.labels.as_ref().map(|it| it.life.clone()).unwrap_or_default();
-            let owner = self.store.resources.iter().position(|row| {
-                row.record.state.id().to_string() == label
-            });
+            let owner = self
+                .store
+                .resources
+                .iter()
+                .position(|row| row.record.state.id().to_string() == label);
             let machine = self.outside.children(xr.uid).next().map(|it| it.uid);
             let (Some(resource), Some(machine)) = (owner, machine) else {
                 continue;
@@ -410,7 +415,8 @@ impl State {
             return;
         }
         if !admits {
-            let what = format!("a node enrolled into {} of resource {}", it.generation, it.resource);
+            let what =
+                format!("a node enrolled into {} of resource {}", it.generation, it.resource);
             self.wrong(Checker::NoLateEnrolment, what);
         }
         if let Some(token) = self.store.tokens.get_mut(&it.token) {

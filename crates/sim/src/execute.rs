@@ -206,9 +206,12 @@ impl State {
             return if ours { Ok(()) } else { Err(Trouble::Blocked { what: xr.name.clone() }) };
         }
         self.check_quiet_time(request, &xr.name);
-        let anchored = self.store.book(index).rows().iter().any(|row| {
-            row.name.kind == "Anchor" && row.uid == owner.map(uid)
-        });
+        let anchored = self
+            .store
+            .book(index)
+            .rows()
+            .iter()
+            .any(|row| row.name.kind == "Anchor" && row.uid == owner.map(uid));
         if !anchored && request.breakage != Some(Breakage::DropAnchor) {
             self.wrong(Checker::NameBeforeKnock, "an XR under an unrecorded anchor".to_owned());
         }
@@ -300,9 +303,11 @@ impl State {
         let Sender::Resource(index) = request.sender else {
             return;
         };
-        let registered = self.store.peers.iter().any(|it| {
-            it.resource == index && it.generation == xr.generation && it.registered
-        });
+        let registered = self
+            .store
+            .peers
+            .iter()
+            .any(|it| it.resource == index && it.generation == xr.generation && it.registered);
         if registered && !self.was_abandoned(index) {
             let what = format!("the XR of resource {index} was asked to go before its node left");
             self.wrong(Checker::NodeFirst, what);
@@ -399,8 +404,7 @@ impl State {
             return Err(Trouble::Blocked { what: config.name.clone() });
         }
         let settled = self.store.resources.iter().all(|row| {
-            row.record.state.phase() == Phase::Deleted
-                || row.record.state.tenure() == Tenure::Fresh
+            row.record.state.phase() == Phase::Deleted || row.record.state.tenure() == Tenure::Fresh
         });
         if !settled {
             let what = "the ProviderConfig was asked to go while a resource refers to it";

@@ -25,11 +25,7 @@ pub fn live(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
     let sim = Sim { state: RefCell::new(State::new(seed, listen)), breakage };
     run(&sim);
     let state = sim.state.into_inner();
-    Verdict {
-        wrong: state.wrong,
-        coverage: state.coverage,
-        story: state.story.unwrap_or_default(),
-    }
+    Verdict { wrong: state.wrong, coverage: state.coverage, story: state.story.unwrap_or_default() }
 }
 
 fn run(sim: &Sim) {
@@ -83,8 +79,14 @@ impl State {
                 && it.tries_at.is_some()
                 && self.outside.by_uid(it.machine).is_some()
                 && self.store.resources[it.resource].record.state.admits(it.generation)
+                && self.store.tokens.get(&it.token).is_some_and(|token| !token.consumed)
         });
         let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
-        wished && !leaving && !unborn && !unfinished && self.echoes.is_empty() && self.late_parts.is_empty()
+        wished
+            && !leaving
+            && !unborn
+            && !unfinished
+            && self.echoes.is_empty()
+            && self.late_parts.is_empty()
     }
 }

@@ -64,10 +64,12 @@ impl State {
         let page = self.page(barrier);
         let resource = &record.state;
         let label = resource.id().to_string();
-        let anchors = anchors(&page, &label, |it| resource.anchor_name(it).name, resource.generation());
-        let xr = page.objects.iter().find(|it| {
-            it.kind == Kind::Xr && it.name == resource.pinned().xr_name
-        });
+        let anchors =
+            anchors(&page, &label, |it| resource.anchor_name(it).name, resource.generation());
+        let xr = page
+            .objects
+            .iter()
+            .find(|it| it.kind == Kind::Xr && it.name == resource.pinned().xr_name);
         let guard = xr.and_then(|it| it.xr.as_ref()).map_or(Guard::None, |it| match it.guard {
             outside::Guard::None => Guard::None,
             outside::Guard::Ours => Guard::Ours,
@@ -186,7 +188,7 @@ impl State {
         mine.map(|it| {
             let state = if !it.registered {
                 PeerState::Deregistered
-            } else if self.tick < it.lost_until {
+            } else if self.tick < it.lost_until || self.outside.by_uid(it.machine).is_none() {
                 PeerState::Lost
             } else {
                 PeerState::Registered
@@ -273,4 +275,3 @@ fn generation_of(book: &Book, owner: Option<u64>) -> Option<Generation> {
     let rows = book.rows().iter().filter(|row| row.name.kind == Kind::Xr.text());
     rows.rev().find(|row| row.uid.as_ref() == Some(&owner)).map(|row| row.name.generation)
 }
-

@@ -65,6 +65,8 @@ pub struct Seat<'a> {
     pub point: Cell<Point>,
     /// When it last looked at the world.
     pub looked_at: Cell<Tick>,
+    /// Whether the rail had tripped by then.
+    pub behind_rail: Cell<bool>,
     /// The pair of the table that it is about to do.
     pub pair: Cell<Option<Pair>>,
 }
@@ -107,6 +109,7 @@ impl Seat<'_> {
     fn observed(&self, record: &Record<Resource>) -> Observed {
         let mut state = self.sim.state.borrow_mut();
         self.looked_at.set(state.tick);
+        self.behind_rail.set(state.store.rail_tripped);
         let barrier = !self.is_broken(Breakage::TrustLagging);
         let mut look = state.look(self.index(), record, barrier);
         if let Some(breakage) = self.sim.breakage {
@@ -164,11 +167,7 @@ impl Seat<'_> {
     }
 
     /// Writes through the one door, if the version still holds.
-    fn write(
-        &self,
-        version: Version,
-        decision: &Decision<BentBroker<'_>>,
-    ) -> Result<(), Trouble> {
+    fn write(&self, version: Version, decision: &Decision<BentBroker<'_>>) -> Result<(), Trouble> {
         let index = self.index();
         let mut state = self.sim.state.borrow_mut();
         let before = &state.store.resources[index].record.state;
@@ -189,7 +188,7 @@ impl Seat<'_> {
         if self.is_broken(Breakage::ConfigNeverCounted) {
             state.store.config.record.state.users = users;
         }
-        if given_up && state.store.rail_tripped {
+        if given_up && self.behind_rail.get() {
             let what = format!("resource {index} gave its generation up behind the rail");
             state.wrong(Checker::RailHolds, what);
         }
@@ -394,9 +393,10 @@ impl<'a> Ledger<BentConfig<'a>> for Seat<'a> {
                 record.book = record.book.with(&decision.rows);
                 record.state = decision.next.clone();
                 let (phase, reason) = (record.state.phase, decision.reason);
-                let waiting = state.store.resources.iter_mut().filter(|it| {
-                    !it.record.state.phase().is_leaving() && decision.next.is_ready()
-                });
+                let waiting =
+                    state.store.resources.iter_mut().filter(|it| {
+                        !it.record.state.phase().is_leaving() && decision.next.is_ready()
+                    });
                 for row in waiting {
                     row.entry.wake(now);
                 }
@@ -414,4 +414,3 @@ impl<'a> Ledger<BentConfig<'a>> for Seat<'a> {
 pub fn millis(ticks: Tick) -> Duration {
     Duration::from_millis(ticks.unsigned_abs())
 }
-

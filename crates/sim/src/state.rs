@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use usher_domain::broker::aggregate::{Fields, Pinned, Resource};
 use usher_domain::broker::event::Event;
 use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::authority::Pin;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
     TenancyId,
@@ -116,8 +119,7 @@ impl State {
 
     /// Whether a fault of this kind happens now, with this chance in thousandths.
     pub fn strikes(&mut self, fault: Fault, per_mille: u64) -> bool {
-        let happens =
-            self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille);
+        let happens = self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille);
         if happens {
             self.met(fault);
         }
@@ -171,8 +173,17 @@ impl State {
         let now = self.now();
         let number = u8::try_from(self.store.resources.len()).unwrap_or(u8::MAX);
         let resource_id = ResourceId::from_uuid(id(1, number));
+        let (Ok(composite), Ok(api_url), Ok(agent_image)) = (
+            CompositeType::from_xrd(&xrd()),
+            "https://usher.example".parse::<ApiUrl>(),
+            "registry.example/usher:1".parse::<AgentImage>(),
+        ) else {
+            self.wrong(Checker::EndsAsWished, "the simulated blueprint is refused".to_owned());
+            return;
+        };
         let fields = Fields {
             id: resource_id,
+            name: format!("node-{number}"),
             tenancy: TenancyId::from_uuid(id(4, number)),
             project: ProjectId::from_uuid(id(5, 0)),
             blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
@@ -181,9 +192,14 @@ impl State {
                 installation: installation(),
                 world: "local".to_owned(),
                 namespace: "ns".to_owned(),
-                xr_kind: Kind::Xr.text(),
+                composite,
                 xr_name: name::xr(resource_id),
                 role: self.plan.wishes[wish].role,
+                strategy: InjectionStrategy::CloudInitUserData,
+                parameters: ParameterValues::default(),
+                api_url,
+                agent_image,
+                key_id: KeyId::from_stored("simulated"),
                 provider_config: self.store.config.record.state.id,
             },
             phase: Phase::Pending,
@@ -226,6 +242,21 @@ impl State {
 /// The installation every simulated object belongs to.
 pub fn installation() -> InstallationId {
     InstallationId::from_uuid(id(9, 0))
+}
+
+/// The XRD of the simulated blueprint.
+fn xrd() -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": { "name": "nodes.blueprints.example" },
+        "spec": {
+            "group": "blueprints.example",
+            "names": { "kind": "Node", "plural": "nodes" },
+            "scope": "Namespaced",
+            "versions": [{ "name": "v1", "served": true, "referenceable": true }],
+        },
+    })
 }
 
 fn id(kind: u8, number: u8) -> Uuid {

@@ -174,10 +174,10 @@ impl Judge<'_> {
         let Ok(Some(found)) = &self.look.xr else {
             return Xr::Unknown;
         };
-        let replaced = self
-            .book
-            .latest(&sighting.name)
-            .is_some_and(|row| row.uid.as_ref().is_some_and(|recorded| recorded != uid));
+        // A second object of one generation never had that generation's token to itself.
+        let replaced = self.book.latest(&sighting.name).is_some_and(|row| {
+            row.incarnation > 1 || row.uid.as_ref().is_some_and(|recorded| recorded != uid)
+        });
         if found.object.deleting {
             return Xr::Deleting;
         }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::blueprint::parameter::BadValues;
+
 /// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -36,13 +38,8 @@ pub enum Refusal {
         what: String,
     },
     /// The parameters do not fit the blueprint's schema.
-    #[error("cannot accept parameter \"{parameter}\": {why}")]
-    ParameterValuesInvalid {
-        /// The offending parameter.
-        parameter: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error(transparent)]
+    ParameterValuesInvalid(#[from] BadValues),
     /// There is no such resource.
     #[error("cannot find provisioned resource \"{what}\"")]
     ProvisionedResourceNotFound {
@@ -61,20 +58,16 @@ pub enum Refusal {
         /// The resource.
         what: String,
     },
-    /// The credential is not assigned to the project.
-    #[error("cannot use credential \"{what}\" in this project")]
-    CredentialNotAssigned {
-        /// The credential.
-        what: String,
+    /// The project may not use the credential, for the reason its own context gives.
+    #[error("{text}")]
+    CredentialDenied {
+        /// The code of that refusal.
+        code: &'static str,
+        /// Its text.
+        text: String,
     },
-    /// The credential is expired or revoked.
-    #[error("cannot use credential \"{what}\": it is not active")]
-    CredentialInactive {
-        /// The credential.
-        what: String,
-    },
-    /// The blueprint does not support the credential's cloud.
-    #[error("cannot use blueprint on provider \"{what}\"")]
+    /// The blueprint does not run on the credential's provider.
+    #[error("cannot use the blueprint on provider \"{what}\"")]
     ProviderUnsupported {
         /// The provider.
         what: String,
@@ -114,12 +107,11 @@ impl Refusal {
             Self::CloudNotFound { .. } => "cloud_not_found",
             Self::CredentialNotFound { .. } => "credential_not_found",
             Self::AssignmentNotFound { .. } => "assignment_not_found",
-            Self::ParameterValuesInvalid { .. } => "parameter_values_invalid",
+            Self::ParameterValuesInvalid(_) => "parameter_values_invalid",
             Self::ProvisionedResourceNotFound { .. } => "provisioned_resource_not_found",
             Self::NamespaceNotReady { .. } => "namespace_not_ready",
             Self::NodeDeregistrationFailed { .. } => "node_deregistration_failed",
-            Self::CredentialNotAssigned { .. } => "credential_not_assigned",
-            Self::CredentialInactive { .. } => "credential_inactive",
+            Self::CredentialDenied { code, .. } => code,
             Self::ProviderUnsupported { .. } => "provider_unsupported",
             Self::NameInUse { .. } => "name_in_use",
             Self::NotReplaceable { .. } => "not_replaceable",
