@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::facts::{Anchor, Composed, Node, Sight, Tenure, Token, Xr};
 use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::{Guard, Look};
+use usher_domain::broker::look::{ComposedState, Guard, Look};
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Authority;
@@ -110,7 +110,9 @@ impl Breakage {
         if self == Self::ErrorIsAbsent {
             look.xr = Ok(look.xr.clone().unwrap_or(None));
             look.anchors = Ok(look.anchors.clone().unwrap_or_default());
-            look.composed.retain(|it| it.heard.is_ok());
+            for it in look.composed.iter_mut().filter(|it| it.heard.is_err()) {
+                it.heard = Ok(ComposedState::Absent);
+            }
             look.composed_listed = Ok(());
         }
         if self == Self::NodeUnknownIsGone && look.peers.is_err() {
@@ -140,7 +142,9 @@ impl Breakage {
         }
         if self == Self::TrustForeground && leaving && facts.xr == Xr::Absent {
             facts.composed = Composed::None;
-            seen.sightings.retain(|it| !it.name.kind.starts_with("parts."));
+            for it in seen.sightings.iter_mut().filter(|it| it.name.kind.starts_with("parts.")) {
+                it.answer = Answer::Absent { settled: true };
+            }
         }
         if self == Self::SkipRecording && facts.composed == Composed::Unrecorded {
             facts.composed = Composed::Present;

@@ -9,7 +9,7 @@ use usher_kernel::{Stopped, Wake};
 use crate::breakage::Breakage;
 use crate::check::Checker;
 use crate::fault::Fault;
-use crate::plan::{LEASE, Pair, STEP_DEADLINE, Strike, Tick};
+use crate::plan::{LEASE, Pair, REQUEST_BOUND, STEP_DEADLINE, Strike, Tick};
 use crate::seat::{Point, Seat, Sim};
 use crate::state::State;
 use crate::store::{Life, PACE};
@@ -159,7 +159,8 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
             if state.wants(pair, Strike::CrashBefore) {
                 Some(Fate::Die)
             } else if state.wants(pair, Strike::LateDriver) {
-                Some(Fate::Sleep(LEASE + state.rng.between(1, LEASE)))
+                let beyond = if state.rng.percent(50) { REQUEST_BOUND } else { LEASE };
+                Some(Fate::Sleep(LEASE + state.rng.between(1, beyond)))
             } else {
                 None
             }

@@ -136,7 +136,7 @@ impl Row {
             Standing::Intended | Standing::Foreign => {
                 vec![seen(self.incarnation, "present and ours")]
             }
-            Standing::Seen | Standing::Gone if self.uid.as_ref() == Some(uid) => vec![],
+            Standing::Seen if self.uid.as_ref() == Some(uid) => vec![],
             Standing::Seen => vec![
                 self.turned(Standing::Gone, proof("another uid stands there")),
                 seen(self.incarnation + 1, "present and ours, with a new uid"),

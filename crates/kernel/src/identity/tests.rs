@@ -60,7 +60,7 @@ fn every_standing_meets_every_answer() {
         (Seen, present("u2", false), vec![(1, Gone, u1())]),
         (Seen, open.clone(), vec![(1, Gone, u1())]),
         (Seen, settled.clone(), vec![(1, Gone, u1())]),
-        (Gone, present("u1", true), vec![]),
+        (Gone, present("u1", true), vec![(2, Seen, u1())]),
         (Gone, present("u2", true), vec![(2, Seen, u2())]),
         (Gone, present("u2", false), vec![]),
         (Gone, open.clone(), vec![]),
