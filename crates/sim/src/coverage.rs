@@ -1,5 +1,7 @@
 //! What the lives of a run met: a run that met too little proves too little.
 
+use std::fmt::Write as _;
+
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::verdict::EffectKind;
 
@@ -85,17 +87,14 @@ impl Coverage {
         let mut text = String::new();
         let [a, b, c, d] = Strike::ALL.map(Strike::as_str);
         let head = "(phase, effect)";
-        text.push_str(&format!("{head:<36}{a:>14}{b:>14}{c:>14}{d:>14}\n"));
+        let _ = writeln!(text, "{head:<36}{a:>14}{b:>14}{c:>14}{d:>14}");
         for (pair, [a, b, c, d]) in PAIRS.iter().zip(self.strikes) {
-            text.push_str(&format!("{:<36}{a:>14}{b:>14}{c:>14}{d:>14}\n", words(*pair)));
+            let _ = writeln!(text, "{:<36}{a:>14}{b:>14}{c:>14}{d:>14}", words(*pair));
         }
         for (fault, count) in Fault::ALL.iter().zip(&self.lives_with) {
             let share = count * 1_000 / lives.max(1);
             let (whole, tenth) = (share / 10, share % 10);
-            text.push_str(&format!(
-                "{:<48}{count:>10} lives {whole:>3}.{tenth} %\n",
-                fault.as_str()
-            ));
+            let _ = writeln!(text, "{:<48}{count:>10} lives {whole:>3}.{tenth} %", fault.as_str());
         }
         text
     }

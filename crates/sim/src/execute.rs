@@ -133,33 +133,15 @@ impl State {
             };
         }
         self.check_quiet_time(request, &anchor.name);
-        self.put(Kind::Anchor, &anchor.name, None, Some(labels), None);
+        let bare = Object::foreign(Kind::Anchor, anchor.name.clone());
+        self.put(Object { labels: Some(labels), ..bare });
         Ok(())
     }
 
-    fn put(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        owner: Option<u64>,
-        labels: Option<Labels>,
-        xr: Option<Composite>,
-    ) -> u64 {
-        let object = Object {
-            kind,
-            name: name.to_owned(),
-            uid: 0,
-            owner,
-            labels,
-            created: self.tick,
-            revision: 0,
-            gone_at: None,
-            ready_at: 0,
-            xr,
-        };
+    fn put(&mut self, object: Object) {
+        let (kind, name) = (object.kind, object.name.clone());
         let uid = self.outside.create(object, self.tick);
         self.say(|_| format!("created: {kind:?} {name} u{uid}"));
-        uid
     }
 
     /// Issuing locks the resource row: a resource that is leaving gets no token.
@@ -216,7 +198,8 @@ impl State {
             self.wrong(Checker::NameBeforeKnock, "an XR under an unrecorded anchor".to_owned());
         }
         let composite = self.compose(index, xr.generation);
-        self.put(Kind::Xr, &xr.name, owner, Some(labels), Some(composite));
+        let bare = Object::foreign(Kind::Xr, xr.name.clone());
+        self.put(Object { owner, labels: Some(labels), xr: Some(composite), ..bare });
         Ok(())
     }
 
@@ -383,7 +366,8 @@ impl State {
             (Some(found), None) if found.labels.as_ref() == Some(&labels) => Ok(()),
             (Some(found), Some(it)) if found.uid == number(it) => Ok(()),
             (None, None) => {
-                self.put(Kind::Config, &config.name, Some(owner), Some(labels), None);
+                let bare = Object::foreign(Kind::Config, config.name.clone());
+                self.put(Object { owner: Some(owner), labels: Some(labels), ..bare });
                 Ok(())
             }
             (Some(_), _) | (None, Some(_)) => Err(Trouble::Blocked { what: config.name.clone() }),

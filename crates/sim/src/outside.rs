@@ -267,6 +267,24 @@ impl Outside {
     }
 }
 
+impl Object {
+    /// An object that nobody of ours made.
+    pub fn foreign(kind: Kind, name: String) -> Self {
+        Self {
+            kind,
+            name,
+            uid: 0,
+            owner: None,
+            labels: None,
+            created: 0,
+            revision: 0,
+            gone_at: None,
+            ready_at: 0,
+            xr: None,
+        }
+    }
+}
+
 /// The text of a uid.
 pub fn uid(n: u64) -> Uid {
     Uid::new(format!("u{n}"))

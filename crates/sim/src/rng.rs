@@ -1,6 +1,6 @@
 //! One seed, one stream: everything a life meets is drawn from here.
 
-/// A small, fast, seedable generator (SplitMix64); not for secrets.
+/// A small, fast, seedable generator (`SplitMix64`); not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

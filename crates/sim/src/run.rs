@@ -68,15 +68,13 @@ pub fn one(seed: u64, trace: bool, out: &mut impl io::Write) -> io::Result<bool>
 pub fn breakages(out: &mut impl io::Write) -> io::Result<bool> {
     let mut survived = 0;
     for breakage in Breakage::ALL {
-        match catch(*breakage) {
-            Some((seed, wrong)) => {
-                let (name, by) = (breakage.as_str(), wrong.checker.as_str());
-                writeln!(out, "{name:<32} caught by {by:<24} seed {seed}: {}", wrong.what)?;
-            }
-            None => {
-                survived += 1;
-                writeln!(out, "{:<32} SURVIVED {BREAKAGE_LIVES} lives", breakage.as_str())?;
-            }
+        let name = breakage.as_str();
+        if let Some((seed, wrong)) = catch(*breakage) {
+            let by = wrong.checker.as_str();
+            writeln!(out, "{name:<32} caught by {by:<24} seed {seed}: {}", wrong.what)?;
+        } else {
+            survived += 1;
+            writeln!(out, "{name:<32} SURVIVED {BREAKAGE_LIVES} lives")?;
         }
     }
     let caught = Breakage::ALL.len() - survived;
