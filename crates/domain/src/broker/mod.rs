@@ -21,3 +21,8 @@ pub mod tombstone;
 pub mod verdict;
 
 mod witness;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod laws;

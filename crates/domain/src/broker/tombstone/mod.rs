@@ -103,3 +103,6 @@ pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -332,3 +332,6 @@ fn is_composed(resource: &Resource, name: &Name) -> bool {
         && kind != KIND_PEER
         && *name != resource.xr_name(name.generation)
 }
+
+#[cfg(test)]
+mod tests;
