@@ -334,4 +334,6 @@ fn is_composed(resource: &Resource, name: &Name) -> bool {
 }
 
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod tests;
