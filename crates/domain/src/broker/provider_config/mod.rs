@@ -99,3 +99,6 @@ impl ProviderConfig {
         Name { kind: kind.to_owned(), place: self.namespace.clone(), name, generation }
     }
 }
+
+#[cfg(test)]
+mod tests;
