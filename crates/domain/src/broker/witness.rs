@@ -54,19 +54,28 @@ impl Witness<'_> {
         self.book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(&object.uid))
     }
 
-    /// The generation whose recorded anchor owns the object: with our labels, the proof that it
-    /// is ours.
-    pub(super) fn owning(&self, object: &Object) -> Option<Generation> {
-        let owner = object.owner.as_ref()?;
-        let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
-        anchors.rev().find(|row| row.uid.as_ref() == Some(owner)).map(|row| row.name.generation)
+    /// The generation that an object under a shared name belongs to: the one that recorded this
+    /// very object or, if it carries our labels, the one whose recorded anchor owns it.
+    pub(super) fn owning(
+        &self,
+        names: &[Name],
+        object: &Object,
+        labelled: bool,
+    ) -> Option<Generation> {
+        let recorded = names.iter().find(|name| self.is_recorded(name, object));
+        recorded.map(|name| name.generation).or_else(|| {
+            let owner = object.owner.as_ref().filter(|_| labelled)?;
+            let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
+            let anchor = anchors.rev().find(|row| row.uid.as_ref() == Some(owner))?;
+            Some(anchor.name.generation)
+        })
     }
 
     /// What stands under a name that every generation shares, told to each of them: an object of
     /// one is the absence of the others, and somebody else's is somebody else's to all.
     pub(super) fn shared(
         &self,
-        names: impl Iterator<Item = Name>,
+        names: Vec<Name>,
         found: Option<&Object>,
         owning: Option<Generation>,
         settled: bool,
@@ -80,10 +89,10 @@ impl Witness<'_> {
             };
             self.sighting(name, answer)
         };
-        names.map(tell).collect()
+        names.into_iter().map(tell).collect()
     }
 
-    /// Judges one anchor.
+    /// Judges one anchor: ours if this very object is on record, or by its labels.
     pub(super) fn anchor(
         &self,
         name: Name,
@@ -95,7 +104,10 @@ impl Witness<'_> {
         let answer = match heard {
             Err(why) => Answer::Unknown(why),
             Ok(None) => Answer::Absent { settled },
-            Ok(Some(it)) => Answer::Present { uid: it.uid.clone(), ours: is_ours(it) },
+            Ok(Some(it)) => {
+                let ours = self.is_recorded(&name, it) || is_ours(it);
+                Answer::Present { uid: it.uid.clone(), ours }
+            }
         };
         let sighting = self.sighting(name, answer);
         let fact = match (&sighting.answer, found) {

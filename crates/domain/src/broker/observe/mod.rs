@@ -4,6 +4,8 @@
 //!
 //! **Invariants**
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
+//! - An object is ours if it is on record with its uid, or by our labels and a recorded anchor as
+//!   its owner. Labels that were taken off an object on record make nobody else its owner.
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
 //! - While converging the current generation counts; while showing out, all of them.
 
@@ -130,9 +132,9 @@ impl Judge<'_> {
             Ok(found) => found.as_ref(),
         };
         let object = found.map(|it| &it.object);
-        let labelled = object.filter(|it| self.carries_our_labels(it));
-        let owning = labelled.and_then(|it| self.witness.owning(it));
-        let names = self.generations().map(|it| self.resource.xr_name(it));
+        let names: Vec<Name> = self.generations().map(|it| self.resource.xr_name(it)).collect();
+        let labelled = object.is_some_and(|it| self.carries_our_labels(it));
+        let owning = object.and_then(|it| self.witness.owning(&names, it, labelled));
         let sightings = self.witness.shared(names, object, owning, self.settled());
         let counted = if self.closing { owning.unwrap_or(current) } else { current };
         let counted = sightings.iter().find(|it| it.name.generation == counted);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Answer, Book, Generation, Sighting, Timestamp};
+use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp};
 
 use super::ProviderConfig;
 use super::facts::{Facts, Object};
@@ -113,8 +113,8 @@ fn object(
     };
     let showing_out = config.is_showing_out();
     let object = found.map(|it| &it.object);
-    let owning = object.filter(|it| is_ours(it)).and_then(|it| witness.owning(it));
-    let names = generations(config).map(|it| config.config_name(it));
+    let names: Vec<Name> = generations(config).map(|it| config.config_name(it)).collect();
+    let owning = object.and_then(|it| witness.owning(&names, it, is_ours(it)));
     let sightings = witness.shared(names, object, owning, showing_out);
     let counted = if showing_out { owning.unwrap_or(current) } else { current };
     let counted = sightings.iter().find(|it| it.name.generation == counted);

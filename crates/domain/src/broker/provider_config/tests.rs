@@ -192,6 +192,8 @@ fn the_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (recorded(), other(|it| it.drifted = true), Object::Drifted, "drifted"),
         (intent(), other(|it| it.drifted = true), Object::Unrecorded, "recorded before mended"),
         (recorded(), other(|it| it.object.deleting = true), Object::Deleting, "on its way out"),
+        (recorded(), other(|it| it.object.life = None), Object::Present, "on record, stripped"),
+        (recorded(), other(|it| it.object.owner = None), Object::Present, "on record, disowned"),
         (intent(), other(|it| it.object.life = None), Object::Foreign, "not our labels"),
         (intent(), other(|it| it.object.owner = None), Object::Foreign, "no owner"),
         (intent(), found("c", "b"), Object::Foreign, "another owner"),
