@@ -30,7 +30,7 @@ const NEXT: &str = "next";
 
 /// The ProviderConfig's machine.
 pub(crate) fn machine() -> Machine<Cell> {
-    Machine::new("provider_config", START, judge)
+    Machine::new("provider_config", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
         .fact(Origin::Row, "rows", words!(Rows), |c, v| c.row.rows = Rows::ALL[v])
@@ -45,7 +45,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .field("reason", words!(Reason), Absent::Refused)
 }
 
-fn judge(cell: &Cell) -> Judgement {
+fn judge(cell: Cell) -> Judgement {
     let verdict = rules(cell.row, cell.seen);
     Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
@@ -69,7 +69,7 @@ const UNKNOWN: &str = "nothing is done to an object that nobody knows";
 const LAWS: [&str; 4] = [COMMITTED, STICKY, REBUILT, UNKNOWN];
 
 /// The first law that a verdict breaks.
-fn broken(cell: &Cell, verdict: Verdict) -> Option<&'static str> {
+fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let leaving = |phase| matches!(phase, Phase::Leaving | Phase::Gone);
     let deletes = matches!(verdict.verb, Some(VerbKind::Delete | VerbKind::DeleteAnchor));
     let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
@@ -90,7 +90,7 @@ pub(crate) fn check() -> Result<String, String> {
         return Err(format!("nobody breaks the law \"{law}\""));
     }
     for (law, cell, verdict) in &cases {
-        let told = broken(cell, *verdict);
+        let told = broken(*cell, *verdict);
         if told != Some(law) {
             return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
         }

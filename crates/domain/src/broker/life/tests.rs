@@ -38,10 +38,10 @@ const UP: Facts = Facts { anchor: Anchor::Ours, token: Token::Issued, xr: Xr::Re
 #[test]
 fn the_figures_are_the_promised_ones() {
     let deadlines = Deadlines {
-        provisioning: Duration::from_secs(1_800),
-        enrolment: Duration::from_secs(900),
-        drain: Duration::from_secs(300),
-        teardown: Duration::from_secs(1_800),
+        provisioning: Duration::from_mins(30),
+        enrolment: Duration::from_mins(15),
+        drain: Duration::from_mins(5),
+        teardown: Duration::from_mins(30),
     };
     assert_eq!(Broker::default(), Broker { interval: Duration::from_secs(30), deadlines });
 }

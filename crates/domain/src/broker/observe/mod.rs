@@ -144,8 +144,12 @@ impl Judge<'_> {
             }
             (Some(Answer::Absent { .. } | Answer::Announced), None) => Xr::Absent,
             // An XR of an older generation holds the name until it is collected.
-            (Some(Answer::Absent { .. } | Answer::Announced), Some(_))
-            | (Some(Answer::Present { ours: false, .. }), Some(_)) => Xr::Foreign,
+            (
+                Some(
+                    Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. },
+                ),
+                Some(_),
+            ) => Xr::Foreign,
             (Some(Answer::Present { ours: true, .. }), Some(it)) => {
                 standing(it, counted.is_some_and(|counted| self.is_replaced(&counted.name, it)))
             }

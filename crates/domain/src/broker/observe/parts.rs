@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use usher_kernel::Row;
+use usher_kernel::Standing::{self, Foreign, Gone, Intended, Seen};
 use usher_kernel::Unknown::Unreachable;
-use usher_kernel::{Row, Standing};
 
 use super::*;
 use crate::broker::facts::Tenure;
@@ -11,6 +12,7 @@ use crate::broker::fixture::{
     G1, G2, NOTHING, START, foreign, gone, intended, leaving, look, part, peer_id, resource, seen,
     xr,
 };
+use crate::broker::look::PeerState::{Deregistered, Lost, Registered};
 use crate::broker::look::{ComposedLook, Peer};
 use crate::broker::phase::Phase;
 
@@ -53,7 +55,6 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
     let absent = |referred| child(ComposedState::Absent, referred);
     let removed = || child(ComposedState::KindRemoved, false);
     let there = |ours| child(standing("p", ours), true);
-    use Standing::{Foreign, Gone, Intended, Seen};
     let cases = [
         (None, there(true), Composed::Unrecorded, vec![Seen], "there and new"),
         (None, absent(true), Composed::Unrecorded, vec![Intended], "announced and new"),
@@ -194,7 +195,6 @@ fn a_peer_is_present_until_it_is_deregistered() {
 
 #[test]
 fn peers_of_other_generations_count_only_while_showing_out() {
-    use PeerState::{Deregistered, Lost, Registered};
     let converging = resource(|it| it.generation = G2);
     let replacing = resource(|it| {
         it.generation = G2;

@@ -110,12 +110,12 @@ fn blinded(part_of: &str, why: Unknown) -> Look {
 #[test]
 fn a_missing_answer_is_unknown_and_names_its_cause() {
     let it = leaving(Phase::Deprovisioning);
-    let causes = [
+    let sights = [
         (Unreachable, Sight::Unreachable),
         (Forbidden, Sight::Forbidden),
         (ClusterReplaced, Sight::ClusterReplaced),
     ];
-    for (why, sight) in causes {
+    for (why, sight) in sights {
         let nothing = Facts { sight, ..NOTHING };
         let cases = [
             ("gate", Facts { gate: Gate::Unknown, ..nothing }),

@@ -101,4 +101,6 @@ impl ProviderConfig {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod tests;

@@ -124,8 +124,10 @@ fn object(
         }
         (Some(Answer::Absent { .. } | Answer::Announced), None) => Object::Absent,
         // An object of an older generation holds the name until it is collected.
-        (Some(Answer::Absent { .. } | Answer::Announced), Some(_))
-        | (Some(Answer::Present { ours: false, .. }), Some(_)) => Object::Foreign,
+        (
+            Some(Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. }),
+            Some(_),
+        ) => Object::Foreign,
         (Some(Answer::Present { ours: true, .. }), Some(it)) => standing(
             it,
             counted.is_some_and(|counted| witness.is_recorded(&counted.name, &it.object)),

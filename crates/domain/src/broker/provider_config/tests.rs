@@ -142,12 +142,12 @@ fn a_clear_look_at_nothing_says_so() {
 
 #[test]
 fn a_missing_answer_is_unknown_and_names_its_cause() {
-    let causes = [
+    let sights = [
         (Unreachable, Sight::Unreachable),
         (Forbidden, Sight::Forbidden),
         (ClusterReplaced, Sight::ClusterReplaced),
     ];
-    for (why, sight) in causes {
+    for (why, sight) in sights {
         let nothing = Facts { sight, ..NOTHING };
         let cases = [
             (bent(|it| it.namespace_ready = Err(why)), Facts { gate: Gate::Unknown, ..nothing }),
