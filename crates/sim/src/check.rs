@@ -256,13 +256,14 @@ impl State {
                 what = Some(format!("{:?} {} of {index} has no row", it.kind, it.name));
             }
         }
-        // A failed resource, and a ready one whose node is lost, wait for a person and say so.
+        // A failed resource, and one whose node is lost, wait for a person and say so.
         let phase = row.record.state.phase();
         let generation = row.record.state.generation();
         let peers = self.store.peers.iter().filter(|it| it.resource == index && it.registered);
         for peer in peers {
             let told = phase == Phase::Failed
-                || phase == Phase::Ready && peer.generation == generation
+                || matches!(phase, Phase::Ready | Phase::Enrolling)
+                    && peer.generation == generation
                 || self.was_abandoned(index);
             if deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
                 what = Some(format!("the peer of resource {index} has no substrate"));
@@ -310,7 +311,7 @@ impl State {
         let peer =
             self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
         match peer {
-            Some(peer) => peer.registered,
+            Some(peer) => peer.registered && self.outside.by_uid(peer.machine).is_some(),
             None => self.outside.agents.iter().any(|it| {
                 it.resource == index && it.generation == generation && it.tries_at.is_some()
             }),

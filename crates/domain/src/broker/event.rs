@@ -63,3 +63,27 @@ impl Event {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_discriminators_are_the_contract() {
+        let outcome = Outcome::Removed;
+        let cases = [
+            (Event::Requested, "broker.ProvisionedResourceRequested"),
+            (Event::Ready, "broker.ProvisionedResourceReady"),
+            (Event::Failed { message: String::new() }, "broker.ProvisionedResourceFailed"),
+            (Event::Deleting, "broker.ProvisionedResourceDeleting"),
+            (Event::Deleted { outcome }, "broker.ProvisionedResourceDeleted"),
+        ];
+        assert_eq!(cases.len(), EventType::ALL.len());
+        for (event, word) in cases {
+            assert_eq!(event.event_type().as_str(), word);
+            assert_eq!(word.parse(), Ok(event.event_type()));
+        }
+        let words: Vec<_> = Outcome::ALL.iter().map(|it| it.as_str()).collect();
+        assert_eq!(words, ["removed", "abandoned"]);
+    }
+}

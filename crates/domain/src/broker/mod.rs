@@ -25,3 +25,8 @@ pub mod tombstone;
 pub mod verdict;
 
 mod witness;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod laws;

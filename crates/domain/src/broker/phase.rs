@@ -35,3 +35,24 @@ impl Phase {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_three_of_the_eight_words_are_those_of_teardown() {
+        let told: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.is_leaving())).collect();
+        let expected = [
+            ("Pending", false),
+            ("Provisioning", false),
+            ("Enrolling", false),
+            ("Ready", false),
+            ("Failed", false),
+            ("Deregistering", true),
+            ("Deprovisioning", true),
+            ("Deleted", true),
+        ];
+        assert_eq!(told, expected);
+    }
+}

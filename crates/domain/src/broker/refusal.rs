@@ -120,3 +120,69 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every refusal and its code.
+    fn codes() -> [(Refusal, &'static str); 15] {
+        let what = || String::from("x");
+        let missing = BadValues::Missing { name: what() };
+        [
+            (Refusal::InvalidInput { what: what() }, "invalid_input"),
+            (Refusal::BlueprintNotFound { what: what() }, "blueprint_not_found"),
+            (Refusal::CloudNotFound { what: what() }, "cloud_not_found"),
+            (Refusal::CredentialNotFound { what: what() }, "credential_not_found"),
+            (Refusal::AssignmentNotFound { what: what() }, "assignment_not_found"),
+            (Refusal::ParameterValuesInvalid(missing), "parameter_values_invalid"),
+            (
+                Refusal::ProvisionedResourceNotFound { what: what() },
+                "provisioned_resource_not_found",
+            ),
+            (Refusal::NamespaceNotReady { what: what() }, "namespace_not_ready"),
+            (Refusal::NodeDeregistrationFailed { what: what() }, "node_deregistration_failed"),
+            (
+                Refusal::CredentialDenied { code: "credential_expired", text: what() },
+                "credential_expired",
+            ),
+            (Refusal::ProviderUnsupported { what: what() }, "provider_unsupported"),
+            (Refusal::NameInUse { what: what() }, "name_in_use"),
+            (Refusal::NotReplaceable { phase: what() }, "not_replaceable"),
+            (Refusal::PeerLive { what: what() }, "peer_live"),
+            (Refusal::ReasonRequired { what: what() }, "reason_required"),
+        ]
+    }
+
+    /// What each of them says.
+    const WORDS: [&str; 15] = [
+        "cannot accept field \"x\"",
+        "cannot find blueprint version \"x\"",
+        "cannot find cloud \"x\"",
+        "cannot find credential \"x\"",
+        "cannot find a placement of project \"x\"",
+        "cannot use parameters: \"x\" is required",
+        "cannot find provisioned resource \"x\"",
+        "cannot use namespace \"x\" before it is ready",
+        "cannot deregister the node of \"x\"",
+        "x",
+        "cannot use the blueprint on provider \"x\"",
+        "cannot take name \"x\": it is in use",
+        "cannot replace a resource that is \"x\"",
+        "cannot abandon \"x\" while its node is registered",
+        "cannot abandon \"x\" without a reason",
+    ];
+
+    #[test]
+    fn codes_and_words_are_the_contract() {
+        for ((refusal, code), words) in codes().iter().zip(WORDS) {
+            assert_eq!((refusal.code(), refusal.to_string().as_str()), (*code, words));
+        }
+    }
+
+    #[test]
+    fn no_two_refusals_share_a_code() {
+        let unique: std::collections::BTreeSet<_> = codes().iter().map(|it| it.0.code()).collect();
+        assert_eq!(unique.len(), codes().len());
+    }
+}

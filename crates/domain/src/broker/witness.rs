@@ -1,7 +1,8 @@
 //! How far an answer counts: shared by every life that looks at a world.
 
-use usher_kernel::{Answer, Book, Name, Sighting, Standing, Timestamp, Unknown};
+use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp, Unknown};
 
+use super::aggregate::KIND_ANCHOR;
 use super::facts::{Anchor, Sight};
 use super::look::{Heard, Object};
 use crate::object::authority::Authority;
@@ -48,7 +49,50 @@ impl Witness<'_> {
         Sighting { name, answer, by: self.by.to_owned(), at: self.at }
     }
 
-    /// Judges one anchor.
+    /// Whether this very object is on record as ours.
+    pub(super) fn is_recorded(&self, name: &Name, object: &Object) -> bool {
+        self.book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(&object.uid))
+    }
+
+    /// The generation that an object under a shared name belongs to: the one that recorded this
+    /// very object or, if it carries our labels, the one whose recorded anchor owns it.
+    pub(super) fn owning(
+        &self,
+        names: &[Name],
+        object: &Object,
+        labelled: bool,
+    ) -> Option<Generation> {
+        let recorded = names.iter().find(|name| self.is_recorded(name, object));
+        recorded.map(|name| name.generation).or_else(|| {
+            let owner = object.owner.as_ref().filter(|_| labelled)?;
+            let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
+            let anchor = anchors.rev().find(|row| row.uid.as_ref() == Some(owner))?;
+            Some(anchor.name.generation)
+        })
+    }
+
+    /// What stands under a name that every generation shares, told to each of them: an object of
+    /// one is the absence of the others, and somebody else's is somebody else's to all.
+    pub(super) fn shared(
+        &self,
+        names: Vec<Name>,
+        found: Option<&Object>,
+        owning: Option<Generation>,
+        settled: bool,
+    ) -> Vec<Sighting> {
+        let tell = |name: Name| {
+            let answer = match found {
+                Some(it) if owning.is_none_or(|owning| owning == name.generation) => {
+                    Answer::Present { uid: it.uid.clone(), ours: owning.is_some() }
+                }
+                Some(_) | None => Answer::Absent { settled },
+            };
+            self.sighting(name, answer)
+        };
+        names.into_iter().map(tell).collect()
+    }
+
+    /// Judges one anchor: ours if this very object is on record, or by its labels.
     pub(super) fn anchor(
         &self,
         name: Name,
@@ -56,27 +100,23 @@ impl Witness<'_> {
         settled: bool,
         is_ours: impl Fn(&Object) -> bool,
     ) -> (Anchor, Sighting) {
+        let found = heard.ok().flatten();
         let answer = match heard {
             Err(why) => Answer::Unknown(why),
             Ok(None) => Answer::Absent { settled },
-            Ok(Some(it)) => Answer::Present { uid: it.uid.clone(), ours: is_ours(it) },
+            Ok(Some(it)) => {
+                let ours = self.is_recorded(&name, it) || is_ours(it);
+                Answer::Present { uid: it.uid.clone(), ours }
+            }
         };
         let sighting = self.sighting(name, answer);
-        let fact = match &sighting.answer {
-            Answer::Unknown(_) => Anchor::Unknown,
-            Answer::Absent { .. } | Answer::Announced => Anchor::Absent,
-            Answer::Present { ours: false, .. } => Anchor::Foreign,
-            Answer::Present { uid, ours: true } => {
-                let recorded = self.book.latest(&sighting.name).is_some_and(|row| {
-                    row.standing == Standing::Seen && row.uid.as_ref() == Some(uid)
-                });
-                if heard.is_ok_and(|it| it.is_some_and(|object| object.deleting)) {
-                    Anchor::Leaving
-                } else if recorded {
-                    Anchor::Ours
-                } else {
-                    Anchor::Unrecorded
-                }
+        let fact = match (&sighting.answer, found) {
+            (Answer::Unknown(_), _) | (Answer::Present { .. }, None) => Anchor::Unknown,
+            (Answer::Absent { .. } | Answer::Announced, _) => Anchor::Absent,
+            (Answer::Present { ours: false, .. }, Some(_)) => Anchor::Foreign,
+            (Answer::Present { ours: true, .. }, Some(it)) if it.deleting => Anchor::Leaving,
+            (Answer::Present { ours: true, .. }, Some(it)) => {
+                if self.is_recorded(&sighting.name, it) { Anchor::Ours } else { Anchor::Unrecorded }
             }
         };
         (fact, sighting)

@@ -51,7 +51,7 @@ struct Bender<'a, C> {
 }
 
 impl<C: Copy> Bender<'_, C> {
-    /// Says another word in each field of the row's answer.
+    /// Says another word in each field of the row's answer, or none behind the last.
     fn change(&self, masks: &[u32]) -> Result<u64, String> {
         let Shape { fields, .. } = &self.machine.shape;
         let cell: Vec<usize> = masks.iter().map(|set| set.trailing_zeros() as usize).collect();
@@ -59,9 +59,13 @@ impl<C: Copy> Bender<'_, C> {
             let mut table = self.table.clone();
             let answer = &mut table.rows[self.index].answer;
             let said = answer.at(&cell).word(index);
-            let other = said.map_or(0, |word| (word + 1) % field.words.len());
+            let other = said.map_or(0, |word| word + 1);
             answer.same.retain(|(same, _)| *same != index);
-            answer.fixed = answer.fixed.with(index, other);
+            answer.fixed = if other < field.words.len() {
+                answer.fixed.with(index, other)
+            } else {
+                answer.fixed.without(index)
+            };
             self.expect(&table, masks.to_vec(), Kind::Different, &[self.index])?;
         }
         Ok(fields.len() as u64)

@@ -10,7 +10,7 @@ use usher_domain::broker::reconcile::rules;
 use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
 
 use crate::laws;
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome};
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 
 /// One cell: what the rules are asked.
 #[derive(Clone, Copy)]
@@ -45,13 +45,6 @@ pub(crate) const START: Cell = Cell {
 
 /// The word that ends a generation, beside the words of the tenure.
 const NEXT: &str = "next";
-
-/// The words of a closed set, in order.
-macro_rules! words {
-    ($set:ident) => {
-        $set::ALL.iter().map(|value| value.as_str()).collect::<Vec<_>>()
-    };
-}
 
 /// The broker's machine.
 pub(crate) fn machine() -> Machine<Cell> {

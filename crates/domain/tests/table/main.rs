@@ -13,9 +13,11 @@ mod broker;
 mod grammar;
 mod laws;
 mod parse;
+mod provider_config;
 mod refusal;
 mod report;
 mod shape;
+mod tombstone;
 mod walk;
 
 use std::fmt::Write as _;
@@ -31,6 +33,17 @@ fn main() -> ExitCode {
     let outcomes = [
         grammar::check(),
         laws::check(),
+        provider_config::check(),
+        check(
+            &tombstone::machine(),
+            "tables/tombstone.table",
+            include_str!("../../tables/tombstone.table"),
+        ),
+        check(
+            &provider_config::machine(),
+            "tables/provider_config.table",
+            include_str!("../../tables/provider_config.table"),
+        ),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
     let failed = outcomes.iter().any(Result::is_err);

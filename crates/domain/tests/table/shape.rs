@@ -1,5 +1,14 @@
 //! What a table speaks of: facts with their words, fields with theirs, and the rules behind them.
 
+/// The words of a closed set, in order.
+macro_rules! words {
+    ($set:ident) => {
+        $set::ALL.iter().map(|value| value.as_str()).collect::<Vec<_>>()
+    };
+}
+
+pub(crate) use words;
+
 /// Where a fact comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -59,6 +68,12 @@ impl Outcome {
     pub(crate) const fn with(self, field: usize, word: usize) -> Self {
         let shift = 8 * field;
         Self((self.0 & !(0xff << shift)) | ((word as u64 + 1) << shift))
+    }
+
+    /// The same, with one field silent.
+    #[must_use]
+    pub(crate) const fn without(self, field: usize) -> Self {
+        Self(self.0 & !(0xff << (8 * field)))
     }
 
     /// The index of the word that a field says.

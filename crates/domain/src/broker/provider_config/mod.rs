@@ -99,3 +99,8 @@ impl ProviderConfig {
         Name { kind: kind.to_owned(), place: self.namespace.clone(), name, generation }
     }
 }
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;

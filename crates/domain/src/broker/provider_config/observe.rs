@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Answer, Book, Generation, Sighting, Standing, Timestamp, Uid};
+use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp};
 
+use super::ProviderConfig;
 use super::facts::{Facts, Object};
-use super::{KIND_ANCHOR, ProviderConfig};
 use crate::broker::facts::{Anchor, Gate, Sight};
 use crate::broker::look;
 use crate::broker::look::Heard;
@@ -57,8 +57,7 @@ pub struct Observed {
 pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
     let witness = Witness { book, authority: look.authority, by: &look.by, at: look.at };
     let is_ours = |it: &look::Object| it.is_labelled(config.installation, &config.id.to_string());
-    let anchors: Vec<(Anchor, Sighting)> = (Generation::FIRST.0..=config.generation.0)
-        .map(Generation)
+    let anchors: Vec<(Anchor, Sighting)> = generations(config)
         .map(|generation| {
             let heard = match &look.anchors {
                 Err(why) => Err(*why),
@@ -104,52 +103,44 @@ fn object(
     look: &Look,
     is_ours: &impl Fn(&look::Object) -> bool,
 ) -> (Object, Vec<Sighting>) {
-    let current = config.config_name(config.generation);
+    let current = config.generation;
     let found = match &look.object {
         Err(why) => {
-            return (Object::Unknown, vec![witness.sighting(current, Answer::Unknown(*why))]);
+            let name = config.config_name(current);
+            return (Object::Unknown, vec![witness.sighting(name, Answer::Unknown(*why))]);
         }
         Ok(found) => found.as_ref(),
     };
-    let owning = found.filter(|it| is_ours(&it.object)).and_then(|it| {
-        let owner = it.object.owner.as_ref()?;
-        let anchors = witness.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
-        anchors.rev().find(|row| row.uid.as_ref() == Some(owner)).map(|row| row.name.generation)
-    });
-    let name = config.config_name(owning.unwrap_or(config.generation));
-    let answer = match found {
-        None => Answer::Absent { settled: config.is_showing_out() },
-        Some(it) => Answer::Present { uid: it.object.uid.clone(), ours: owning.is_some() },
-    };
-    let sighting = witness.sighting(name, answer);
-    let fact = match (&sighting.answer, found) {
-        (Answer::Unknown(_), _) => Object::Unknown,
-        (Answer::Absent { .. } | Answer::Announced, _) | (Answer::Present { .. }, None) => {
-            Object::Absent
+    let showing_out = config.is_showing_out();
+    let object = found.map(|it| &it.object);
+    let names: Vec<Name> = generations(config).map(|it| config.config_name(it)).collect();
+    let owning = object.and_then(|it| witness.owning(&names, it, is_ours(it)));
+    let sightings = witness.shared(names, object, owning, showing_out);
+    let counted = if showing_out { owning.unwrap_or(current) } else { current };
+    let counted = sightings.iter().find(|it| it.name.generation == counted);
+    let fact = match (counted.map(|it| &it.answer), found) {
+        (None | Some(Answer::Unknown(_)), _) | (Some(Answer::Present { .. }), None) => {
+            Object::Unknown
         }
-        (Answer::Present { ours: false, .. }, Some(_)) => Object::Foreign,
-        (Answer::Present { uid, ours: true }, Some(it)) => {
-            standing(witness.book, &sighting, uid, it)
-        }
+        (Some(Answer::Absent { .. } | Answer::Announced), None) => Object::Absent,
+        // An object of an older generation holds the name until it is collected.
+        (
+            Some(Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. }),
+            Some(_),
+        ) => Object::Foreign,
+        (Some(Answer::Present { ours: true, .. }), Some(it)) => standing(
+            it,
+            counted.is_some_and(|counted| witness.is_recorded(&counted.name, &it.object)),
+        ),
     };
-    let held = owning.is_some_and(|it| it != config.generation) && !config.is_showing_out();
-    let mut sightings = vec![sighting];
-    if name_is_free(owning, config.generation) {
-        let absent = Answer::Absent { settled: config.is_showing_out() };
-        sightings.push(witness.sighting(current, absent));
-    }
-    (if held { Object::Foreign } else { fact }, sightings)
+    (fact, sightings)
 }
 
-/// An object of an older generation says that the current one is not there.
-fn name_is_free(owning: Option<Generation>, current: Generation) -> bool {
-    owning.is_some_and(|it| it != current)
+fn generations(config: &ProviderConfig) -> impl Iterator<Item = Generation> + use<> {
+    (Generation::FIRST.0..=config.generation.0).map(Generation)
 }
 
-fn standing(book: &Book, sighting: &Sighting, uid: &Uid, it: &ConfigObject) -> Object {
-    let recorded = book
-        .latest(&sighting.name)
-        .is_some_and(|row| row.standing == Standing::Seen && row.uid.as_ref() == Some(uid));
+fn standing(it: &ConfigObject, recorded: bool) -> Object {
     if it.object.deleting {
         Object::Deleting
     } else if !recorded {

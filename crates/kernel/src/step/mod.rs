@@ -96,3 +96,6 @@ fn at(stage: Stage) -> impl Fn(Trouble) -> Stopped {
 fn changes<L: Lifecycle>(state: &L::State, decision: &Decision<L>) -> bool {
     decision.next != *state || !decision.rows.is_empty() || decision.event.is_some()
 }
+
+#[cfg(test)]
+mod tests;

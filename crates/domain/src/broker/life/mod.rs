@@ -151,3 +151,6 @@ pub(super) fn address(kind: EffectKind, resource: &Resource, book: &Book) -> Opt
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

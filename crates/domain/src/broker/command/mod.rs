@@ -93,3 +93,6 @@ pub fn abandon(
 pub fn is_consistent(resource: &Resource, book: &Book) -> bool {
     resource.phase() != Phase::Deleted || book.is_settled()
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,3 +118,6 @@ fn remove_substrate(protection: Protection) -> (Option<EffectKind>, Reason) {
         Protection::None => (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate),
     }
 }
+
+#[cfg(test)]
+mod tests;

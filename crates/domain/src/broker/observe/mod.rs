@@ -4,6 +4,8 @@
 //!
 //! **Invariants**
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
+//! - An object is ours if it is on record with its uid, or by our labels and a recorded anchor as
+//!   its owner. Labels that were taken off an object on record make nobody else its owner.
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
 //! - While converging the current generation counts; while showing out, all of them.
 
@@ -119,77 +121,49 @@ impl Judge<'_> {
         worst_anchor(self.generations().map(|it| self.anchor_of(it).0))
     }
 
-    /// The generation whose recorded anchor owns the object: the proof that it is ours.
-    fn owning_generation(&self, object: &Object) -> Option<Generation> {
-        if !self.carries_our_labels(object) {
-            return None;
-        }
-        let owner = object.owner.as_ref()?;
-        let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
-        anchors.rev().find(|row| row.uid.as_ref() == Some(owner)).map(|row| row.name.generation)
-    }
-
     fn xr(&self) -> (Xr, Vec<Sighting>) {
         let current = self.resource.generation();
-        let name = |generation| self.resource.xr_name(generation);
         let found = match &self.look.xr {
             Err(why) => {
+                let name = self.resource.xr_name(current);
                 let answer = Answer::Unknown(*why);
-                return (Xr::Unknown, vec![self.witness.sighting(name(current), answer)]);
+                return (Xr::Unknown, vec![self.witness.sighting(name, answer)]);
             }
             Ok(found) => found.as_ref(),
         };
-        let owning = found.and_then(|it| self.owning_generation(&it.object));
-        let mut sightings = Vec::new();
-        let mut fact = Xr::Absent;
-        for generation in self.generations() {
-            let answer = match found {
-                Some(it) if owning == Some(generation) => {
-                    Answer::Present { uid: it.object.uid.clone(), ours: true }
-                }
-                Some(it) if owning.is_none() => {
-                    Answer::Present { uid: it.object.uid.clone(), ours: false }
-                }
-                Some(_) | None => Answer::Absent { settled: self.settled() },
-            };
-            let sighting = self.witness.sighting(name(generation), answer);
-            let counts = generation == current || (self.closing && owning == Some(generation));
-            if counts && fact == Xr::Absent {
-                fact = self.xr_fact(&sighting);
+        let object = found.map(|it| &it.object);
+        let names: Vec<Name> = self.generations().map(|it| self.resource.xr_name(it)).collect();
+        let labelled = object.is_some_and(|it| self.carries_our_labels(it));
+        let owning = object.and_then(|it| self.witness.owning(&names, it, labelled));
+        let sightings = self.witness.shared(names, object, owning, self.settled());
+        let counted = if self.closing { owning.unwrap_or(current) } else { current };
+        let counted = sightings.iter().find(|it| it.name.generation == counted);
+        let fact = match (counted.map(|it| &it.answer), found) {
+            (None | Some(Answer::Unknown(_)), _) | (Some(Answer::Present { .. }), None) => {
+                Xr::Unknown
             }
-            sightings.push(sighting);
-        }
-        // An XR of an older generation holds the name until it is collected.
-        let held = owning.is_some_and(|it| it != current) && !self.closing;
-        (if held && fact == Xr::Absent { Xr::Foreign } else { fact }, sightings)
+            (Some(Answer::Absent { .. } | Answer::Announced), None) => Xr::Absent,
+            // An XR of an older generation holds the name until it is collected.
+            (
+                Some(
+                    Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. },
+                ),
+                Some(_),
+            ) => Xr::Foreign,
+            (Some(Answer::Present { ours: true, .. }), Some(it)) => {
+                standing(it, counted.is_some_and(|counted| self.is_replaced(&counted.name, it)))
+            }
+        };
+        (fact, sightings)
     }
 
-    fn xr_fact(&self, sighting: &Sighting) -> Xr {
-        let uid = match &sighting.answer {
-            Answer::Unknown(_) => return Xr::Unknown,
-            Answer::Absent { .. } | Answer::Announced => return Xr::Absent,
-            Answer::Present { ours: false, .. } => return Xr::Foreign,
-            Answer::Present { uid, ours: true } => uid,
-        };
-        let Ok(Some(found)) = &self.look.xr else {
-            return Xr::Unknown;
-        };
-        // A second object of one generation never had that generation's token to itself.
-        let replaced = self.book.latest(&sighting.name).is_some_and(|row| {
-            row.incarnation > 1 || row.uid.as_ref().is_some_and(|recorded| recorded != uid)
-        });
-        if found.object.deleting {
-            return Xr::Deleting;
-        }
-        if replaced {
-            return Xr::Replaced;
-        }
-        match &found.condition {
-            Condition::Failed { .. } => Xr::Failed,
-            Condition::Converging => Xr::Converging,
-            Condition::Ready if found.drifted => Xr::Drifted,
-            Condition::Ready => Xr::Ready,
-        }
+    /// Whether another object was recorded under the name. A second object of one generation
+    /// never had that generation's token to itself.
+    fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
+        self.book.latest(name).is_some_and(|row| {
+            let other = row.uid.as_ref().is_some_and(|recorded| *recorded != found.object.uid);
+            row.incarnation > 1 || other
+        })
     }
 
     fn composed(&self, xr: Xr) -> (Composed, Vec<Sighting>) {
@@ -322,6 +296,21 @@ impl Judge<'_> {
     }
 }
 
+fn standing(found: &XrObject, replaced: bool) -> Xr {
+    if found.object.deleting {
+        return Xr::Deleting;
+    }
+    if replaced {
+        return Xr::Replaced;
+    }
+    match &found.condition {
+        Condition::Failed { .. } => Xr::Failed,
+        Condition::Converging => Xr::Converging,
+        Condition::Ready if found.drifted => Xr::Drifted,
+        Condition::Ready => Xr::Ready,
+    }
+}
+
 /// How much of a failure's message is told.
 pub const FAILURE_LENGTH_MAX: usize = 1_024;
 
@@ -332,3 +321,8 @@ fn is_composed(resource: &Resource, name: &Name) -> bool {
         && kind != KIND_PEER
         && *name != resource.xr_name(name.generation)
 }
+
+#[cfg(test)]
+mod parts;
+#[cfg(test)]
+mod tests;

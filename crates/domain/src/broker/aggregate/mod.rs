@@ -346,3 +346,6 @@ fn first_offence(fields: &Fields) -> Option<&'static str> {
     ];
     rules.into_iter().find_map(|(broken, what)| broken.then_some(what))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! Every invariant and every turn of the row.
+
+use usher_kernel::{Evidence, Standing, Uid};
+use uuid::Uuid;
+
+use super::*;
+use crate::broker::fixture::{G1, G2, NOW, START, fields, gone, leaving, resource, seen};
+use crate::broker::reason::Reason;
+use crate::broker::verdict::{EventKind, Rest};
+
+const EARLIER: Timestamp = Timestamp::from_millis(999);
+const LATER: Timestamp = Timestamp::from_millis(2_000);
+
+fn refused(what: &str) -> Result<Resource, Refusal> {
+    Err(Refusal::InvalidInput { what: what.to_owned() })
+}
+
+fn bent(bend: impl FnOnce(&mut Fields)) -> Fields {
+    let mut fields = fields();
+    bend(&mut fields);
+    fields
+}
+
+/// What every row must have, whoever makes it: (the field, how it is broken).
+fn broken_declarations() -> Vec<(&'static str, Fields)> {
+    let nil = Uuid::nil();
+    vec![
+        ("id", bent(|it| it.id = ResourceId::from_uuid(nil))),
+        ("tenancy", bent(|it| it.tenancy = TenancyId::from_uuid(nil))),
+        ("project", bent(|it| it.project = ProjectId::from_uuid(nil))),
+        ("blueprint_version", bent(|it| it.blueprint_version = BlueprintVersionId::from_uuid(nil))),
+        ("credential", bent(|it| it.credential = CredentialId::from_uuid(nil))),
+        ("installation", bent(|it| it.pinned.installation = InstallationId::from_uuid(nil))),
+        (
+            "provider_config",
+            bent(|it| it.pinned.provider_config = ProviderConfigId::from_uuid(nil)),
+        ),
+        ("xr_name", bent(|it| it.pinned.xr_name = String::new())),
+        ("xr_name", bent(|it| it.pinned.xr_name = " \t".into())),
+        ("name", bent(|it| it.name = String::new())),
+        ("name", bent(|it| it.name = "Not a label".into())),
+        ("namespace", bent(|it| it.pinned.namespace = "\n".into())),
+        ("world", bent(|it| it.pinned.world = String::new())),
+        ("created_at", bent(|it| it.created_at = Timestamp::ZERO)),
+        ("updated_at", bent(|it| it.updated_at = EARLIER)),
+        ("phase_since", bent(|it| it.phase_since = EARLIER)),
+    ]
+}
+
+#[test]
+fn both_constructors_refuse_a_broken_field_by_its_name() {
+    for (what, fields) in broken_declarations() {
+        assert_eq!(Resource::declare(fields.clone()), refused(what), "declaring without {what}");
+        assert_eq!(Resource::hydrate(fields), refused(what), "reading without {what}");
+    }
+}
+
+#[test]
+fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
+    let cases = [
+        ("generation", bent(|it| it.generation = Generation(0)), "generations count from one"),
+        (
+            "deletion_requested_at",
+            bent(|it| it.phase = Phase::Deregistering),
+            "nobody leaves unasked",
+        ),
+        (
+            "deletion_requested_at",
+            bent(|it| it.phase = Phase::Deprovisioning),
+            "nobody leaves unasked",
+        ),
+        (
+            "deletion_requested_at",
+            bent(|it| {
+                it.phase = Phase::Deleted;
+                it.outcome = Some(Outcome::Removed);
+            }),
+            "nobody is deleted unasked",
+        ),
+        ("outcome", bent(|it| it.outcome = Some(Outcome::Removed)), "it has not ended"),
+        (
+            "outcome",
+            bent(|it| {
+                it.phase = Phase::Deleted;
+                it.deletion_requested_at = Some(START);
+            }),
+            "it ended, and nobody says how",
+        ),
+    ];
+    for (what, fields, why) in cases {
+        assert_eq!(Resource::hydrate(fields), refused(what), "{why}");
+    }
+}
+
+#[test]
+fn a_stored_row_comes_back_as_it_was_written() {
+    let cases = [
+        (fields(), "new"),
+        (
+            bent(|it| {
+                it.generation = G2;
+                it.updated_at = LATER;
+                it.phase_since = LATER;
+                it.phase = Phase::Ready;
+                it.tenure = Tenure::Live;
+                it.substrate_ready_at = Some(LATER);
+                it.quiet_until = Some(NOW);
+            }),
+            "moved",
+        ),
+        (bent(|it| it.deletion_requested_at = Some(START)), "asked to leave, phase not moved yet"),
+        (
+            bent(|it| {
+                it.phase = Phase::Deleted;
+                it.deletion_requested_at = Some(START);
+                it.outcome = Some(Outcome::Abandoned);
+            }),
+            "ended",
+        ),
+    ];
+    for (fields, why) in cases {
+        let resource = Resource::hydrate(fields.clone()).unwrap();
+        assert_eq!(resource.fields(), &fields, "{why}");
+        let text = serde_json::to_string(&fields).unwrap();
+        assert_eq!(serde_json::from_str::<Fields>(&text).unwrap(), fields, "{why}");
+    }
+}
+
+#[test]
+fn the_getters_say_what_the_fields_say() {
+    let it = resource(|it| {
+        it.phase = Phase::Deprovisioning;
+        it.generation = G2;
+        it.tenure = Tenure::Live;
+        it.deletion_requested_at = Some(LATER);
+    });
+    assert_eq!(it.id(), fields().id);
+    assert_eq!(it.phase(), Phase::Deprovisioning);
+    assert_eq!(it.generation(), G2);
+    assert_eq!(it.tenure(), Tenure::Live);
+    assert_eq!(it.pinned(), &fields().pinned);
+    assert_eq!(it.deletion_requested_at(), Some(LATER));
+    assert_eq!(resource(|_| ()).deletion_requested_at(), None);
+}
+
+#[test]
+fn a_declaration_always_begins_at_the_beginning() {
+    let declared = Resource::declare(bent(|it| {
+        it.phase = Phase::Deleted;
+        it.generation = G2;
+        it.tenure = Tenure::Leaving;
+        it.deletion_requested_at = Some(START);
+        it.quiet_until = Some(NOW);
+        it.substrate_ready_at = Some(START);
+        it.outcome = Some(Outcome::Removed);
+    }));
+    assert_eq!(declared.unwrap().fields(), &fields());
+}
+
+#[test]
+fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
+    assert!(!resource(|_| ()).is_showing_out(), "wanted");
+    assert!(!resource(|it| it.phase = Phase::Failed).is_showing_out(), "failed and kept");
+    assert!(resource(|it| it.tenure = Tenure::Leaving).is_showing_out(), "being replaced");
+    let asked = resource(|it| it.deletion_requested_at = Some(START));
+    assert!(asked.is_showing_out(), "asked for, phase not moved yet");
+    assert!(leaving(Phase::Deregistering).is_showing_out(), "leaving");
+}
+
+#[test]
+fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
+    let cases = [
+        (resource(|_| ()), G1, true, "the current generation"),
+        (resource(|_| ()), G2, false, "a generation to come"),
+        (resource(|it| it.generation = G2), G1, false, "a generation that passed"),
+        (resource(|it| it.tenure = Tenure::Leaving), G1, false, "a generation on its way out"),
+        (leaving(Phase::Deregistering), G1, false, "a resource on its way out"),
+    ];
+    for (resource, generation, admitted, why) in cases {
+        assert_eq!(resource.admits(generation), admitted, "{why}");
+    }
+}
+
+#[test]
+fn absence_counts_from_the_end_of_the_quiet_time_on() {
+    let quiet = resource(|it| it.quiet_until = Some(LATER));
+    assert!(!quiet.is_quiet(Timestamp::from_micros(LATER.as_micros() - 1)), "just before");
+    assert!(quiet.is_quiet(LATER), "at its end");
+    assert!(quiet.is_quiet(NOW), "after it");
+    assert!(resource(|_| ()).is_quiet(START), "nobody is waited for");
+}
+
+#[test]
+fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
+    let plain = resource(|_| ());
+    let anchor = plain.anchor_name(G1);
+    let open = Book::new([seen(anchor.clone(), "a")]);
+    let settled = Book::new([gone(anchor, "a")]);
+    let wanted = RowFacts {
+        phase: Phase::Pending,
+        intent: Intent::None,
+        tenure: Tenure::Fresh,
+        role: Role::Node,
+        closing: Closing::Open,
+    };
+    assert_eq!(plain.facts(&open, NOW), wanted);
+    assert_eq!(plain.facts(&settled, NOW), RowFacts { closing: Closing::Settled, ..wanted });
+    let other = resource(|it| {
+        it.phase = Phase::Deregistering;
+        it.deletion_requested_at = Some(START);
+        it.tenure = Tenure::Live;
+        it.pinned.role = Role::Standalone;
+        it.quiet_until = Some(NOW.after(std::time::Duration::from_secs(1)));
+    });
+    let leaving = RowFacts {
+        phase: Phase::Deregistering,
+        intent: Intent::Requested,
+        tenure: Tenure::Live,
+        role: Role::Standalone,
+        closing: Closing::Quiet,
+    };
+    assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
+}
+
+#[test]
+fn times_move_only_if_something_else_does() {
+    let it = resource(|it| it.phase = Phase::Provisioning);
+    let keep = Verdict::rest(Phase::Provisioning, Rest::Poll, Reason::Steady);
+    assert_eq!(it.turned(keep, false, NOW), it, "nothing moved");
+    let moved = Verdict::rest(Phase::Enrolling, Rest::Poll, Reason::Steady);
+    let expected = bent(|it| {
+        it.phase = Phase::Enrolling;
+        it.updated_at = NOW;
+        it.phase_since = NOW;
+    });
+    assert_eq!(it.turned(moved, false, NOW).fields(), &expected, "the phase moved");
+    let expected = bent(|it| {
+        it.phase = Phase::Provisioning;
+        it.tenure = Tenure::Live;
+        it.updated_at = NOW;
+    });
+    let turned = it.turned(keep.turning(Turn::To(Tenure::Live)), false, NOW);
+    assert_eq!(turned.fields(), &expected, "the tenure moved and the phase did not");
+}
+
+#[test]
+fn a_clock_that_jumped_back_takes_no_time_back() {
+    let it = resource(|it| it.updated_at = NOW);
+    let moved = Verdict::rest(Phase::Provisioning, Rest::Poll, Reason::Steady);
+    let expected = bent(|it| {
+        it.phase = Phase::Provisioning;
+        it.updated_at = NOW;
+        it.phase_since = NOW;
+    });
+    assert_eq!(it.turned(moved, false, LATER).fields(), &expected);
+}
+
+#[test]
+fn the_substrate_is_first_ready_once_per_generation() {
+    let keep = Verdict::rest(Phase::Pending, Rest::Poll, Reason::Steady);
+    let first = resource(|_| ()).turned(keep, true, LATER);
+    assert_eq!(first.fields().substrate_ready_at, Some(LATER), "first seen ready");
+    assert_eq!(first.turned(keep, true, NOW), first, "ready again");
+    assert_eq!(first.turned(keep, false, NOW), first, "not ready any more");
+    let next = first.turned(keep.turning(Turn::Next), true, NOW);
+    assert_eq!(next.fields().substrate_ready_at, None, "another generation");
+}
+
+#[test]
+fn the_next_generation_begins_fresh() {
+    let old = resource(|it| {
+        it.tenure = Tenure::Leaving;
+        it.quiet_until = Some(LATER);
+        it.substrate_ready_at = Some(START);
+    });
+    let next = Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced);
+    let expected = bent(|it| {
+        it.generation = G2;
+        it.updated_at = NOW;
+    });
+    assert_eq!(old.turned(next.turning(Turn::Next), false, NOW).fields(), &expected);
+}
+
+#[test]
+fn a_row_ends_once_and_keeps_how() {
+    let end = Verdict::telling(EventKind::Deleted, Phase::Deleted, Reason::Gone);
+    let ended = leaving(Phase::Deprovisioning).turned(end, false, NOW);
+    assert_eq!(ended.fields().outcome, Some(Outcome::Removed));
+    let given_up = leaving(Phase::Deprovisioning).abandoned(LATER);
+    assert_eq!(given_up.turned(end, false, NOW), given_up, "an abandoned row stays abandoned");
+}
+
+#[test]
+fn intent_is_recorded_once() {
+    let it = resource(|it| it.phase = Phase::Failed);
+    let asked = it.retired(Some(NOW), LATER);
+    let expected = bent(|it| {
+        it.phase = Phase::Deregistering;
+        it.deletion_requested_at = Some(LATER);
+        it.quiet_until = Some(NOW);
+        it.updated_at = LATER;
+        it.phase_since = LATER;
+    });
+    assert_eq!(asked.fields(), &expected);
+    assert_eq!(asked.retired(None, NOW), asked, "asking again changes nothing");
+}
+
+#[test]
+fn the_later_quiet_time_is_kept() {
+    let cases = [
+        (None, None, None),
+        (Some(LATER), None, Some(LATER)),
+        (None, Some(LATER), Some(LATER)),
+        (Some(NOW), Some(LATER), Some(NOW)),
+        (Some(LATER), Some(NOW), Some(NOW)),
+    ];
+    for (before, asked, kept) in cases {
+        let it = resource(|it| it.quiet_until = before);
+        assert_eq!(it.retired(asked, LATER).fields().quiet_until, kept, "{before:?} {asked:?}");
+        assert_eq!(it.replaced(asked, LATER).fields().quiet_until, kept, "{before:?} {asked:?}");
+    }
+}
+
+#[test]
+fn a_replacement_is_begun_once_and_in_pending() {
+    let it = resource(|it| {
+        it.phase = Phase::Ready;
+        it.tenure = Tenure::Live;
+    });
+    let expected = bent(|it| {
+        it.tenure = Tenure::Leaving;
+        it.quiet_until = Some(NOW);
+        it.updated_at = LATER;
+        it.phase_since = LATER;
+    });
+    let leaving = it.replaced(Some(NOW), LATER);
+    assert_eq!(leaving.fields(), &expected);
+    assert_eq!(leaving.replaced(None, NOW), leaving, "one is on its way");
+}
+
+#[test]
+fn giving_up_ends_the_row_and_keeps_an_earlier_intent() {
+    let given_up = resource(|_| ()).abandoned(LATER);
+    let expected = bent(|it| {
+        it.phase = Phase::Deleted;
+        it.deletion_requested_at = Some(LATER);
+        it.outcome = Some(Outcome::Abandoned);
+        it.updated_at = LATER;
+        it.phase_since = LATER;
+    });
+    assert_eq!(given_up.fields(), &expected);
+    let asked = leaving(Phase::Deregistering).abandoned(NOW);
+    assert_eq!(asked.deletion_requested_at(), Some(START), "intent is written once");
+}
+
+#[test]
+fn names_are_derived_and_carry_their_generation() {
+    let it = resource(|_| ());
+    let id = it.id();
+    let token = name::token(id, G2).to_string();
+    let name = |kind: &str, place: &str, name: String| Name {
+        kind: kind.into(),
+        place: place.into(),
+        name,
+        generation: G2,
+    };
+    assert_eq!(it.anchor_name(G2), name("Anchor", "ns", format!("pr-{id}-g2")));
+    assert_eq!(it.xr_name(G2), name("example.org/XNode", "ns", format!("pr-{id}")));
+    assert_eq!(it.token_name(G2), name("Token", "", token.clone()));
+    assert_eq!(it.peer_name(G2), name("Peer", "", token));
+}
+
+#[test]
+fn a_node_intends_a_token_and_a_standalone_does_not() {
+    let node = resource(|it| it.generation = G2);
+    let names = [node.anchor_name(G2), node.xr_name(G2), node.token_name(G2)];
+    let row = |name: &Name| Row {
+        name: name.clone(),
+        incarnation: 1,
+        standing: Standing::Intended,
+        uid: None::<Uid>,
+        evidence: Evidence::new("usher", "recorded", NOW),
+    };
+    assert_eq!(node.intended("usher", NOW), names.iter().map(row).collect::<Vec<_>>());
+    let alone = resource(|it| {
+        it.generation = G2;
+        it.pinned.role = Role::Standalone;
+    });
+    assert_eq!(alone.intended("usher", NOW), names[..2].iter().map(row).collect::<Vec<_>>());
+}

@@ -1,0 +1,119 @@
+//! What a person can ask for, and what is refused.
+
+use super::*;
+use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, seen};
+use usher_kernel::{Evidence, Standing};
+
+const BOUND: Duration = Duration::from_secs(10);
+const IDLE: Outstanding = Outstanding { heard_until: None, request_bound: BOUND };
+
+fn until(millis: i64) -> Outstanding {
+    Outstanding { heard_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
+}
+
+#[test]
+fn the_quiet_time_is_the_end_of_the_last_lease_not_given_back_and_the_request_bound() {
+    let cases = [
+        (IDLE, None, "nobody is at work"),
+        (until(49_999), None, "the last request of a lease that ran out has long arrived"),
+        (until(50_000), None, "it arrives now at the latest"),
+        (until(50_001), Some(Timestamp::from_millis(60_001)), "it may still arrive"),
+        (until(60_001), Some(Timestamp::from_millis(70_001)), "the lease is outstanding"),
+    ];
+    for (outstanding, quiet, why) in cases {
+        let change = deprovision(&resource(|_| ()), &outstanding, NOW);
+        assert_eq!(change.next.fields().quiet_until, quiet, "{why}");
+        let change = replace(&resource(|_| ()), &outstanding, NOW).unwrap();
+        assert_eq!(change.next.fields().quiet_until, quiet, "{why}");
+    }
+}
+
+#[test]
+fn deletion_is_accepted_from_every_phase_and_told_once() {
+    for phase in
+        [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready, Phase::Failed]
+    {
+        let it = resource(|it| it.phase = phase);
+        let next = it.retired(None, NOW);
+        let change = deprovision(&it, &IDLE, NOW);
+        let event = Some(Event::Deleting);
+        assert_eq!(change, Change { next: next.clone(), rows: vec![], event }, "{phase}");
+        let again = deprovision(&next, &until(90_000), NOW.after(BOUND));
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+    }
+}
+
+#[test]
+fn a_replacement_is_accepted_in_the_converge_phases() {
+    for phase in [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready] {
+        let it = resource(|it| it.phase = phase);
+        let change = replace(&it, &IDLE, NOW).unwrap();
+        let next = it.replaced(None, NOW);
+        assert_eq!(change, Change { next: next.clone(), rows: vec![], event: None }, "{phase}");
+        assert_eq!(next.tenure(), Tenure::Leaving);
+        let again = replace(&next, &until(90_000), NOW.after(BOUND)).unwrap();
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+    }
+}
+
+#[test]
+fn a_replacement_is_refused_where_nothing_shall_follow() {
+    let deleted = leaving(Phase::Deprovisioning).abandoned(NOW);
+    let cases = [
+        (resource(|it| it.phase = Phase::Failed), "Failed"),
+        (leaving(Phase::Deregistering), "Deregistering"),
+        (leaving(Phase::Deprovisioning), "Deprovisioning"),
+        (deleted, "Deleted"),
+        (leaving(Phase::Ready), "Ready"),
+    ];
+    for (it, phase) in cases {
+        let refusal = Refusal::NotReplaceable { phase: phase.to_owned() };
+        assert_eq!(replace(&it, &IDLE, NOW), Err(refusal), "{phase}");
+    }
+}
+
+#[test]
+fn giving_up_needs_a_reason_and_no_node() {
+    let record = record(leaving(Phase::Deregistering), []);
+    let what = record.state.id().to_string();
+    for reason in ["", " \n"] {
+        let refusal = Refusal::ReasonRequired { what: what.clone() };
+        assert_eq!(abandon(&record, false, ("admin", reason), NOW), Err(refusal), "{reason:?}");
+    }
+    let refusal = Refusal::PeerLive { what };
+    assert_eq!(abandon(&record, true, ("admin", "burned down"), NOW), Err(refusal));
+}
+
+#[test]
+fn giving_up_abandons_what_is_open_and_is_told() {
+    let it = leaving(Phase::Deprovisioning);
+    let open = seen(it.xr_name(G1), "x");
+    let record = record(it.clone(), [gone(it.anchor_name(G1), "a"), open.clone()]);
+    let evidence = Evidence::new("admin", "burned down", NOW);
+    let change = Change {
+        next: it.abandoned(NOW),
+        rows: vec![Row { standing: Standing::Abandoned, evidence, ..open }],
+        event: Some(Event::Deleted { outcome: Outcome::Abandoned }),
+    };
+    assert_eq!(abandon(&record, false, ("admin", "burned down"), NOW), Ok(change));
+}
+
+#[test]
+fn giving_up_what_is_deleted_changes_and_tells_nothing() {
+    let it = leaving(Phase::Deprovisioning).abandoned(START);
+    let record = record(it.clone(), [seen(it.xr_name(G1), "x")]);
+    let change = Change { next: it, rows: vec![], event: None };
+    assert_eq!(abandon(&record, false, ("admin", "again"), NOW), Ok(change));
+}
+
+#[test]
+fn a_deleted_row_with_open_names_is_inconsistent() {
+    let it = leaving(Phase::Deprovisioning);
+    let open = Book::new([seen(it.xr_name(G1), "x")]);
+    let settled = Book::new([gone(it.xr_name(G1), "x")]);
+    let deleted = it.abandoned(NOW);
+    assert!(is_consistent(&it, &open), "it has not ended");
+    assert!(is_consistent(&it, &settled), "it may end");
+    assert!(is_consistent(&deleted, &settled), "it ended");
+    assert!(!is_consistent(&deleted, &open), "it ended before its names");
+}

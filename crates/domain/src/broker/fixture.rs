@@ -1,0 +1,197 @@
+//! What the broker's tests start from: a plain resource, a look that saw nothing, rows by standing.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use usher_kernel::{
+    Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Uid, Version,
+};
+use uuid::Uuid;
+
+use super::aggregate::{Fields, Pinned, Resource};
+use super::facts::{
+    Anchor, Composed, Config, Facts, Gate, Node, Protection, Role, Sight, Tenure, Token, Xr,
+};
+use super::look::{Condition, Guard, Look, Object, XrObject};
+use super::phase::Phase;
+use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
+use crate::object::authority::Authority;
+use crate::object::enrolment::KeyId;
+use crate::object::id::{
+    BlueprintVersionId, CredentialId, InstallationId, PeerId, ProjectId, ProviderConfigId,
+    ResourceId, TenancyId,
+};
+use crate::object::name;
+
+/// When everything was declared.
+pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
+/// The present.
+pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
+/// The generation every life begins with, and the one after it.
+pub(super) const G1: Generation = Generation(1);
+pub(super) const G2: Generation = Generation(2);
+
+pub(super) fn uuid(byte: u8) -> Uuid {
+    Uuid::from_bytes([byte; 16])
+}
+
+pub(super) fn installation() -> InstallationId {
+    InstallationId::from_uuid(uuid(6))
+}
+
+pub(super) fn peer_id(byte: u8) -> PeerId {
+    PeerId::from_uuid(uuid(byte))
+}
+
+/// The type of every XR here.
+pub(super) fn composite() -> CompositeType {
+    let xrd = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": { "name": "xnodes.example.org" },
+        "spec": {
+            "group": "example.org",
+            "names": { "kind": "XNode", "plural": "xnodes" },
+            "scope": "Namespaced",
+            "versions": [{ "name": "v1", "served": true, "referenceable": true }],
+        },
+    });
+    CompositeType::from_xrd(&xrd).unwrap()
+}
+
+/// A new declaration of a node.
+pub(super) fn fields() -> Fields {
+    let id = ResourceId::from_uuid(uuid(1));
+    let pinned = Pinned {
+        installation: installation(),
+        world: "local".to_owned(),
+        namespace: "ns".to_owned(),
+        composite: composite(),
+        xr_name: name::xr(id),
+        role: Role::Node,
+        strategy: InjectionStrategy::CloudInitUserData,
+        parameters: ParameterValues::default(),
+        api_url: "https://usher.example".parse().unwrap(),
+        agent_image: "registry.example/usher:1".parse().unwrap(),
+        key_id: KeyId::from_stored("0011223344556677"),
+        provider_config: ProviderConfigId::from_uuid(uuid(7)),
+    };
+    Fields {
+        id,
+        name: "node-1".to_owned(),
+        tenancy: TenancyId::from_uuid(uuid(2)),
+        project: ProjectId::from_uuid(uuid(3)),
+        blueprint_version: BlueprintVersionId::from_uuid(uuid(4)),
+        credential: CredentialId::from_uuid(uuid(5)),
+        pinned,
+        phase: Phase::Pending,
+        generation: G1,
+        tenure: Tenure::Fresh,
+        deletion_requested_at: None,
+        quiet_until: None,
+        substrate_ready_at: None,
+        outcome: None,
+        created_at: START,
+        updated_at: START,
+        phase_since: START,
+    }
+}
+
+/// A stored resource that differs from a new declaration as said.
+pub(super) fn resource(bend: impl FnOnce(&mut Fields)) -> Resource {
+    let mut fields = fields();
+    bend(&mut fields);
+    Resource::hydrate(fields).unwrap()
+}
+
+/// A resource whose deletion was asked for.
+pub(super) fn leaving(phase: Phase) -> Resource {
+    resource(|it| {
+        it.phase = phase;
+        it.tenure = Tenure::Live;
+        it.deletion_requested_at = Some(START);
+    })
+}
+
+pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Record<Resource> {
+    Record { version: Version(1), state, book: Book::new(rows) }
+}
+
+fn row(name: Name, standing: Standing, uid: Option<&str>) -> Row {
+    let evidence = Evidence::new("given", "given", START);
+    Row { name, incarnation: 1, standing, uid: uid.map(Uid::new), evidence }
+}
+
+pub(super) fn intended(name: Name) -> Row {
+    row(name, Standing::Intended, None)
+}
+
+pub(super) fn seen(name: Name, uid: &str) -> Row {
+    row(name, Standing::Seen, Some(uid))
+}
+
+pub(super) fn gone(name: Name, uid: &str) -> Row {
+    row(name, Standing::Gone, Some(uid))
+}
+
+pub(super) fn foreign(name: Name) -> Row {
+    row(name, Standing::Foreign, None)
+}
+
+/// A name that an XR composed.
+pub(super) fn part(name: &str, generation: Generation) -> Name {
+    Name {
+        kind: "example.org/Machine".to_owned(),
+        place: "ns".to_owned(),
+        name: name.to_owned(),
+        generation,
+    }
+}
+
+/// An object with our labels, under an anchor or not.
+pub(super) fn object(uid: &str, owner: Option<&str>) -> Object {
+    Object {
+        uid: Uid::new(uid),
+        installation: Some(installation().to_string()),
+        life: Some(fields().id.to_string()),
+        owner: owner.map(Uid::new),
+        deleting: false,
+    }
+}
+
+/// An XR with our labels under an anchor.
+pub(super) fn xr(uid: &str, owner: &str, condition: Condition) -> XrObject {
+    XrObject { object: object(uid, Some(owner)), condition, drifted: false }
+}
+
+/// A look at a ready namespace in which nothing stands.
+pub(super) fn look() -> Look {
+    Look {
+        by: "cluster".to_owned(),
+        at: NOW,
+        authority: Authority::Pinned,
+        rail_tripped: false,
+        namespace_ready: Ok(true),
+        anchors: Ok(BTreeMap::new()),
+        config_ready: true,
+        xr: Ok(None),
+        composed: vec![],
+        composed_listed: Ok(()),
+        tokens: BTreeMap::new(),
+        peers: Ok(BTreeMap::new()),
+        protection: Ok(Guard::None),
+    }
+}
+
+/// The facts of that look.
+pub(super) const NOTHING: Facts = Facts {
+    sight: Sight::Clear,
+    gate: Gate::Ready,
+    anchor: Anchor::Absent,
+    token: Token::None,
+    config: Config::Ready,
+    xr: Xr::Absent,
+    composed: Composed::None,
+    node: Node::None,
+    protection: Protection::None,
+};

@@ -1,0 +1,351 @@
+//! What holds of any look at any resource, whatever the rules say.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use usher_kernel::{
+    Book, Decision, Evidence, Generation, Lifecycle, Name, Record, Row, Standing, Timestamp, Uid,
+    Unknown, Version,
+};
+
+use super::aggregate::{Fields, KIND_ANCHOR, KIND_PEER, Resource};
+use super::effect::Effect;
+use super::event::{Event, Outcome};
+use super::facts::{Role, Tenure};
+use super::fixture::{G1, G2, NOW, START, fields, installation, part, peer_id};
+use super::life::Broker;
+use super::look::{
+    ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, PeerState,
+    TokenState, XrObject,
+};
+use super::observe::fold;
+use super::phase::Phase;
+use super::tombstone::Tombstone;
+use crate::object::authority::Authority;
+
+/// Few uids, so that they meet often.
+pub(super) fn any_uid() -> impl Strategy<Value = Uid> {
+    select(vec!["a", "b", "x", "y"]).prop_map(Uid::new)
+}
+
+pub(super) fn any_heard<T: std::fmt::Debug + Clone>(
+    answer: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Heard<T>> {
+    let why = select(vec![Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced]);
+    prop_oneof![6 => answer.prop_map(Ok), 1 => why.prop_map(Err)]
+}
+
+pub(super) fn any_authority() -> impl Strategy<Value = Authority> {
+    prop_oneof![6 => Just(Authority::Pinned), 1 => Just(Authority::Replaced)]
+}
+
+/// An object with or without the labels of this life.
+pub(super) fn any_object(life: String) -> impl Strategy<Value = Object> {
+    let ours = prop_oneof![4 => Just(Some(installation().to_string())), 1 => Just(None)];
+    let life = prop_oneof![4 => Just(Some(life)), 1 => Just(Some("another".to_owned()))];
+    (any_uid(), ours, life, prop::option::of(any_uid()), any::<bool>()).prop_map(
+        |(uid, installation, life, owner, deleting)| Object {
+            uid,
+            installation,
+            life,
+            owner,
+            deleting,
+        },
+    )
+}
+
+/// Rows of any standing under some of these names.
+pub(super) fn any_book(names: Vec<Name>) -> impl Strategy<Value = Book> {
+    let standing = || {
+        let standing = (select(Standing::ALL.to_vec()), any_uid());
+        prop::option::weighted(0.8, standing)
+    };
+    let standings = prop::collection::vec(standing(), names.len());
+    standings.prop_map(move |standings| {
+        let rows = names.iter().cloned().zip(standings).filter_map(|(name, standing)| {
+            let (standing, uid) = standing?;
+            let uid = match standing {
+                Standing::Seen | Standing::Gone => Some(uid),
+                Standing::Intended | Standing::Foreign | Standing::Abandoned => None,
+            };
+            let evidence = Evidence::new("given", "given", START);
+            Some(Row { name, incarnation: 1, standing, uid, evidence })
+        });
+        Book::new(rows)
+    })
+}
+
+fn any_resource() -> impl Strategy<Value = Resource> {
+    let times = || prop::option::of(select(vec![START, NOW, Timestamp::from_millis(90_000)]));
+    (
+        select(Phase::ALL.to_vec()),
+        select(Tenure::ALL.to_vec()),
+        select(Role::ALL.to_vec()),
+        select(vec![G1, G2]),
+        times(),
+        times(),
+    )
+        .prop_map(|(phase, tenure, role, generation, asked, quiet_until)| {
+            let mut fields = Fields { phase, generation, tenure, quiet_until, ..fields() };
+            fields.pinned.role = role;
+            fields.deletion_requested_at =
+                if phase.is_leaving() { asked.or(Some(START)) } else { asked };
+            fields.outcome = (phase == Phase::Deleted).then_some(Outcome::Removed);
+            Resource::hydrate(fields).unwrap()
+        })
+}
+
+fn names(resource: &Resource) -> Vec<Name> {
+    let generations = (1..=resource.generation().0).map(Generation);
+    let of_one = |it| {
+        [
+            resource.anchor_name(it),
+            resource.xr_name(it),
+            resource.token_name(it),
+            resource.peer_name(it),
+            part("p", it),
+            part("q", it),
+        ]
+    };
+    generations.flat_map(of_one).collect()
+}
+
+fn any_record() -> impl Strategy<Value = Record<Resource>> {
+    any_resource().prop_flat_map(|state| {
+        let books = any_book(names(&state));
+        books.prop_map(move |book| Record { version: Version(1), state: state.clone(), book })
+    })
+}
+
+fn any_xr() -> impl Strategy<Value = XrObject> {
+    let condition = prop_oneof![
+        Just(Condition::Converging),
+        Just(Condition::Ready),
+        Just(Condition::Failed { message: "no quota".to_owned() }),
+    ];
+    let object = any_object(fields().id.to_string());
+    (object, condition, any::<bool>()).prop_map(|(object, condition, drifted)| XrObject {
+        object,
+        condition,
+        drifted,
+    })
+}
+
+fn any_composed() -> impl Strategy<Value = Vec<ComposedLook>> {
+    let state = prop_oneof![
+        (any_uid(), any::<bool>()).prop_map(|(uid, ours)| ComposedState::Present { uid, ours }),
+        Just(ComposedState::Absent),
+        Just(ComposedState::KindRemoved),
+    ];
+    let one = prop::option::of((any_heard(state), any::<bool>()));
+    prop::collection::vec(one, 4).prop_map(|looks| {
+        let names = [part("p", G1), part("q", G1), part("p", G2), part("q", G2)];
+        let both = names.into_iter().zip(looks);
+        both.filter_map(|(name, look)| {
+            let (heard, referred) = look?;
+            Some(ComposedLook { name, heard, referred })
+        })
+        .collect()
+    })
+}
+
+/// A map from some of the two generations.
+pub(super) fn by_generation<T: std::fmt::Debug + Clone>(
+    value: impl Strategy<Value = T>,
+) -> impl Strategy<Value = BTreeMap<Generation, T>> {
+    prop::collection::btree_map(select(vec![G1, G2]), value, 0..=2)
+}
+
+fn any_look() -> impl Strategy<Value = Look> {
+    let peer = select(vec![PeerState::Registered, PeerState::Lost, PeerState::Deregistered]);
+    let peer = peer.prop_map(|state| Peer { id: peer_id(9), state });
+    let token = select(vec![
+        TokenState::Redeemable,
+        TokenState::Consumed,
+        TokenState::Expired,
+        TokenState::Revoked,
+    ]);
+    let guard = prop_oneof![
+        4 => Just(Guard::None),
+        1 => Just(Guard::Ours),
+        1 => Just(Guard::Somebody)
+    ];
+    let own = (by_generation(token), any_heard(by_generation(peer)), any_heard(guard));
+    let anchors = any_heard(by_generation(any_object(fields().id.to_string())));
+    let world = (
+        any_authority(),
+        prop::bool::weighted(0.1),
+        any_heard(prop::bool::weighted(0.8)),
+        anchors,
+        any_heard(prop::option::of(any_xr())),
+    );
+    let rest = (any_composed(), any_heard(Just(())), any::<bool>());
+    (world, rest, own).prop_map(|(world, rest, own)| {
+        let (authority, rail_tripped, namespace_ready, anchors, xr) = world;
+        let (composed, composed_listed, config_ready) = rest;
+        let (tokens, peers, protection) = own;
+        Look {
+            by: "cluster".to_owned(),
+            at: NOW,
+            authority,
+            rail_tripped,
+            namespace_ready,
+            anchors,
+            config_ready,
+            xr,
+            composed,
+            composed_listed,
+            tokens,
+            peers,
+            protection,
+        }
+    })
+}
+
+/// Whether nobody answered for the name, or nobody whose word counts.
+fn is_unknown(resource: &Resource, look: &Look, name: &Name) -> bool {
+    if name.kind == KIND_PEER {
+        return look.peers.is_err();
+    }
+    let heard = if name.kind == KIND_ANCHOR {
+        look.anchors.is_ok()
+    } else if *name == resource.xr_name(name.generation) {
+        look.xr.is_ok()
+    } else {
+        look.composed.iter().any(|it| it.name == *name && it.heard.is_ok())
+    };
+    let world = name.place == resource.pinned().namespace;
+    world && (!heard || look.authority == Authority::Replaced)
+}
+
+/// The object that an effect takes away.
+fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
+    match effect {
+        Effect::DeleteSubstrate { xr, uid } => Some((xr, uid)),
+        Effect::DeleteAnchor { anchor, uid } => Some((anchor, uid)),
+        Effect::CreateAnchor { .. }
+        | Effect::IssueToken { .. }
+        | Effect::Apply { .. }
+        | Effect::DeregisterNode { .. }
+        | Effect::ReleaseProtection { .. } => None,
+    }
+}
+
+/// Whether this look proves the object ours: it was on record, or it carries our labels and, being
+/// no anchor, the uid of an anchor on record as its owner.
+fn is_proven(record: &Record<Resource>, look: &Look, name: &Name, uid: &Uid) -> bool {
+    let on_record = record.book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid));
+    let (installation, life) = (installation(), record.state.id().to_string());
+    let anchors = look.anchors.iter().flatten().map(|(generation, it)| (Some(*generation), it));
+    let xrs = look.xr.iter().flatten().map(|it| (None, &it.object));
+    let by_labels = anchors.chain(xrs).any(|(generation, it)| {
+        let owned =
+            record.book.rows().iter().any(|row| {
+                row.name.kind == KIND_ANCHOR && row.uid.is_some() && row.uid == it.owner
+            });
+        let fits = match generation {
+            Some(generation) => record.state.anchor_name(generation) == *name,
+            None => name.kind == record.state.pinned().composite.group_kind() && owned,
+        };
+        fits && it.uid == *uid && it.is_labelled(installation, &life)
+    });
+    on_record || by_labels
+}
+
+fn is_seen(record: &Record<Resource>, rows: &[Row], name: &Name, uid: &Uid) -> bool {
+    let after = record.book.with(rows);
+    after.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid))
+}
+
+/// A decision, in parts that can be compared.
+fn decide(
+    record: &Record<Resource>,
+    look: &Look,
+) -> (Resource, Vec<Row>, Option<Effect>, Option<Event>) {
+    let seen = fold(&record.state, &record.book, look);
+    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
+    let Decision { next, rows, effect, event, .. } = Broker::default().decide(record, &seen, NOW);
+    (next, rows, effect, event)
+}
+
+proptest! {
+    #[test]
+    fn the_same_record_and_look_give_the_same_decision(record in any_record(), look in any_look()) {
+        prop_assert_eq!(decide(&record, &look), decide(&record, &look));
+    }
+
+    #[test]
+    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+        let (_, rows, ..) = decide(&record, &look);
+        for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
+            prop_assert!(!is_unknown(&record.state, &look, &row.name), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_seen_and_ours_is_taken_away(record in any_record(), look in any_look()) {
+        let (_, rows, effect, _) = decide(&record, &look);
+        if let Some((name, uid)) = effect.as_ref().and_then(taken) {
+            prop_assert!(is_seen(&record, &rows, name, uid), "{effect:?}");
+            prop_assert!(is_proven(&record, &look, name, uid), "{effect:?}");
+            prop_assert_eq!(look.authority, Authority::Pinned);
+        }
+    }
+
+    #[test]
+    fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), look in any_look()) {
+        let (_, _, effect, _) = decide(&record, &look);
+        if let Some(Effect::DeleteSubstrate { .. }) = effect {
+            let left = |peer: &Peer| peer.state == PeerState::Deregistered;
+            prop_assert!(look.peers.is_ok_and(|peers| peers.values().all(left)));
+        }
+    }
+
+    #[test]
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
+        let before = &record.state;
+        let (next, rows, effect, event) = decide(&record, &look);
+        prop_assert!(effect.is_none() || event.is_none(), "{effect:?} {event:?}");
+        prop_assert_eq!(next.deletion_requested_at(), before.deletion_requested_at());
+        let ahead = next.generation().0.checked_sub(before.generation().0);
+        prop_assert!(ahead.is_some_and(|by| by <= 1), "generations go one by one");
+        prop_assert!(before.deletion_requested_at().is_none() || next.phase().is_leaving());
+        prop_assert!(before.phase() != Phase::Deleted || next == *before, "Deleted is for good");
+        prop_assert!(next.fields().updated_at >= before.fields().updated_at);
+        let settled = record.book.with(&rows).is_settled();
+        let ends = next.phase() == Phase::Deleted && before.phase() != Phase::Deleted;
+        prop_assert!(!ends || settled, "it ends when every name has");
+        prop_assert_eq!(Resource::hydrate(next.fields().clone()), Ok(next));
+    }
+
+    /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    #[test]
+    fn a_world_that_stands_still_is_on_record_after_two_looks(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let looked = |book: Book| book.with(&book.absorb(&fold(&record.state, &book, &look).sightings));
+        let after = looked(looked(record.book.clone()));
+        prop_assert_eq!(looked(after.clone()), after);
+    }
+
+    #[test]
+    fn a_tombstone_only_takes_away(record in any_record(), look in any_look()) {
+        let state = record.state.retired(None, NOW).abandoned(NOW);
+        let record = Record { state, ..record };
+        let seen = fold(&record.state, &record.book, &look);
+        let decision = Tombstone::default().decide(&record, &seen, NOW);
+        prop_assert_eq!(&decision.next, &record.state);
+        match &decision.effect {
+            None | Some(Effect::ReleaseProtection { .. }) => {}
+            Some(effect) => {
+                let Some((name, uid)) = taken(effect) else {
+                    return Err(TestCaseError::fail(format!("{effect:?}")));
+                };
+                prop_assert!(is_seen(&record, &decision.rows, name, uid), "{effect:?}");
+                prop_assert!(is_proven(&record, &look, name, uid), "{effect:?}");
+            }
+        }
+    }
+}

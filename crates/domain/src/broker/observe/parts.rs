@@ -1,0 +1,218 @@
+//! What an XR composed, tokens and peers: how their answers are judged.
+
+use std::collections::BTreeMap;
+
+use usher_kernel::Row;
+use usher_kernel::Standing::{self, Foreign, Gone, Intended, Seen};
+use usher_kernel::Unknown::Unreachable;
+
+use super::*;
+use crate::broker::facts::Tenure;
+use crate::broker::fixture::{
+    G1, G2, NOTHING, START, foreign, gone, intended, leaving, look, part, peer_id, resource, seen,
+    xr,
+};
+use crate::broker::look::PeerState::{Deregistered, Lost, Registered};
+use crate::broker::look::{ComposedLook, Peer};
+use crate::broker::phase::Phase;
+
+const OPEN: Answer = Answer::Absent { settled: false };
+const SETTLED: Answer = Answer::Absent { settled: true };
+
+fn child(state: ComposedState, referred: bool) -> ComposedLook {
+    ComposedLook { name: part("p", G1), heard: Ok(state), referred }
+}
+
+fn standing(uid: &str, ours: bool) -> ComposedState {
+    ComposedState::Present { uid: Uid::new(uid), ours }
+}
+
+/// What is told of one composed name, as fact and as rows.
+fn told(it: &Resource, rows: Vec<Row>, look: &Look) -> (Composed, Vec<Standing>) {
+    let book = Book::new(rows);
+    let folded = fold(it, &book, look);
+    let of_part = |row: &Row| row.name == part("p", G1);
+    let changed = book.absorb(&folded.sightings).into_iter().filter(of_part);
+    (folded.facts.composed, changed.map(|row| row.standing).collect())
+}
+
+/// A look with one composed name, the XR there or not.
+fn with_child(child: ComposedLook, xr_there: bool) -> Look {
+    let xr = xr_there.then(|| xr("x", "a", Condition::Ready));
+    Look { composed: vec![child], xr: Ok(xr), ..look() }
+}
+
+fn recorded(it: &Resource, row: Option<Row>) -> Vec<Row> {
+    let mut rows = vec![seen(it.anchor_name(G1), "a"), seen(it.xr_name(G1), "x")];
+    rows.extend(row);
+    rows
+}
+
+#[test]
+fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
+    let it = leaving(Phase::Deprovisioning);
+    let name = || part("p", G1);
+    let absent = |referred| child(ComposedState::Absent, referred);
+    let removed = || child(ComposedState::KindRemoved, false);
+    let there = |ours| child(standing("p", ours), true);
+    let cases = [
+        (None, there(true), Composed::Unrecorded, vec![Seen], "there and new"),
+        (None, absent(true), Composed::Unrecorded, vec![Intended], "announced and new"),
+        (None, absent(false), Composed::None, vec![], "neither there nor announced"),
+        (None, there(false), Composed::None, vec![], "somebody else's"),
+        (None, removed(), Composed::Unrecorded, vec![Intended], "its kind removed, and new"),
+        (Some(seen(name(), "p")), there(true), Composed::Present, vec![], "on record"),
+        (Some(seen(name(), "q")), there(true), Composed::Unrecorded, vec![Gone, Seen], "replaced"),
+        (Some(seen(name(), "p")), removed(), Composed::KindRemoved, vec![], "its kind removed"),
+        (Some(seen(name(), "p")), absent(true), Composed::None, vec![Gone], "gone"),
+        (Some(intended(name())), absent(true), Composed::Present, vec![], "still announced"),
+        (Some(intended(name())), absent(false), Composed::Present, vec![], "the XR may make it"),
+        (Some(intended(name())), there(false), Composed::None, vec![Foreign], "foreign after all"),
+        (Some(gone(name(), "p")), absent(true), Composed::None, vec![], "gone and on record"),
+        (Some(foreign(name())), there(false), Composed::None, vec![], "foreign and on record"),
+    ];
+    for (row, child, fact, rows, why) in cases {
+        let look = with_child(child, true);
+        assert_eq!(told(&it, recorded(&it, row), &look), (fact, rows), "{why}");
+    }
+}
+
+#[test]
+fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
+    let rows = |it: &Resource| recorded(it, Some(intended(part("p", G1))));
+    let absent = |there| with_child(child(ComposedState::Absent, false), there);
+    let wanted = resource(|_| ());
+    let open = (Composed::Present, vec![]);
+    assert_eq!(told(&wanted, rows(&wanted), &absent(false)), open, "wanted");
+    let out = leaving(Phase::Deprovisioning);
+    assert_eq!(told(&out, rows(&out), &absent(true)), open, "the XR may still make it");
+    let settled = (Composed::None, vec![Standing::Gone]);
+    assert_eq!(told(&out, rows(&out), &absent(false)), settled, "nobody makes it any more");
+    let stranger = Look { xr: Ok(Some(xr("y", "b", Condition::Ready))), ..absent(false) };
+    assert_eq!(told(&out, rows(&out), &stranger), settled, "the name is somebody else's");
+    let blind = Look { xr: Err(Unreachable), ..absent(false) };
+    assert_eq!(told(&out, rows(&out), &blind), open, "nobody knows the XR");
+    let loud = resource(|it| {
+        it.deletion_requested_at = Some(START);
+        it.quiet_until = Some(look().at.after(std::time::Duration::from_micros(1)));
+    });
+    assert_eq!(told(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
+}
+
+#[test]
+fn only_composed_names_count_as_composed() {
+    let it = resource(|it| it.generation = G2);
+    let own = [
+        seen(it.anchor_name(G1), "a1"),
+        intended(it.anchor_name(G2)),
+        seen(it.xr_name(G1), "x1"),
+        seen(it.xr_name(G2), "x2"),
+        intended(it.token_name(G2)),
+        seen(it.peer_name(G2), "n"),
+    ];
+    assert_eq!(fold(&it, &Book::new(own.clone()), &look()).facts.composed, Composed::None);
+    for generation in [G1, G2] {
+        let mut rows = own.to_vec();
+        rows.push(seen(part("p", generation), "p"));
+        assert_eq!(fold(&it, &Book::new(rows), &look()).facts.composed, Composed::Present);
+    }
+    let mut nested = it.xr_name(G2);
+    nested.name = "nested".into();
+    let book = Book::new([seen(nested, "n")]);
+    assert_eq!(fold(&it, &book, &look()).facts.composed, Composed::Present, "a nested XR");
+}
+
+#[test]
+fn a_listing_that_failed_hides_nothing_that_is_on_record() {
+    let it = leaving(Phase::Deprovisioning);
+    let look = Look { composed_listed: Err(Unreachable), ..look() };
+    let facts = Facts { composed: Composed::Unknown, sight: Sight::Unreachable, ..NOTHING };
+    assert_eq!(fold(&it, &Book::default(), &look).facts, facts);
+}
+
+#[test]
+fn every_state_of_a_token_has_its_fact_and_its_answer() {
+    let it = resource(|_| ());
+    let out = leaving(Phase::Deregistering);
+    let present = Answer::Present { uid: Uid::new(it.token_name(G1).name), ours: true };
+    let cases = [
+        (&it, None, Token::None, OPEN, "not issued yet"),
+        (&it, Some(TokenState::Redeemable), Token::Issued, present, "it can be redeemed"),
+        (&it, Some(TokenState::Consumed), Token::Issued, SETTLED, "it was redeemed"),
+        (&it, Some(TokenState::Expired), Token::Expired, SETTLED, "it ran out"),
+        (&it, Some(TokenState::Revoked), Token::Revoked, SETTLED, "it was revoked"),
+        (&out, None, Token::None, SETTLED, "never issued, and never will be"),
+        (&out, Some(TokenState::Redeemable), Token::Issued, SETTLED, "nobody redeems it any more"),
+    ];
+    for (it, state, fact, answer, why) in cases {
+        let look = Look { tokens: state.map(|it| (G1, it)).into_iter().collect(), ..look() };
+        let folded = fold(it, &Book::new([intended(it.token_name(G1))]), &look);
+        assert_eq!(folded.facts.token, fact, "{why}");
+        let sighting =
+            Sighting { name: it.token_name(G1), answer, by: "usher".into(), at: look.at };
+        assert_eq!(folded.sightings.last(), Some(&sighting), "{why}");
+    }
+}
+
+#[test]
+fn the_current_token_counts_and_every_recorded_one_is_told() {
+    let it = resource(|it| it.generation = G2);
+    let tokens = BTreeMap::from([(G1, TokenState::Redeemable), (G2, TokenState::Expired)]);
+    let look = Look { tokens, ..look() };
+    let book = Book::new([intended(it.token_name(G1))]);
+    let folded = fold(&it, &book, &look);
+    assert_eq!(folded.facts.token, Token::Expired);
+    let tokens = folded.sightings.into_iter().filter(|it| it.name.kind == KIND_TOKEN);
+    let told: Vec<_> = tokens.map(|it| (it.name.generation, it.answer)).collect();
+    assert_eq!(told, vec![(G1, SETTLED)], "only what is on record; nobody enters an old one");
+}
+
+fn peers(states: &[(Generation, PeerState)]) -> Look {
+    let peers = states.iter().map(|(generation, state)| {
+        let id = peer_id(u8::try_from(generation.0).unwrap());
+        (*generation, Peer { id, state: *state })
+    });
+    Look { peers: Ok(peers.collect()), ..look() }
+}
+
+#[test]
+fn a_peer_is_present_until_it_is_deregistered() {
+    let it = resource(|_| ());
+    let present = || Answer::Present { uid: Uid::new(peer_id(1).to_string()), ours: true };
+    let cases = [
+        (PeerState::Registered, Node::Live, present()),
+        (PeerState::Lost, Node::Lost, present()),
+        (PeerState::Deregistered, Node::Left, SETTLED),
+    ];
+    for (state, node, answer) in cases {
+        let look = peers(&[(G1, state)]);
+        let folded = fold(&it, &Book::default(), &look);
+        assert_eq!(folded.facts, Facts { node, ..NOTHING }, "{state:?}");
+        let sighting = Sighting { name: it.peer_name(G1), answer, by: "usher".into(), at: look.at };
+        assert_eq!(folded.sightings.last(), Some(&sighting), "{state:?}");
+    }
+}
+
+#[test]
+fn peers_of_other_generations_count_only_while_showing_out() {
+    let converging = resource(|it| it.generation = G2);
+    let replacing = resource(|it| {
+        it.generation = G2;
+        it.tenure = Tenure::Leaving;
+    });
+    let cases = [
+        (vec![(G1, Registered)], Node::None, Node::Live),
+        (vec![(G1, Registered), (G2, Deregistered)], Node::Left, Node::Live),
+        (vec![(G1, Lost), (G2, Registered)], Node::Live, Node::Live),
+        (vec![(G1, Registered), (G2, Lost)], Node::Lost, Node::Live),
+        (vec![(G1, Deregistered), (G2, Lost)], Node::Lost, Node::Lost),
+        (vec![(G1, Lost), (G2, Deregistered)], Node::Left, Node::Lost),
+        (vec![(G1, Deregistered)], Node::None, Node::Left),
+    ];
+    for (states, while_converging, while_showing_out) in cases {
+        let look = peers(&states);
+        let node = |it| fold(it, &Book::default(), &look).facts.node;
+        assert_eq!(node(&converging), while_converging, "converging: {states:?}");
+        assert_eq!(node(&replacing), while_showing_out, "showing out: {states:?}");
+    }
+}

@@ -1,0 +1,400 @@
+//! Every judgement of ownership and trust.
+
+use std::collections::BTreeMap;
+
+use usher_kernel::Row;
+use usher_kernel::Unknown::{self, ClusterReplaced, Forbidden, Unreachable};
+
+use super::*;
+use crate::broker::aggregate::Fields;
+use crate::broker::facts::Tenure;
+use crate::broker::fixture::{
+    G1, G2, NOTHING, NOW, START, foreign, gone, intended, leaving, look, object, part, resource,
+    seen, xr,
+};
+use crate::broker::look::{ComposedLook, Heard};
+use crate::broker::phase::Phase;
+use crate::object::authority::Authority;
+
+fn bent(bend: impl FnOnce(&mut Look)) -> Look {
+    let mut look = look();
+    bend(&mut look);
+    look
+}
+
+fn facts(resource: &Resource, rows: impl IntoIterator<Item = Row>, look: &Look) -> Facts {
+    fold(resource, &Book::new(rows), look).facts
+}
+
+/// The answers about the names of one kind, oldest generation first.
+fn answers(resource: &Resource, book: &Book, look: &Look, kind: &str) -> Vec<(Generation, Answer)> {
+    let sightings = fold(resource, book, look).sightings;
+    let wanted = sightings.into_iter().filter(|it| it.name.kind == kind);
+    wanted.map(|it| (it.name.generation, it.answer)).collect()
+}
+
+fn present(uid: &str, ours: bool) -> Answer {
+    Answer::Present { uid: Uid::new(uid), ours }
+}
+
+const OPEN: Answer = Answer::Absent { settled: false };
+const SETTLED: Answer = Answer::Absent { settled: true };
+
+fn second(bend: impl FnOnce(&mut Fields)) -> Resource {
+    resource(|it| {
+        it.generation = G2;
+        bend(it);
+    })
+}
+
+fn xr_kind() -> String {
+    resource(|_| ()).pinned().composite.group_kind()
+}
+
+#[test]
+fn a_clear_look_at_nothing_says_so() {
+    let it = resource(|_| ());
+    let book = Book::new(it.intended("usher", START));
+    let folded = fold(&it, &book, &look());
+    assert_eq!(folded.facts, NOTHING);
+    let sighting = |name, answer, by: &str| Sighting { name, answer, by: by.into(), at: NOW };
+    let sightings = vec![
+        sighting(it.anchor_name(G1), OPEN, "cluster"),
+        sighting(it.xr_name(G1), OPEN, "cluster"),
+        sighting(it.token_name(G1), OPEN, "usher"),
+    ];
+    assert_eq!(folded.sightings, sightings);
+    assert_eq!(folded.failure, None);
+}
+
+#[test]
+fn every_simple_answer_has_its_fact() {
+    let it = resource(|_| ());
+    let guard = |guard: Heard<Guard>| bent(|look| look.protection = guard);
+    let gate = |gate: Heard<bool>| bent(|look| look.namespace_ready = gate);
+    let away = Sight::Unreachable;
+    let cases = [
+        (gate(Ok(false)), Facts { gate: Gate::NotReady, ..NOTHING }),
+        (gate(Err(Unreachable)), Facts { gate: Gate::Unknown, sight: away, ..NOTHING }),
+        (bent(|look| look.config_ready = false), Facts { config: Config::Waiting, ..NOTHING }),
+        (guard(Ok(Guard::Ours)), Facts { protection: Protection::Ours, ..NOTHING }),
+        (guard(Ok(Guard::Somebody)), Facts { protection: Protection::Somebody, ..NOTHING }),
+        (
+            guard(Err(Unreachable)),
+            Facts { protection: Protection::Unknown, sight: away, ..NOTHING },
+        ),
+        (bent(|look| look.rail_tripped = true), Facts { sight: Sight::RailTripped, ..NOTHING }),
+    ];
+    for (look, expected) in cases {
+        assert_eq!(facts(&it, [], &look), expected, "{look:?}");
+    }
+}
+
+/// A look in which one part did not answer.
+fn blinded(part_of: &str, why: Unknown) -> Look {
+    bent(|look| match part_of {
+        "gate" => look.namespace_ready = Err(why),
+        "anchors" => look.anchors = Err(why),
+        "xr" => look.xr = Err(why),
+        "listing" => look.composed_listed = Err(why),
+        "part" => {
+            let (name, heard) = (part("p", G1), Err(why));
+            look.composed.push(ComposedLook { name, heard, referred: true });
+        }
+        "peers" => look.peers = Err(why),
+        "protection" => look.protection = Err(why),
+        other => panic!("no such part: {other}"),
+    })
+}
+
+#[test]
+fn a_missing_answer_is_unknown_and_names_its_cause() {
+    let it = leaving(Phase::Deprovisioning);
+    let sights = [
+        (Unreachable, Sight::Unreachable),
+        (Forbidden, Sight::Forbidden),
+        (ClusterReplaced, Sight::ClusterReplaced),
+    ];
+    for (why, sight) in sights {
+        let nothing = Facts { sight, ..NOTHING };
+        let cases = [
+            ("gate", Facts { gate: Gate::Unknown, ..nothing }),
+            ("anchors", Facts { anchor: Anchor::Unknown, ..nothing }),
+            ("xr", Facts { xr: Xr::Unknown, ..nothing }),
+            ("listing", Facts { composed: Composed::Unknown, ..nothing }),
+            ("part", Facts { composed: Composed::Unknown, ..nothing }),
+            ("peers", Facts { node: Node::Unknown, ..nothing }),
+            ("protection", Facts { protection: Protection::Unknown, ..nothing }),
+        ];
+        for (blind, expected) in cases {
+            assert_eq!(facts(&it, [], &blinded(blind, why)), expected, "{blind} {why:?}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_answer_changes_no_row() {
+    let it = leaving(Phase::Deprovisioning);
+    let rows = [
+        seen(it.anchor_name(G1), "a"),
+        seen(it.xr_name(G1), "x"),
+        seen(part("p", G1), "p"),
+        seen(it.peer_name(G1), "n"),
+    ];
+    let book = Book::new(rows);
+    let mut blind = bent(|look| {
+        look.anchors = Err(Unreachable);
+        look.xr = Err(Forbidden);
+        look.peers = Err(Unreachable);
+    });
+    let heard = Err(Unreachable);
+    blind.composed.push(ComposedLook { name: part("p", G1), heard, referred: false });
+    assert_eq!(book.absorb(&fold(&it, &book, &blind).sightings), vec![]);
+}
+
+#[test]
+fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
+    let it = resource(|_| ());
+    let name = it.anchor_name(G1);
+    let other = |bend: fn(&mut Object)| {
+        let mut object = object("a", None);
+        bend(&mut object);
+        object
+    };
+    let intent = || intended(name.clone());
+    let plain = || object("a", None);
+    let going = other(|it| it.deleting = true);
+    let cases = [
+        (intent(), plain(), Anchor::Unrecorded, "seen for the first time"),
+        (seen(name.clone(), "a"), plain(), Anchor::Ours, "recorded"),
+        (gone(name.clone(), "a"), plain(), Anchor::Unrecorded, "the row says it is gone"),
+        (seen(name.clone(), "b"), plain(), Anchor::Unrecorded, "another was recorded"),
+        (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "on its way out"),
+        (intent(), going, Anchor::Leaving, "on its way out, not recorded"),
+        (seen(name.clone(), "a"), other(|it| it.life = None), Anchor::Ours, "on record, stripped"),
+        (seen(name.clone(), "b"), other(|it| it.life = None), Anchor::Foreign, "another, stripped"),
+        (intent(), other(|it| it.life = None), Anchor::Foreign, "no life"),
+        (intent(), other(|it| it.life = Some("x".into())), Anchor::Foreign, "another life"),
+        (intent(), other(|it| it.installation = None), Anchor::Foreign, "no installation"),
+        (
+            intent(),
+            other(|it| it.installation = Some("x".into())),
+            Anchor::Foreign,
+            "another installation",
+        ),
+    ];
+    for (row, anchor, expected, why) in cases {
+        let look = bent(|look| look.anchors = Ok(BTreeMap::from([(G1, anchor)])));
+        assert_eq!(facts(&it, [row], &look).anchor, expected, "{why}");
+    }
+}
+
+#[test]
+fn while_converging_only_the_current_anchor_counts() {
+    let rows = |it: &Resource| [seen(it.anchor_name(G1), "a1"), seen(it.anchor_name(G2), "a2")];
+    let old = bent(|look| look.anchors = Ok(BTreeMap::from([(G1, object("a1", None))])));
+    let converging = second(|_| ());
+    assert_eq!(facts(&converging, rows(&converging), &old).anchor, Anchor::Absent);
+    let replacing = second(|it| it.tenure = Tenure::Leaving);
+    assert_eq!(facts(&replacing, rows(&replacing), &old).anchor, Anchor::Ours, "every one counts");
+    let book = Book::new(rows(&converging));
+    let told = answers(&converging, &book, &old, KIND_ANCHOR);
+    assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
+}
+
+#[test]
+fn the_worst_anchor_is_the_one_that_stands_firmest() {
+    let ranking = [
+        Anchor::Absent,
+        Anchor::Foreign,
+        Anchor::Leaving,
+        Anchor::Unrecorded,
+        Anchor::Ours,
+        Anchor::Unknown,
+    ];
+    assert_eq!(worst_anchor([].into_iter()), Anchor::Absent, "none");
+    for (rank, worse) in ranking.iter().enumerate() {
+        for better in &ranking[..=rank] {
+            assert_eq!(worst_anchor([*worse, *better].into_iter()), *worse, "{worse} {better}");
+            assert_eq!(worst_anchor([*better, *worse].into_iter()), *worse, "{better} {worse}");
+        }
+    }
+}
+
+/// A converging resource with a recorded anchor, and rows beside it.
+fn anchored(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
+    let mut all = vec![seen(resource(|_| ()).anchor_name(G1), "a")];
+    all.extend(rows);
+    all
+}
+
+#[test]
+fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
+    let it = resource(|_| ());
+    let name = it.xr_name(G1);
+    let plain = |condition| xr("x", "a", condition);
+    let drifted = XrObject { drifted: true, ..plain(Condition::Ready) };
+    let unready = XrObject { drifted: true, ..plain(Condition::Converging) };
+    let mut going = plain(Condition::Ready);
+    going.object.deleting = true;
+    let mut unlabelled = plain(Condition::Ready);
+    unlabelled.object.life = None;
+    let mut unowned = plain(Condition::Ready);
+    unowned.object.owner = None;
+    let failed = Condition::Failed { message: String::new() };
+    let recorded = || seen(name.clone(), "x");
+    let intent = || intended(name.clone());
+    let cases = [
+        (intent(), plain(Condition::Converging), Xr::Converging, "seen for the first time"),
+        (recorded(), plain(Condition::Converging), Xr::Converging, "recorded"),
+        (recorded(), plain(Condition::Ready), Xr::Ready, "ready"),
+        (recorded(), drifted, Xr::Drifted, "ready and drifted"),
+        (recorded(), unready, Xr::Converging, "drift counts once it is ready"),
+        (recorded(), plain(failed), Xr::Failed, "failed"),
+        (recorded(), going.clone(), Xr::Deleting, "on its way out"),
+        (seen(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
+        (gone(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
+        (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement on its way out"),
+        (recorded(), unlabelled.clone(), Xr::Ready, "on record, its labels taken off"),
+        (recorded(), unowned.clone(), Xr::Ready, "on record, its owner taken off"),
+        (seen(name.clone(), "y"), unlabelled.clone(), Xr::Foreign, "another is on record"),
+        (gone(name.clone(), "x"), unlabelled.clone(), Xr::Foreign, "gone by the record"),
+        (intent(), unlabelled, Xr::Foreign, "our anchor, but not our labels"),
+        (intent(), unowned, Xr::Foreign, "our labels, but no owner"),
+        (intent(), xr("x", "b", Condition::Ready), Xr::Foreign, "our labels, another owner"),
+        (intent(), xr("x", "p", Condition::Ready), Xr::Foreign, "owned by what is no anchor"),
+    ];
+    for (row, found, expected, why) in cases {
+        let look = bent(|look| look.xr = Ok(Some(found)));
+        let rows = anchored([row, seen(part("p", G1), "p")]);
+        assert_eq!(facts(&it, rows, &look).xr, expected, "{why}");
+    }
+}
+
+#[test]
+fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() {
+    let rows = |it: &Resource| {
+        [
+            gone(it.anchor_name(G1), "a1"),
+            gone(it.xr_name(G1), "x0"),
+            seen(it.anchor_name(G2), "a2"),
+            intended(it.xr_name(G2)),
+        ]
+    };
+    let late = bent(|look| look.xr = Ok(Some(xr("x1", "a1", Condition::Ready))));
+    let converging = second(|_| ());
+    assert_eq!(facts(&converging, rows(&converging), &late).xr, Xr::Foreign, "it holds the name");
+    let book = Book::new(rows(&converging));
+    let told = answers(&converging, &book, &late, &xr_kind());
+    assert_eq!(told, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
+    let replacing = second(|it| it.tenure = Tenure::Leaving);
+    assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it has to go");
+    let same = bent(|look| look.xr = Ok(Some(xr("x0", "a1", Condition::Ready))));
+    assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it has to go");
+    let current = bent(|look| look.xr = Ok(Some(xr("x2", "a2", Condition::Ready))));
+    for it in [&converging, &replacing] {
+        assert_eq!(facts(it, rows(it), &current).xr, Xr::Ready, "the current one");
+        let told = answers(it, &Book::new(rows(it)), &current, &xr_kind());
+        let absent = Answer::Absent { settled: it.is_showing_out() };
+        assert_eq!(told, vec![(G1, absent), (G2, present("x2", true))]);
+    }
+}
+
+#[test]
+fn a_foreign_xr_is_foreign_to_every_generation() {
+    let it = second(|_| ());
+    let rows = [gone(it.xr_name(G1), "x1"), foreign(it.xr_name(G2))];
+    let look = bent(|look| look.xr = Ok(Some(xr("y", "b", Condition::Ready))));
+    let told = answers(&it, &Book::new(rows), &look, &xr_kind());
+    assert_eq!(told, vec![(G1, present("y", false)), (G2, present("y", false))]);
+}
+
+#[test]
+fn an_unknown_xr_is_unknown_once() {
+    let it = second(|_| ());
+    let told = answers(&it, &Book::default(), &blinded("xr", Forbidden), &xr_kind());
+    assert_eq!(told, vec![(G2, Answer::Unknown(Forbidden))]);
+}
+
+#[test]
+fn in_a_replaced_world_only_recorded_uids_count() {
+    let it = leaving(Phase::Deprovisioning);
+    let unknown = || Answer::Unknown(ClusterReplaced);
+    let rows = anchored([seen(it.xr_name(G1), "x"), seen(part("p", G1), "p")]);
+    let book = Book::new(rows.clone());
+    let composed = |heard| ComposedLook { name: part("p", G1), heard, referred: true };
+    let nothing = bent(|look| {
+        look.authority = Authority::Replaced;
+        look.composed = vec![composed(Ok(ComposedState::Absent))];
+    });
+    let blind = Facts {
+        sight: Sight::ClusterReplaced,
+        anchor: Anchor::Unknown,
+        xr: Xr::Unknown,
+        composed: Composed::Unknown,
+        ..NOTHING
+    };
+    let folded = fold(&it, &book, &nothing);
+    assert_eq!(folded.facts, blind, "absence is unknown");
+    assert!(folded.sightings.iter().all(|sighting| sighting.answer == unknown()));
+    let with = |anchor: &str, uid: &str, child: &str| {
+        let state = ComposedState::Present { uid: Uid::new(child), ours: true };
+        bent(|look| {
+            look.authority = Authority::Replaced;
+            look.anchors = Ok(BTreeMap::from([(G1, object(anchor, None))]));
+            look.xr = Ok(Some(xr(uid, "a", Condition::Ready)));
+            look.composed = vec![composed(Ok(state))];
+        })
+    };
+    assert_eq!(facts(&it, rows.clone(), &with("b", "y", "q")), blind, "others are unknown");
+    let recorded =
+        Facts { anchor: Anchor::Ours, xr: Xr::Ready, composed: Composed::Present, ..blind };
+    assert_eq!(facts(&it, rows, &with("a", "x", "p")), recorded, "what is on record counts");
+    let refused = bent(|look| {
+        look.authority = Authority::Replaced;
+        look.xr = Err(Forbidden);
+    });
+    let told = answers(&it, &book, &refused, &xr_kind());
+    assert_eq!(told, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
+}
+
+#[test]
+fn absence_settles_only_while_showing_out_and_quiet() {
+    let asked = |quiet: Option<_>| {
+        resource(|it| {
+            it.deletion_requested_at = Some(START);
+            it.quiet_until = quiet;
+        })
+    };
+    let later = NOW.after(std::time::Duration::from_micros(1));
+    let cases = [
+        (resource(|_| ()), OPEN, "wanted"),
+        (resource(|it| it.quiet_until = Some(NOW)), OPEN, "wanted and quiet"),
+        (asked(Some(later)), OPEN, "leaving, a driver may still be heard"),
+        (asked(Some(NOW)), SETTLED, "leaving and quiet"),
+        (asked(None), SETTLED, "leaving, nobody was at work"),
+        (resource(|it| it.tenure = Tenure::Leaving), SETTLED, "being replaced"),
+    ];
+    for (it, expected, why) in cases {
+        for kind in [KIND_ANCHOR.to_owned(), xr_kind()] {
+            let told = answers(&it, &Book::default(), &look(), &kind);
+            assert_eq!(told, vec![(G1, expected.clone())], "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
+    let it = resource(|_| ());
+    let failed = |message: String| {
+        let found = xr("x", "a", Condition::Failed { message });
+        fold(&it, &Book::default(), &bent(|look| look.xr = Ok(Some(found)))).failure
+    };
+    assert_eq!(failed("no quota".into()), Some("no quota".into()));
+    let long = "é".repeat(1_024);
+    assert_eq!(failed(long.clone()), Some(long.clone()), "as long as the bound");
+    assert_eq!(failed(format!("{long}!")), Some(long), "cut at the bound, in characters");
+    let ready = bent(|look| look.xr = Ok(Some(xr("x", "a", Condition::Ready))));
+    assert_eq!(fold(&it, &Book::default(), &ready).failure, None, "not failed");
+    assert_eq!(fold(&it, &Book::default(), &blinded("xr", Unreachable)).failure, None, "unknown");
+}

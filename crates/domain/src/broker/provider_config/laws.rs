@@ -1,0 +1,136 @@
+//! What holds of any look at any ProviderConfig, whatever the rules say.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use usher_kernel::{Book, Decision, Lifecycle, Record, Standing, Uid, Version};
+
+use super::*;
+use crate::broker::fixture::{G1, G2, NOW, installation, uuid};
+use crate::broker::laws::{any_authority, any_book, any_heard, any_object, by_generation};
+use crate::object::authority::Authority;
+
+fn id() -> ProviderConfigId {
+    ProviderConfigId::from_uuid(uuid(7))
+}
+
+fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
+    let state = (select(Phase::ALL.to_vec()), select(vec![G1, G2]), 0_u32..2);
+    let state = state.prop_map(|(phase, generation, users)| ProviderConfig {
+        id: id(),
+        installation: installation(),
+        world: "local".to_owned(),
+        namespace: "ns".to_owned(),
+        credential: CredentialId::from_uuid(uuid(5)),
+        users,
+        phase,
+        generation,
+    });
+    state.prop_flat_map(|state| {
+        let generations = (1..=state.generation.0).map(Generation);
+        let names = generations.flat_map(|it| [state.anchor_name(it), state.config_name(it)]);
+        let books = any_book(names.collect());
+        books.prop_map(move |book| Record { version: Version(1), state: state.clone(), book })
+    })
+}
+
+fn any_look() -> impl Strategy<Value = Look> {
+    let object = || any_object(id().to_string());
+    let config = (object(), any::<bool>()).prop_map(|(object, drifted)| ConfigObject {
+        object,
+        drifted,
+        revision: "r1".to_owned(),
+    });
+    (
+        any_authority(),
+        prop::bool::weighted(0.1),
+        any_heard(prop::bool::weighted(0.8)),
+        any_heard(by_generation(object())),
+        any_heard(prop::option::of(config)),
+    )
+        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, object)| Look {
+            by: "cluster".to_owned(),
+            at: NOW,
+            authority,
+            rail_tripped,
+            namespace_ready,
+            anchors,
+            object,
+        })
+}
+
+fn decide(
+    record: &Record<ProviderConfig>,
+    look: &Look,
+) -> (ProviderConfig, Vec<Row>, Option<Verb>) {
+    let seen = fold(&record.state, &record.book, look);
+    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
+    let Decision { next, rows, effect, .. } = Life::default().decide(record, &seen, NOW);
+    (next, rows, effect)
+}
+
+fn is_seen(book: &Book, name: &Name, uid: &Uid) -> bool {
+    book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid))
+}
+
+proptest! {
+    #[test]
+    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+        let (_, rows, _) = decide(&record, &look);
+        for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
+            let heard =
+                if row.name.kind == KIND_ANCHOR { look.anchors.is_ok() } else { look.object.is_ok() };
+            prop_assert!(heard && look.authority == Authority::Pinned, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_seen_is_taken_away_and_only_while_leaving(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let (_, rows, verb) = decide(&record, &look);
+        let after = record.book.with(&rows);
+        let taken = match &verb {
+            Some(Verb::Delete { config, uid, revision }) => {
+                let found = look.object.clone().unwrap().unwrap();
+                prop_assert_eq!((uid, revision), (&found.object.uid, &found.revision));
+                Some((config, uid))
+            }
+            Some(Verb::DeleteAnchor { anchor, uid }) => Some((anchor, uid)),
+            Some(Verb::CreateAnchor { .. } | Verb::Apply { .. }) | None => None,
+        };
+        if let Some((name, uid)) = taken {
+            prop_assert!(is_seen(&after, name, uid), "{verb:?}");
+            prop_assert!(record.state.is_showing_out(), "{verb:?}");
+            prop_assert_eq!(look.authority, Authority::Pinned);
+        }
+    }
+
+    #[test]
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
+        let before = &record.state;
+        let (next, rows, verb) = decide(&record, &look);
+        let begun = next.generation != before.generation;
+        let promised = ProviderConfig {
+            phase: next.phase,
+            generation: if begun { before.generation.next() } else { before.generation },
+            ..before.clone()
+        };
+        prop_assert_eq!(&next, &promised, "phase and generation move, nothing else");
+        prop_assert!(!begun || (before.is_showing_out() && before.users > 0 && verb.is_none()));
+        prop_assert!(!before.is_showing_out() || next.is_showing_out() || begun, "sticky");
+        let settled = record.book.with(&rows).is_settled();
+        prop_assert!(next.phase != Phase::Gone || before.phase == Phase::Gone || settled);
+    }
+
+    /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    #[test]
+    fn a_world_that_stands_still_is_on_record_after_two_looks(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let looked = |book: Book| book.with(&book.absorb(&fold(&record.state, &book, &look).sightings));
+        let after = looked(looked(record.book.clone()));
+        prop_assert_eq!(looked(after.clone()), after);
+    }
+}

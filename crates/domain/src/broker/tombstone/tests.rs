@@ -1,0 +1,86 @@
+//! What comes back is taken away, recorded, and looked at again.
+
+use usher_kernel::{Answer, Row, Sighting, Uid};
+
+use super::*;
+use crate::broker::fixture::{G1, NOTHING, NOW, START, gone, intended, leaving, record, seen};
+use crate::broker::phase::Phase;
+
+/// A decision, in parts that can be compared.
+type Parts = (Resource, Vec<Row>, Option<Effect>, Wake, Reason);
+
+fn deleted() -> Resource {
+    leaving(Phase::Deprovisioning).abandoned(START)
+}
+
+fn decide(rows: Vec<Row>, seen: &Observed) -> Parts {
+    let decision = Tombstone::default().decide(&record(deleted(), rows), seen, NOW);
+    let Decision { next, rows, effect, event, wake, reason } = decision;
+    assert!(event.is_none(), "a tombstone tells nothing");
+    (next, rows, effect, wake, reason)
+}
+
+fn observed(facts: Facts) -> Observed {
+    Observed { facts, sightings: vec![], failure: None }
+}
+
+fn soon() -> Wake {
+    Wake::At(NOW.after(Duration::from_secs(30)))
+}
+
+#[test]
+fn a_tombstone_rests_without_a_timer() {
+    let rows = vec![gone(deleted().xr_name(G1), "x")];
+    let expected = (deleted(), vec![], None, Wake::OnChange, Reason::AtRest);
+    assert_eq!(decide(rows, &observed(NOTHING)), expected);
+}
+
+#[test]
+fn what_came_back_is_recorded_and_taken_away() {
+    let name = deleted().xr_name(G1);
+    let rows = vec![gone(name.clone(), "x")];
+    let answer = Answer::Present { uid: Uid::new("y"), ours: true };
+    let sighting = Sighting { name: name.clone(), answer, by: "cluster".into(), at: NOW };
+    let facts = Facts { xr: Xr::Converging, ..NOTHING };
+    let observed = Observed { facts, sightings: vec![sighting], failure: None };
+    let recorded = usher_kernel::Book::new(rows.clone()).absorb(&observed.sightings);
+    assert_eq!(recorded.len(), 1);
+    let effect = Effect::DeleteSubstrate { xr: name, uid: Uid::new("y") };
+    let expected = (deleted(), recorded, Some(effect), soon(), Reason::RemovingSubstrate);
+    assert_eq!(decide(rows, &observed), expected);
+}
+
+#[test]
+fn an_anchor_that_came_back_is_taken_away() {
+    let name = deleted().anchor_name(G1);
+    let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
+    let facts = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
+    let expected = (deleted(), vec![], Some(effect), soon(), Reason::RemovingAnchor);
+    assert_eq!(decide(vec![seen(name, "a")], &facts), expected);
+}
+
+#[test]
+fn whoever_is_not_recorded_as_ours_is_not_touched() {
+    let rows = vec![intended(deleted().xr_name(G1)), intended(deleted().anchor_name(G1))];
+    let xr = observed(Facts { xr: Xr::Ready, ..NOTHING });
+    let expected = (deleted(), vec![], None, soon(), Reason::RemovingSubstrate);
+    assert_eq!(decide(rows.clone(), &xr), expected);
+    let anchor = observed(Facts { anchor: Anchor::Unrecorded, ..NOTHING });
+    let expected = (deleted(), vec![], None, soon(), Reason::RemovingAnchor);
+    assert_eq!(decide(rows, &anchor), expected);
+}
+
+#[test]
+fn a_tombstone_looks_again_at_whatever_it_waits_for() {
+    let cases = [
+        (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingToGo),
+        (Facts { anchor: Anchor::Leaving, ..NOTHING }, Reason::WaitingToGo),
+        (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingToGo),
+        (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
+        (Facts { sight: Sight::ClusterReplaced, ..NOTHING }, Reason::Unreachable),
+    ];
+    for (facts, reason) in cases {
+        let expected = (deleted(), vec![], None, soon(), reason);
+        assert_eq!(decide(vec![], &observed(facts)), expected, "{facts:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The ProviderConfig's life: its facts, its answer, and where its rules stand.
+
+use usher_domain::broker::facts::{Anchor, Gate, Sight};
+use usher_domain::broker::provider_config::{
+    Facts, Object, Phase, Reason, Rest, RowFacts, Rows, Users, VerbKind, Verdict, rules,
+};
+
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+
+/// One cell: what the rules are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    row: RowFacts,
+    seen: Facts,
+}
+
+/// Any cell.
+const START: Cell = Cell {
+    row: RowFacts { phase: Phase::Pending, users: Users::None, rows: Rows::Open },
+    seen: Facts {
+        sight: Sight::Clear,
+        gate: Gate::Ready,
+        anchor: Anchor::Absent,
+        object: Object::Absent,
+    },
+};
+
+/// The word that ends a generation.
+const NEXT: &str = "next";
+
+/// The ProviderConfig's machine.
+pub(crate) fn machine() -> Machine<Cell> {
+    Machine::new("provider_config", START, |cell| judge(*cell))
+        .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
+        .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
+        .fact(Origin::Row, "rows", words!(Rows), |c, v| c.row.rows = Rows::ALL[v])
+        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
+        .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
+        .fact(Origin::Seen, "object", words!(Object), |c, v| c.seen.object = Object::ALL[v])
+        .field("verb", words!(VerbKind), Absent::Nothing)
+        .following("phase", "phase", words!(Phase), Absent::Refused)
+        .field("turn", vec![NEXT], Absent::Nothing)
+        .field("rest", words!(Rest), Absent::Refused)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+fn judge(cell: Cell) -> Judgement {
+    let verdict = rules(cell.row, cell.seen);
+    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+}
+
+/// The fields in the order of [`machine`].
+fn outcome(verdict: Verdict) -> Outcome {
+    let said = Outcome::default()
+        .with(1, verdict.phase as usize)
+        .with(3, verdict.rest as usize)
+        .with(4, verdict.reason as usize);
+    let said = verdict.verb.map_or(said, |verb| said.with(0, verb as usize));
+    if verdict.next_generation { said.with(2, 0) } else { said }
+}
+
+const COMMITTED: &str = "nothing is asked to go before the row says that it leaves";
+const STICKY: &str = "whoever leaves comes back only with a new generation, all rows settled";
+const REBUILT: &str = "in a rebuilt cluster nothing is done";
+const UNKNOWN: &str = "nothing is done to an object that nobody knows";
+
+/// The laws, in the order in which [`broken`] asks for them.
+const LAWS: [&str; 4] = [COMMITTED, STICKY, REBUILT, UNKNOWN];
+
+/// The first law that a verdict breaks.
+fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
+    let leaving = |phase| matches!(phase, Phase::Leaving | Phase::Gone);
+    let deletes = matches!(verdict.verb, Some(VerbKind::Delete | VerbKind::DeleteAnchor));
+    let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
+    let settled = cell.row.rows == Rows::Settled;
+    let holds = [
+        !deletes || leaving(cell.row.phase),
+        returns == verdict.next_generation && (!returns || settled),
+        verdict.verb.is_none() || cell.seen.sight != Sight::ClusterReplaced,
+        verdict.verb.is_none() || cell.seen.object != Object::Unknown,
+    ];
+    holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check() -> Result<String, String> {
+    let cases = cases();
+    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in &cases {
+        let told = broken(*cell, *verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    let (laws, ways) = (LAWS.len(), cases.len());
+    Ok(format!("provider_config laws: {laws} laws, told when broken in {ways} ways"))
+}
+
+/// Each law, and a cell and a verdict that break it and no earlier one.
+fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+    let with = |verb| Verdict { verb: Some(verb), ..hold(Phase::Pending) };
+    let row = |phase, rows| Cell { row: RowFacts { phase, rows, ..START.row }, ..START };
+    let seen = |sight, object| Cell { seen: Facts { sight, object, ..START.seen }, ..START };
+    let next = Verdict { next_generation: true, ..hold(Phase::Pending) };
+    vec![
+        (COMMITTED, START, with(VerbKind::Delete)),
+        (COMMITTED, START, with(VerbKind::DeleteAnchor)),
+        (STICKY, row(Phase::Leaving, Rows::Settled), hold(Phase::Pending)),
+        (STICKY, row(Phase::Gone, Rows::Open), next),
+        (STICKY, START, next),
+        (REBUILT, seen(Sight::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
+        (UNKNOWN, seen(Sight::Clear, Object::Unknown), with(VerbKind::CreateAnchor)),
+    ]
+}
+
+fn hold(phase: Phase) -> Verdict {
+    let reason = Reason::Steady;
+    Verdict { verb: None, phase, next_generation: false, rest: Rest::Poll, reason }
+}

@@ -1,0 +1,48 @@
+//! The tombstone's life: its facts, its answer, and where its rules stand.
+
+use usher_domain::broker::facts::{
+    Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Token, Xr,
+};
+use usher_domain::broker::tombstone::{Reason, rules};
+use usher_domain::broker::verdict::EffectKind;
+
+use crate::broker::START;
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+
+/// The tombstone's machine. Its row is always `Deleted`, so only what was seen is asked.
+pub(crate) fn machine() -> Machine<Facts> {
+    Machine::new("tombstone", START.seen, judge)
+        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.gate = Gate::ALL[v])
+        .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.anchor = Anchor::ALL[v])
+        .fact(Origin::Seen, "token", words!(Token), |c, v| c.token = Token::ALL[v])
+        .fact(Origin::Seen, "config", words!(Config), |c, v| c.config = Config::ALL[v])
+        .fact(Origin::Seen, "xr", words!(Xr), |c, v| c.xr = Xr::ALL[v])
+        .fact(Origin::Seen, "composed", words!(Composed), |c, v| c.composed = Composed::ALL[v])
+        .fact(Origin::Seen, "node", words!(Node), |c, v| c.node = Node::ALL[v])
+        .fact(Origin::Seen, "protection", words!(Protection), |c, v| {
+            c.protection = Protection::ALL[v];
+        })
+        .field("effect", words!(EffectKind), Absent::Nothing)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+/// The fields in the order of [`machine`].
+fn judge(seen: &Facts) -> Judgement {
+    let (effect, reason) = rules(*seen);
+    let said = Outcome::default().with(1, reason as usize);
+    let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
+    let unlawful = match effect {
+        Some(
+            EffectKind::DeleteSubstrate | EffectKind::DeleteAnchor | EffectKind::ReleaseProtection,
+        )
+        | None => None,
+        Some(
+            EffectKind::CreateAnchor
+            | EffectKind::IssueToken
+            | EffectKind::Apply
+            | EffectKind::DeregisterNode,
+        ) => Some("a tombstone only takes away"),
+    };
+    Judgement { outcome, broken: unlawful }
+}

@@ -1,0 +1,337 @@
+//! One pass between a scripted world and a scripted ledger, both of which write a diary.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::id::{Generation, Uid, Version};
+use crate::identity::{Answer, Book, Name, Row, Sighting, Standing};
+use crate::lifecycle::Record;
+
+const NOW: Timestamp = Timestamp::from_millis(1);
+
+/// A lamp: it is lit by a verb, and that it burns is told.
+struct Lamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Dark,
+    Asked,
+    Lit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Light;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Burns;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Lighting,
+    Burning,
+}
+
+impl Lifecycle for Lamp {
+    type State = State;
+    type Observed = bool;
+    type Effect = Light;
+    type Event = Burns;
+    type Reason = Why;
+
+    fn decide(&self, record: &Record<State>, burns: &bool, now: Timestamp) -> Decision<Self> {
+        let answer = if *burns {
+            Answer::Present { uid: Uid::new("flame"), ours: true }
+        } else {
+            Answer::Absent { settled: false }
+        };
+        let sighting = Sighting { name: flame(), answer, by: "eye".into(), at: now };
+        let rows = record.book.absorb(&[sighting]);
+        let lit = record.state == State::Lit;
+        let (next, reason) =
+            if *burns { (State::Lit, Why::Burning) } else { (State::Asked, Why::Lighting) };
+        Decision {
+            next,
+            rows,
+            effect: (!burns).then_some(Light),
+            event: (*burns && !lit).then_some(Burns),
+            wake: if *burns { Wake::OnChange } else { Wake::Now },
+            reason,
+        }
+    }
+}
+
+fn flame() -> Name {
+    Name {
+        kind: "Flame".into(),
+        place: String::new(),
+        name: "f".into(),
+        generation: Generation::FIRST,
+    }
+}
+
+/// What happened, in order.
+type Diary = Rc<RefCell<Vec<String>>>;
+
+/// The outside: whether it burns, and what it refuses.
+struct Room {
+    diary: Diary,
+    burns: Cell<bool>,
+    /// How often each verb is done: a verb that cannot be repeated is found out by two.
+    times: u32,
+    blind: Option<Trouble>,
+    refuses: Option<Trouble>,
+}
+
+impl World<Lamp> for Room {
+    async fn observe(&self, record: &Record<State>) -> Result<bool, Trouble> {
+        self.diary.borrow_mut().push(format!("observe {:?}", record.state));
+        self.blind.clone().map_or(Ok(self.burns.get()), Err)
+    }
+
+    async fn apply(&self, record: &Record<State>, effect: &Light) -> Result<(), Trouble> {
+        for _ in 0..self.times {
+            self.diary.borrow_mut().push(format!("apply {effect:?} to {:?}", record.state));
+            if let Some(trouble) = &self.refuses {
+                return Err(trouble.clone());
+            }
+            self.burns.set(true);
+        }
+        Ok(())
+    }
+}
+
+/// The inside: one record, and what it refuses.
+struct Shelf {
+    diary: Diary,
+    record: RefCell<Record<State>>,
+    unreadable: Option<Trouble>,
+    refuses: Option<Trouble>,
+}
+
+impl Ledger<Lamp> for Shelf {
+    async fn load(&self) -> Result<Record<State>, Trouble> {
+        self.diary.borrow_mut().push("load".into());
+        self.unreadable.clone().map_or_else(|| Ok(self.record.borrow().clone()), Err)
+    }
+
+    async fn commit(&self, version: Version, decision: &Decision<Lamp>) -> Result<(), Trouble> {
+        let rows: Vec<_> = decision.rows.iter().map(|row| row.standing.as_str()).collect();
+        let told = decision.event.map_or("nothing", |Burns| "Burns");
+        let line = format!("commit {} {:?} rows {rows:?} telling {told}", version.0, decision.next);
+        self.diary.borrow_mut().push(line);
+        if let Some(trouble) = &self.refuses {
+            return Err(trouble.clone());
+        }
+        let mut record = self.record.borrow_mut();
+        record.version = version.next();
+        record.state = decision.next;
+        record.book = record.book.with(&decision.rows);
+        Ok(())
+    }
+}
+
+struct Scene {
+    diary: Diary,
+    room: Room,
+    shelf: Shelf,
+}
+
+/// A lamp whose name is recorded, seen burning if it is lit.
+fn scene(state: State, burns: bool) -> Scene {
+    let mut row = Row::intended(flame(), "usher", NOW);
+    if state == State::Lit {
+        row.standing = Standing::Seen;
+        row.uid = Some(Uid::new("flame"));
+    }
+    let record = Record { version: Version(7), state, book: Book::new([row]) };
+    let diary = Diary::default();
+    let room = Room {
+        diary: diary.clone(),
+        burns: Cell::new(burns),
+        times: 1,
+        blind: None,
+        refuses: None,
+    };
+    let shelf = Shelf {
+        diary: diary.clone(),
+        record: RefCell::new(record),
+        unreadable: None,
+        refuses: None,
+    };
+    Scene { diary, room, shelf }
+}
+
+impl Scene {
+    /// Runs one pass; nothing here ever has to wait.
+    fn step(&self) -> Result<Report<Why>, Stopped> {
+        let mut pass = pin!(step(&Lamp, &self.room, &self.shelf, NOW));
+        match pass.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => panic!("a scripted pass does not wait"),
+        }
+    }
+
+    fn diary(&self) -> Vec<String> {
+        self.diary.borrow().clone()
+    }
+}
+
+fn down(what: &str) -> Trouble {
+    Trouble::Unavailable { what: what.into() }
+}
+
+#[test]
+fn a_pass_loads_observes_applies_and_commits_in_this_order() {
+    let scene = scene(State::Dark, false);
+    let report = Report { reason: Why::Lighting, wake: Wake::Now, committed: true };
+    assert_eq!(scene.step(), Ok(report));
+    let diary =
+        ["load", "observe Dark", "apply Light to Dark", "commit 7 Asked rows [] telling nothing"];
+    assert_eq!(scene.diary(), diary);
+}
+
+#[test]
+fn what_an_effect_made_is_learned_by_the_next_pass() {
+    let scene = scene(State::Dark, false);
+    scene.step().unwrap();
+    let report = Report { reason: Why::Burning, wake: Wake::OnChange, committed: true };
+    assert_eq!(scene.step(), Ok(report));
+    let second = ["load", "observe Asked", "commit 8 Lit rows [\"seen\"] telling Burns"];
+    assert_eq!(scene.diary()[4..], second);
+}
+
+#[test]
+fn an_unchanged_state_is_not_written() {
+    let scene = scene(State::Lit, true);
+    let report = Report { reason: Why::Burning, wake: Wake::OnChange, committed: false };
+    assert_eq!(scene.step(), Ok(report));
+    assert_eq!(scene.diary(), ["load", "observe Lit"]);
+}
+
+#[test]
+fn an_effect_that_changes_no_row_is_done_without_a_write() {
+    let scene = scene(State::Asked, false);
+    let report = Report { reason: Why::Lighting, wake: Wake::Now, committed: false };
+    assert_eq!(scene.step(), Ok(report));
+    assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
+}
+
+#[test]
+fn identity_rows_alone_are_written() {
+    let scene = scene(State::Lit, true);
+    scene.shelf.record.borrow_mut().book = Book::default();
+    assert!(scene.step().unwrap().committed);
+    let diary = ["load", "observe Lit", "commit 7 Lit rows [\"seen\"] telling nothing"];
+    assert_eq!(scene.diary(), diary);
+}
+
+#[test]
+fn an_event_alone_is_written() {
+    let mut decision = Lamp.decide(&scene(State::Lit, true).shelf.record.borrow(), &true, NOW);
+    assert!(!changes::<Lamp>(&State::Lit, &decision), "nothing moved");
+    decision.event = Some(Burns);
+    assert!(changes::<Lamp>(&State::Lit, &decision), "something is told");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_not_looked_at() {
+    let mut scene = scene(State::Dark, false);
+    scene.shelf.unreadable = Some(Trouble::Corrupt { what: "row".into() });
+    let trouble = Trouble::Corrupt { what: "row".into() };
+    assert_eq!(scene.step(), Err(Stopped { stage: Stage::Load, trouble }));
+    assert_eq!(scene.diary(), ["load"]);
+}
+
+#[test]
+fn an_observation_that_failed_as_a_whole_decides_nothing() {
+    let mut scene = scene(State::Dark, false);
+    scene.room.blind = Some(down("world"));
+    let stopped = Stopped { stage: Stage::Observe, trouble: down("world") };
+    assert_eq!(scene.step(), Err(stopped));
+    assert_eq!(scene.diary(), ["load", "observe Dark"]);
+}
+
+#[test]
+fn a_failed_effect_commits_its_crossing_and_is_told() {
+    let mut scene = scene(State::Dark, false);
+    scene.room.refuses = Some(Trouble::Rejected { what: "matches".into() });
+    let trouble = Trouble::Rejected { what: "matches".into() };
+    assert_eq!(scene.step(), Err(Stopped { stage: Stage::Apply, trouble }));
+    assert_eq!(scene.diary().last().unwrap(), "commit 7 Asked rows [] telling nothing");
+    assert_eq!(scene.shelf.record.borrow().state, State::Asked, "the phase names what is stuck");
+}
+
+#[test]
+fn a_failed_effect_without_a_crossing_writes_nothing() {
+    let mut scene = scene(State::Asked, false);
+    scene.room.refuses = Some(down("matches"));
+    let stopped = Stopped { stage: Stage::Apply, trouble: down("matches") };
+    assert_eq!(scene.step(), Err(stopped));
+    assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
+}
+
+#[test]
+fn a_conflict_is_returned_and_nothing_is_kept() {
+    let mut scene = scene(State::Asked, true);
+    scene.shelf.refuses = Some(Trouble::Conflict);
+    let stopped = Stopped { stage: Stage::Commit, trouble: Trouble::Conflict };
+    assert_eq!(scene.step(), Err(stopped));
+    let record = scene.shelf.record.borrow();
+    assert_eq!((record.version, record.state), (Version(7), State::Asked));
+}
+
+#[test]
+fn a_conflict_is_told_before_a_failed_effect() {
+    let mut scene = scene(State::Dark, false);
+    scene.room.refuses = Some(down("matches"));
+    scene.shelf.refuses = Some(Trouble::Conflict);
+    let stopped = Stopped { stage: Stage::Commit, trouble: Trouble::Conflict };
+    assert_eq!(scene.step(), Err(stopped), "whoever was overtaken has to look again at once");
+}
+
+/// Runs until nothing moves, each verb done so many times, each stage broken once if asked to.
+fn settle(times: u32, broken: bool) -> Record<State> {
+    let mut scene = scene(State::Dark, false);
+    scene.room.times = times;
+    if broken {
+        scene.room.blind = Some(down("world"));
+        scene.step().unwrap_err();
+        scene.room.blind = None;
+        scene.room.refuses = Some(down("matches"));
+        scene.step().unwrap_err();
+        scene.room.refuses = None;
+        scene.shelf.refuses = Some(Trouble::Conflict);
+        let _ = scene.step();
+        scene.shelf.refuses = None;
+    }
+    for _ in 0..8 {
+        if !scene.step().unwrap().committed && scene.room.burns.get() {
+            break;
+        }
+    }
+    let Record { state, book, .. } = scene.shelf.record.borrow().clone();
+    Record { version: Version(0), state, book }
+}
+
+#[test]
+fn repeated_verbs_and_broken_passes_end_where_a_smooth_life_ends() {
+    let smooth = settle(1, false);
+    assert_eq!(smooth.state, State::Lit);
+    for (times, broken) in [(2, false), (1, true), (2, true)] {
+        assert_eq!(settle(times, broken), smooth, "{times} times, broken: {broken}");
+    }
+}
+
+#[test]
+fn a_stop_names_its_stage_and_its_cause() {
+    let stages = [Stage::Load, Stage::Observe, Stage::Apply, Stage::Commit];
+    let words = stages.map(|stage| stage.to_string());
+    assert_eq!(words, ["load", "observe", "apply", "commit"]);
+    let stopped = Stopped { stage: Stage::Apply, trouble: down("cluster") };
+    assert_eq!(stopped.to_string(), "stopped at apply");
+    let cause = std::error::Error::source(&stopped).map(ToString::to_string);
+    assert_eq!(cause.as_deref(), Some("cannot reach cluster"));
+}
