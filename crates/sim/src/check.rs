@@ -2,8 +2,10 @@
 
 use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::facts::Role;
+use usher_domain::broker::look::TokenState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
+use usher_domain::object::id::TokenId;
 
 use crate::outside::Kind;
 use crate::state::State;
@@ -148,7 +150,7 @@ impl State {
                 && !self.hidden(it.kind)
         });
         let alive = alive.map(|it| format!("{:?} {} lives", it.kind, it.name));
-        let peer = self.store.peers.iter().find(|it| it.resource == index && it.registered);
+        let peer = self.store.peers.iter().find(|it| it.resource == index && it.is_registered());
         let peer = peer.map(|_| "its node is registered".to_owned());
         if let Some(what) = open.or(alive).or(peer) {
             self.wrong(Checker::DeletedMeansGone, format!("resource {index} is told gone: {what}"));
@@ -161,8 +163,11 @@ impl State {
             return;
         }
         let generation = state.generation();
-        let peer =
-            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
+        let peer = self
+            .store
+            .peers
+            .iter()
+            .find(|it| it.resource == index && it.generation() == generation);
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
         let enrolled = peer.is_some_and(|peer| {
             let machine = self.outside.by_uid(peer.machine);
@@ -259,11 +264,11 @@ impl State {
         // A failed resource, and one whose node is lost, wait for a person and say so.
         let phase = row.record.state.phase();
         let generation = row.record.state.generation();
-        let peers = self.store.peers.iter().filter(|it| it.resource == index && it.registered);
+        let peers = self.store.peers.iter().filter(|it| it.resource == index && it.is_registered());
         for peer in peers {
             let told = phase == Phase::Failed
                 || matches!(phase, Phase::Ready | Phase::Enrolling)
-                    && peer.generation == generation
+                    && peer.generation() == generation
                 || self.was_abandoned(index);
             if deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
                 what = Some(format!("the peer of resource {index} has no substrate"));
@@ -306,14 +311,26 @@ impl State {
         }
     }
 
+    /// Whether somebody can still redeem a token, or it is owed to them.
+    pub(crate) fn is_redeemable(&self, token: TokenId) -> bool {
+        let row = self.store.tokens.get(&token);
+        row.is_none_or(|it| self.token_state(it) == TokenState::Redeemable)
+    }
+
     /// Whether the node of this generation could still get the resource to `Ready`.
     fn may_enrol(&self, index: usize, generation: usher_kernel::Generation) -> bool {
-        let peer =
-            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
+        let peer = self
+            .store
+            .peers
+            .iter()
+            .find(|it| it.resource == index && it.generation() == generation);
         match peer {
-            Some(peer) => peer.registered && self.outside.by_uid(peer.machine).is_some(),
+            Some(peer) => peer.is_registered() && self.outside.by_uid(peer.machine).is_some(),
             None => self.outside.agents.iter().any(|it| {
-                it.resource == index && it.generation == generation && it.tries_at.is_some()
+                it.resource == index
+                    && it.generation == generation
+                    && it.tries_at.is_some()
+                    && self.is_redeemable(it.token)
             }),
         }
     }

@@ -1,15 +1,10 @@
 //! The world goes its own way: composer, collector, machines, agents, drains, watches.
 
-use usher_domain::object::id::PeerId;
-use uuid::Uuid;
-
 use crate::breakage::Breakage;
-use crate::check::Checker;
 use crate::fault::Fault;
 use crate::outside::{Agent, Guard, Kind, Object};
 use crate::plan::Tick;
 use crate::state::State;
-use crate::store::PeerRow;
 
 impl State {
     /// One tick of everything but the drivers.
@@ -152,75 +147,6 @@ impl State {
             let enrolled = false;
             let agent = Agent { machine, token, resource, generation, tries_at, enrolled };
             self.outside.agents.push(agent);
-        }
-    }
-
-    fn enrol_agents(&mut self, breakage: Option<Breakage>) {
-        let tick = self.tick;
-        for i in 0..self.outside.agents.len() {
-            let agent = self.outside.agents[i].clone();
-            let alive = self.outside.by_uid(agent.machine).is_some();
-            // A request of a machine that is gone may still be under way.
-            let speaks = alive || (agent.tries_at == Some(tick) && self.stormy());
-            if agent.enrolled || !speaks || agent.tries_at.is_none_or(|at| tick < at) {
-                continue;
-            }
-            self.redeem(i, breakage);
-        }
-    }
-
-    /// Redeeming locks the resource row, then the token row.
-    fn redeem(&mut self, agent: usize, breakage: Option<Breakage>) {
-        let it = self.outside.agents[agent].clone();
-        let resource = &self.store.resources[it.resource].record.state;
-        let admits = resource.admits(it.generation);
-        if it.generation < resource.generation() {
-            self.met(Fault::OldAgent);
-        }
-        let token = self.store.tokens.get(&it.token).copied();
-        let free = token.is_some_and(|token| {
-            !token.consumed
-                && (breakage == Some(Breakage::ForgetRevocation) || (!token.revoked && admits))
-        });
-        if !free {
-            self.outside.agents[agent].tries_at = Some(self.tick + 15);
-            return;
-        }
-        if !admits {
-            let what =
-                format!("a node enrolled into {} of resource {}", it.generation, it.resource);
-            self.wrong(Checker::NoLateEnrolment, what);
-        }
-        if let Some(token) = self.store.tokens.get_mut(&it.token) {
-            token.consumed = true;
-        }
-        let number = u8::try_from(self.store.peers.len() + 1).unwrap_or(u8::MAX);
-        self.store.peers.push(PeerRow {
-            id: PeerId::from_uuid(Uuid::from_bytes([number; 16])),
-            resource: it.resource,
-            generation: it.generation,
-            machine: it.machine,
-            lost_until: -1,
-            deregisters_at: None,
-            registered: true,
-        });
-        self.outside.agents[agent].enrolled = true;
-        let now = self.now();
-        self.store.resources[it.resource].entry.wake(now);
-        self.say(|_| format!("enrolled: node of resource {} {}", it.resource, it.generation));
-    }
-
-    fn finish_drains(&mut self) {
-        let (tick, now) = (self.tick, self.now());
-        for i in 0..self.store.peers.len() {
-            let peer = &mut self.store.peers[i];
-            let index = peer.resource;
-            let heard_again = peer.lost_until == tick;
-            let drained = peer.registered && peer.deregisters_at.is_some_and(|at| at <= tick);
-            peer.registered &= !drained;
-            if drained || heard_again {
-                self.store.resources[index].entry.wake(now);
-            }
         }
     }
 

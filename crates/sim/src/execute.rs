@@ -4,7 +4,6 @@ use usher_domain::broker::effect::Effect;
 use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::Verb;
-use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Name, Trouble, Uid};
 
 use crate::breakage::Breakage;
@@ -12,7 +11,6 @@ use crate::check::Checker;
 use crate::fault::Fault;
 use crate::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
 use crate::state::{State, installation};
-use crate::store::TokenRow;
 
 /// One verb on its way, with what its sender knew.
 #[derive(Clone, Debug)]
@@ -144,34 +142,6 @@ impl State {
         self.say(|_| format!("created: {kind:?} {name} u{uid}"));
     }
 
-    /// Issuing locks the resource row: a resource that is leaving gets no token.
-    fn issue(
-        &mut self,
-        request: &Request,
-        token: TokenId,
-        generation: Generation,
-    ) -> Result<(), Trouble> {
-        let Sender::Resource(resource) = request.sender else {
-            return Ok(());
-        };
-        let admits = self.store.resources[resource].record.state.admits(generation);
-        if !admits && request.breakage != Some(Breakage::IssueUnasked) {
-            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
-        }
-        let fresh = TokenRow { resource, generation, consumed: false, revoked: false };
-        let mut live = 0;
-        self.store.tokens.entry(token).or_insert(fresh);
-        for row in self.store.tokens.values().filter(|it| it.resource == resource) {
-            live += u32::from(!row.consumed && !row.revoked);
-        }
-        if live > 1 || !admits {
-            let what = format!("resource {resource} has {live} live tokens, wants one: {admits}");
-            self.wrong(Checker::OneLiveToken, what);
-        }
-        self.say(|_| format!("issued: token of resource {resource} {generation}"));
-        Ok(())
-    }
-
     fn create_xr(
         &mut self,
         request: &Request,
@@ -266,31 +236,13 @@ impl State {
         Ok(())
     }
 
-    fn drain(&mut self, token: TokenId) {
-        let Some(row) = self.store.tokens.get(&token).copied() else {
-            return;
-        };
-        let ends = self.tick + self.rng.between(1, 12);
-        let peer = self.store.peers.iter_mut().find(|it| {
-            it.resource == row.resource && it.generation == row.generation && it.registered
-        });
-        if let Some(peer) = peer
-            && peer.deregisters_at.is_none()
-        {
-            peer.deregisters_at = Some(ends);
-            self.say(|_| format!("drains: node of resource {} {}", row.resource, row.generation));
-        }
-    }
-
     fn check_substrate_may_go(&mut self, request: &Request, xr: &Name, expected: &Uid) {
         let Sender::Resource(index) = request.sender else {
             return;
         };
-        let registered = self
-            .store
-            .peers
-            .iter()
-            .any(|it| it.resource == index && it.generation == xr.generation && it.registered);
+        let registered = self.store.peers.iter().any(|it| {
+            it.resource == index && it.generation() == xr.generation && it.is_registered()
+        });
         if registered && !self.was_abandoned(index) {
             let what = format!("the XR of resource {index} was asked to go before its node left");
             self.wrong(Checker::NodeFirst, what);

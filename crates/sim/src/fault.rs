@@ -73,6 +73,10 @@ faults! {
     AgentNever = "agent never boots",
     /// The agent of an old generation tries to enrol.
     OldAgent = "old generation's agent enrols late",
+    /// An agent enrolled and its answer is lost.
+    EnrolmentAnswerLost = "answer of an enrolment lost",
+    /// The clock jumps so far ahead that every bootstrap token has run out.
+    DayJump = "clock jump beyond a token's life",
     /// A node is not heard for a while.
     NodeLost = "node lost",
     /// Somebody removes the node from the mesh.

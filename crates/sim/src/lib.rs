@@ -20,6 +20,7 @@ pub mod execute;
 pub mod fault;
 pub mod life;
 pub mod look;
+pub mod mesh;
 pub mod outside;
 pub mod people;
 pub mod plan;

@@ -78,8 +78,7 @@ impl State {
             !it.enrolled
                 && it.tries_at.is_some()
                 && self.outside.by_uid(it.machine).is_some()
-                && self.store.resources[it.resource].record.state.admits(it.generation)
-                && self.store.tokens.get(&it.token).is_some_and(|token| !token.consumed)
+                && self.is_redeemable(it.token)
         });
         let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
         wished

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::look::{
-    ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, PeerState,
-    TokenState, XrObject,
+    ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, TokenState, XrObject,
 };
 use usher_domain::broker::provider_config::{self, ConfigObject, ProviderConfig};
 use usher_domain::object::authority::{Authority, Pin};
@@ -63,9 +62,7 @@ impl State {
     pub fn look(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Look {
         let page = self.page(barrier);
         let resource = &record.state;
-        let label = resource.id().to_string();
-        let anchors =
-            anchors(&page, &label, |it| resource.anchor_name(it).name, resource.generation());
+        let anchors = anchors(&page, |it| resource.anchor_name(it).name, resource.generation());
         let xr = page
             .objects
             .iter()
@@ -179,30 +176,20 @@ impl State {
             .tokens
             .values()
             .filter(|it| it.resource == index)
-            .map(|it| (it.generation, self.store.token_state(it)))
+            .map(|it| (it.token.generation, self.token_state(it)))
             .collect()
     }
 
     fn peers(&self, index: usize) -> BTreeMap<Generation, Peer> {
         let mine = self.store.peers.iter().filter(|it| it.resource == index);
-        mine.map(|it| {
-            let state = if !it.registered {
-                PeerState::Deregistered
-            } else if self.tick < it.lost_until || self.outside.by_uid(it.machine).is_none() {
-                PeerState::Lost
-            } else {
-                PeerState::Registered
-            };
-            (it.generation, Peer { id: it.id, state })
-        })
-        .collect()
+        mine.map(|it| (it.generation(), Peer { id: it.peer.id, state: self.peer_state(it) }))
+            .collect()
     }
 
     /// One look at the ProviderConfig.
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
         let page = self.page(true);
         let config = &record.state;
-        let label = config.id.to_string();
         let name = config.config_name(config.generation).name;
         let found = page.objects.iter().find(|it| it.kind == Kind::Config && it.name == name);
         let found = found.map(|it| ConfigObject {
@@ -210,7 +197,7 @@ impl State {
             drifted: false,
             revision: it.revision.to_string(),
         });
-        let anchors = anchors(&page, &label, |it| config.anchor_name(it).name, config.generation);
+        let anchors = anchors(&page, |it| config.anchor_name(it).name, config.generation);
         let ready = self.outside.namespace_ready_at <= self.tick;
         provider_config::Look {
             by: "cluster".to_owned(),
@@ -234,10 +221,9 @@ fn object(it: &outside::Object) -> Object {
     }
 }
 
-/// Every anchor that has one of our names or our label.
+/// Every anchor that has one of our names; ours have no others.
 fn anchors(
     page: &Page,
-    label: &str,
     name: impl Fn(Generation) -> String,
     last: Generation,
 ) -> BTreeMap<Generation, Object> {
@@ -249,15 +235,6 @@ fn anchors(
             found.insert(generation, object(it));
         }
     }
-    debug_assert!(
-        page.objects
-            .iter()
-            .filter(|it| it.kind == Kind::Anchor)
-            .filter(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label))
-            .count()
-            <= found.len(),
-        "every anchor of ours has one of our names"
-    );
     found
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use usher_sim::run::Range;
 use usher_sim::{bench, run};
 
 /// Live simulated lives and see whether anything goes wrong
@@ -65,5 +66,12 @@ fn lived(lives: &Lives, out: &mut impl io::Write) -> io::Result<bool> {
     if let Some(seed) = seed {
         return run::one(*seed, *trace, out);
     }
-    run::many(world, *from, *seeds, out)
+    let step = (seeds / 10).next_multiple_of(run::SHARE).max(run::SHARE);
+    let progress = |lived: u64| {
+        if seeds > &step && lived.is_multiple_of(step) && lived < *seeds {
+            // Progress is a courtesy; a closed stderr must not end the run.
+            let _ = writeln!(io::stderr(), "{lived} of {seeds} lives");
+        }
+    };
+    run::many(Range { world, from: *from, lives: *seeds }, &progress, out)
 }

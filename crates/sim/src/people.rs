@@ -56,7 +56,7 @@ impl State {
     }
 
     fn abandon(&mut self, index: usize) {
-        let live = self.store.peers.iter().any(|it| it.resource == index && it.registered);
+        let live = self.store.peers.iter().any(|it| it.resource == index && it.is_registered());
         let now = self.now();
         let record = &self.store.resources[index].record;
         if let Ok(change) = command::abandon(record, live, ("admin", "given up"), now) {
@@ -72,6 +72,7 @@ impl State {
             let next = (change.next, change.rows.as_slice());
             let written = self.store.write(index, None, next, change.event);
             debug_assert!(written.is_ok(), "a command holds the row");
+            self.settle_tokens(index);
         }
         self.store.resources[index].entry.wake(now);
         self.store.config.entry.wake(now);

@@ -17,7 +17,7 @@ pub const BREAKAGE_LIVES: u64 = 20_000;
 /// How many wrong lives are told one by one.
 const TOLD_MAX: usize = 20;
 /// How many lives a thread takes at a time.
-const SHARE: u64 = 250;
+pub const SHARE: u64 = 250;
 
 /// What many lives met.
 #[derive(Default)]
@@ -26,9 +26,25 @@ struct Sum {
     wrong: Vec<(u64, Wrong)>,
 }
 
-/// Lives many lives; `false` if one went wrong or too little was met.
-pub fn many(world: &str, from: u64, lives: u64, out: &mut impl io::Write) -> io::Result<bool> {
-    let mut sum = gather(from, lives);
+/// Which lives to live.
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'a> {
+    /// The world they are lived in.
+    pub world: &'a str,
+    /// The first seed.
+    pub from: u64,
+    /// How many.
+    pub lives: u64,
+}
+
+/// Lives many lives; `false` if one went wrong or too little was met. `progress` hears now and
+/// then how many were lived.
+pub fn many(
+    Range { world, from, lives }: Range<'_>,
+    progress: &(impl Fn(u64) + Sync),
+    out: &mut impl io::Write,
+) -> io::Result<bool> {
+    let mut sum = gather(from, lives, progress);
     sum.wrong.sort_by_key(|it| it.0);
     write!(out, "{}", sum.coverage.table(lives))?;
     writeln!(out, "{} steps, {} verbs", sum.coverage.steps, sum.coverage.verbs)?;
@@ -88,10 +104,11 @@ pub fn catch(breakage: Breakage) -> Option<(u64, Wrong)> {
         .find_map(|seed| live(seed, Some(breakage), false).wrong.map(|wrong| (seed, wrong)))
 }
 
-fn gather(from: u64, lives: u64) -> Sum {
+fn gather(from: u64, lives: u64, progress: &(impl Fn(u64) + Sync)) -> Sum {
     let next = AtomicU64::new(from);
     let end = from + lives;
     let sum = Mutex::new(Sum::default());
+    let done = AtomicU64::new(0);
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -107,6 +124,7 @@ fn gather(from: u64, lives: u64) -> Sum {
                         mine.coverage.add(&verdict.coverage);
                         mine.wrong.extend(verdict.wrong.map(|wrong| (seed, wrong)));
                     }
+                    progress(done.fetch_add(SHARE, Ordering::Relaxed) + SHARE);
                 }
                 let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                 sum.coverage.merge(&mine.coverage);

@@ -8,8 +8,10 @@ use std::time::Duration;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
+use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::life::{Broker, Deadlines};
 use usher_domain::broker::observe::{Observed, fold};
+use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::Tombstone;
@@ -181,6 +183,7 @@ impl Seat<'_> {
         let users = state.store.config.record.state.users;
         let event = decision.event.clone().filter(|_| !self.is_broken(Breakage::TellNothing));
         state.store.write(index, version, (next, &decision.rows), event)?;
+        state.settle_tokens(index);
         if self.is_broken(Breakage::TellTwice) && decision.event.is_some() {
             let told = state.store.events.last().cloned();
             state.store.events.extend(told);
@@ -207,7 +210,7 @@ impl Seat<'_> {
     fn bury(&self, state: &mut State, index: usize) {
         let now = state.now();
         let row = &mut state.store.resources[index];
-        let deleted = row.record.state.phase() == usher_domain::broker::phase::Phase::Deleted;
+        let deleted = row.record.state.phase() == Phase::Deleted;
         if deleted && row.tombstone.is_none() && !self.is_broken(Breakage::DropTombstone) {
             row.tombstone = Some(Entry::new(now));
         }
@@ -228,7 +231,6 @@ impl Seat<'_> {
 
 /// Whether this write gives a generation up that nobody asked to be replaced.
 fn was_given_up(before: &Resource, next: &Resource) -> bool {
-    use usher_domain::broker::facts::Tenure;
     next.tenure() == Tenure::Leaving && before.tenure() != Tenure::Leaving
 }
 
@@ -347,7 +349,10 @@ impl Lifecycle for BentConfig<'_> {
         let life = provider_config::Life { interval: millis(INTERVAL) };
         let mut record = record.clone();
         let users = record.state.users;
-        if self.0.is_broken(Breakage::ConfigFirst) {
+        let referred = self.0.sim.state.borrow().store.resources.iter().any(|row| {
+            row.record.state.tenure() == Tenure::Live && row.record.state.phase() != Phase::Deleted
+        });
+        if referred && self.0.is_broken(Breakage::ConfigFirst) {
             record.state.users = 0;
         }
         let Decision { mut next, rows, effect, event, wake, reason } =

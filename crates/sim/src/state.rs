@@ -85,6 +85,7 @@ impl State {
             config: ConfigRow { record, entry },
             tokens: std::collections::BTreeMap::new(),
             peers: vec![],
+            snapshot: 0,
             events: vec![],
             pin: Pin { identity: Uid::new("cluster"), revision: 0 },
             rail_tripped: false,

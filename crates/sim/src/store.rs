@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::look::TokenState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::{PeerId, TokenId};
+use usher_domain::object::id::TokenId;
 use usher_kernel::schedule::{Entry, Pace};
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
 
+use crate::mesh::{PeerRow, TokenRow};
 use crate::plan::{LEASE, Tick};
 
 /// The figures of the simulated queue.
@@ -58,38 +58,6 @@ pub struct ConfigRow {
     pub entry: Entry,
 }
 
-/// A token's row.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenRow {
-    /// The resource it belongs to.
-    pub resource: usize,
-    /// Its generation.
-    pub generation: Generation,
-    /// Whether a node redeemed it.
-    pub consumed: bool,
-    /// Whether it was revoked.
-    pub revoked: bool,
-}
-
-/// A peer's row.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerRow {
-    /// Its id.
-    pub id: PeerId,
-    /// The resource it belongs to.
-    pub resource: usize,
-    /// Its generation.
-    pub generation: Generation,
-    /// The machine it runs on, as the simulation knows it.
-    pub machine: u64,
-    /// Until when it is not heard.
-    pub lost_until: Tick,
-    /// When its drain ends.
-    pub deregisters_at: Option<Tick>,
-    /// Whether it is still registered.
-    pub registered: bool,
-}
-
 /// One row of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
@@ -114,6 +82,8 @@ pub struct Store {
     pub tokens: BTreeMap<TokenId, TokenRow>,
     /// The peers.
     pub peers: Vec<PeerRow>,
+    /// The newest snapshot of the mesh.
+    pub snapshot: u64,
     /// The event log.
     pub events: Vec<EventRow>,
     /// What is pinned of the cluster.
@@ -169,18 +139,6 @@ impl Store {
         }
     }
 
-    /// How a token is, judged together with its resource.
-    pub fn token_state(&self, row: &TokenRow) -> TokenState {
-        let resource = &self.resources[row.resource].record.state;
-        if row.consumed {
-            TokenState::Consumed
-        } else if row.revoked || !resource.admits(row.generation) {
-            TokenState::Revoked
-        } else {
-            TokenState::Redeemable
-        }
-    }
-
     /// Writes a resource if its version still holds.
     pub fn write(
         &mut self,
@@ -199,13 +157,7 @@ impl Store {
         row.record.state = next;
         let state = &row.record.state;
         let (version, generation) = (row.record.version, state.generation());
-        let closed = state.is_showing_out();
         let ended = state.phase() == Phase::Deleted && was != Phase::Deleted;
-        if closed {
-            for token in self.tokens.values_mut().filter(|it| it.resource == index) {
-                token.revoked |= !token.consumed;
-            }
-        }
         if let Some(event) = event {
             self.events.push(EventRow { resource: index, version, generation, event });
         }

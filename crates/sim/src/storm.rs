@@ -6,7 +6,11 @@ use usher_kernel::Generation;
 
 use crate::fault::Fault;
 use crate::outside::{Composite, Kind, Object};
+use crate::plan::Tick;
 use crate::state::State;
+
+/// A jump that no bootstrap token survives.
+const HOURS: Tick = 25 * 60 * 60 * 1_000;
 
 impl State {
     /// What breaks by itself.
@@ -20,6 +24,9 @@ impl State {
         let tick = self.tick;
         if self.strikes(Fault::ClockJump, 6) {
             self.skew += self.rng.between(5, 80);
+        }
+        if self.strikes(Fault::DayJump, 5) {
+            self.skew += HOURS;
         }
         if self.strikes(Fault::BlindCollector, 15) {
             let kind = u8::try_from(self.rng.below(3)).unwrap_or(0);
@@ -104,7 +111,7 @@ impl State {
     fn trouble_nodes(&mut self) {
         let now = self.now();
         for i in 0..self.store.peers.len() {
-            if !self.store.peers[i].registered {
+            if !self.store.peers[i].is_registered() {
                 continue;
             }
             if self.strikes(Fault::NodeLost, 8) {
@@ -114,9 +121,7 @@ impl State {
                 self.store.resources[index].entry.wake(now);
             }
             if self.strikes(Fault::NodeRemoved, 2) {
-                self.store.peers[i].registered = false;
-                let index = self.store.peers[i].resource;
-                self.store.resources[index].entry.wake(now);
+                self.remove_node(i);
             }
         }
     }

@@ -1,0 +1,338 @@
+//! Enrolment and the mesh, run by the product's own rules for tokens and peers.
+
+use std::time::Duration;
+
+use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::look::{PeerState, TokenState};
+use usher_domain::object::enrolment::{Nonce, PublicKey};
+use usher_domain::object::id::{PeerId, ProjectId, TokenId};
+use usher_domain::peers::{
+    self, Cause, DrainStep, Liveness, Others, Patience, Registration, Stage, Survivor,
+};
+use usher_domain::tokens::{Issue, Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
+use usher_kernel::{Generation, Trouble};
+use uuid::Uuid;
+
+use crate::breakage::Breakage;
+use crate::check::Checker;
+use crate::execute;
+use crate::fault::Fault;
+use crate::outside::Agent;
+use crate::plan::Tick;
+use crate::state::State;
+
+/// How long a simulated drain waits.
+const PATIENCE: Patience =
+    Patience { acknowledgements: Duration::from_millis(8), grace: Duration::from_millis(15) };
+
+/// The key every simulated agent brings; machines are told apart by their nonces.
+const PUBLIC_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+
+/// A token's row.
+#[derive(Clone, Debug)]
+pub struct TokenRow {
+    /// The resource it belongs to.
+    pub resource: usize,
+    /// The token.
+    pub token: Token,
+}
+
+/// A peer's row.
+#[derive(Clone, Debug)]
+pub struct PeerRow {
+    /// The peer.
+    pub peer: peers::Peer,
+    /// The resource it belongs to.
+    pub resource: usize,
+    /// The machine it runs on, as the simulation knows it.
+    pub machine: u64,
+    /// Until when it is not heard.
+    pub lost_until: Tick,
+    /// Whether it was asked to leave.
+    pub leaving: bool,
+    /// The newest snapshot of the mesh it acknowledged.
+    pub acknowledged: u64,
+}
+
+impl PeerRow {
+    /// Its generation.
+    pub const fn generation(&self) -> Generation {
+        self.peer.registration.generation
+    }
+
+    /// Whether it is still in the mesh.
+    pub const fn is_registered(&self) -> bool {
+        !self.peer.is_gone()
+    }
+}
+
+/// The key every simulated token is derived with.
+pub fn server_key() -> Option<ServerKey> {
+    ServerKey::new([7; 32]).ok()
+}
+
+impl State {
+    fn project(&self, index: usize) -> ProjectId {
+        self.store.resources[index].record.state.fields().project
+    }
+
+    /// What redeeming asks of a resource, in the transaction that locks its row.
+    fn view(&self, index: usize) -> ResourceView {
+        let resource = &self.store.resources[index].record.state;
+        ResourceView {
+            generation: resource.generation(),
+            deletion_requested: resource.deletion_requested_at().is_some(),
+            replacing: resource.tenure() == Tenure::Leaving,
+        }
+    }
+
+    /// How a token is, judged together with its resource.
+    pub fn token_state(&self, row: &TokenRow) -> TokenState {
+        let now = self.now();
+        if row.token.consumed.is_some() {
+            TokenState::Consumed
+        } else if row.token.is_redeemable(self.view(row.resource), now) {
+            TokenState::Redeemable
+        } else if row.token.is_expired(now) {
+            TokenState::Expired
+        } else {
+            TokenState::Revoked
+        }
+    }
+
+    /// How a peer is; one whose machine is gone is not heard any more.
+    pub fn peer_state(&self, row: &PeerRow) -> PeerState {
+        if row.peer.is_gone() {
+            PeerState::Deregistered
+        } else if self.tick < row.lost_until || self.outside.by_uid(row.machine).is_none() {
+            PeerState::Lost
+        } else {
+            PeerState::Registered
+        }
+    }
+
+    /// Issuing locks the resource row: a resource that is leaving gets no token.
+    pub(crate) fn issue(
+        &mut self,
+        request: &execute::Request,
+        token: TokenId,
+        generation: Generation,
+    ) -> Result<(), Trouble> {
+        let (execute::Sender::Resource(resource), Some(key)) = (request.sender, server_key())
+        else {
+            return Ok(());
+        };
+        let state = &self.store.resources[resource].record.state;
+        let admits = state.admits(generation);
+        if !admits && request.breakage != Some(Breakage::IssueUnasked) {
+            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
+        }
+        let lifetime = Lifetime::default();
+        let (id, project) = (state.id(), state.fields().project);
+        let issue = Issue { resource: id, project, generation, lifetime };
+        let row = TokenRow { resource, token: Token::issue(&key, issue, self.now()) };
+        self.store.tokens.entry(token).or_insert(row);
+        let live = self.live_tokens(resource);
+        if live > 1 || !admits {
+            let what = format!("resource {resource} has {live} live tokens, wants one: {admits}");
+            self.wrong(Checker::OneLiveToken, what);
+        }
+        self.say(|_| format!("issued: token of resource {resource} {generation}"));
+        Ok(())
+    }
+
+    fn live_tokens(&self, resource: usize) -> usize {
+        let mine = self.store.tokens.values().filter(|it| it.resource == resource);
+        mine.filter(|it| it.token.consumed.is_none() && it.token.revoked_at.is_none()).count()
+    }
+
+    /// A token's lifetime starts when its substrate is first ready; nobody redeems what leaves.
+    pub(crate) fn settle_tokens(&mut self, resource: usize) {
+        let now = self.now();
+        let state = self.store.resources[resource].record.state.clone();
+        let mine = self.store.tokens.values_mut().filter(|it| it.resource == resource);
+        for row in mine {
+            if row.token.generation == state.generation()
+                && let Some(at) = state.fields().substrate_ready_at
+            {
+                row.token = row.token.ready(at);
+            }
+            if state.is_showing_out()
+                && let Ok(revoked) = row.token.revoke(now)
+            {
+                row.token = revoked;
+            }
+        }
+    }
+
+    pub(crate) fn enrol_agents(&mut self, breakage: Option<Breakage>) {
+        let tick = self.tick;
+        for i in 0..self.outside.agents.len() {
+            let agent = self.outside.agents[i].clone();
+            let alive = self.outside.by_uid(agent.machine).is_some();
+            // A request of a machine that is gone may still be under way.
+            let speaks = alive || (agent.tries_at == Some(tick) && self.stormy());
+            if agent.enrolled || !speaks || agent.tries_at.is_none_or(|at| tick < at) {
+                continue;
+            }
+            self.outside.agents[i].tries_at = Some(tick + 15);
+            let enrolled = self.redeem(&agent, breakage);
+            self.outside.agents[i].enrolled = enrolled;
+        }
+    }
+
+    /// Redeeming locks the resource row, then the token row. `true` if the agent got its answer.
+    fn redeem(&mut self, agent: &Agent, breakage: Option<Breakage>) -> bool {
+        let Some(asked) = self.request(agent) else {
+            return false;
+        };
+        let now = self.now();
+        let mut view = self.view(agent.resource);
+        let admits = self.store.resources[agent.resource].record.state.admits(agent.generation);
+        if agent.generation < view.generation {
+            self.met(Fault::OldAgent);
+        }
+        let Some(mut token) = self.store.tokens.get(&agent.token).map(|it| it.token.clone()) else {
+            return false;
+        };
+        if breakage == Some(Breakage::ForgetRevocation) {
+            token.revoked_at = None;
+            view = ResourceView {
+                generation: token.generation,
+                deletion_requested: false,
+                replacing: false,
+            };
+        }
+        match token.redeem(&asked, view, now) {
+            Outcome::Refused(_) => return false,
+            Outcome::Replayed(_) => return true,
+            Outcome::Redeemed(consumption) => {
+                if let Some(row) = self.store.tokens.get_mut(&agent.token) {
+                    row.token.consumed = Some(consumption);
+                }
+            }
+        }
+        if !admits {
+            let (generation, resource) = (agent.generation, agent.resource);
+            let what = format!("a node enrolled into {generation} of resource {resource}");
+            self.wrong(Checker::NoLateEnrolment, what);
+        }
+        self.register(agent, &asked);
+        !self.strikes(Fault::EnrolmentAnswerLost, 150)
+    }
+
+    fn request(&self, agent: &Agent) -> Option<Request> {
+        let text = server_key()?.derive(agent.token, agent.generation);
+        let nonce: Nonce = format!("nonce-of-machine-{:08}", agent.machine).parse().ok()?;
+        let public_key: PublicKey = PUBLIC_KEY.parse().ok()?;
+        let mut bytes = [0x22; 16];
+        bytes[8..].copy_from_slice(&agent.machine.to_be_bytes());
+        let peer = PeerId::from_uuid(Uuid::from_bytes(bytes));
+        Some(Request { text, project: self.project(agent.resource), nonce, public_key, peer })
+    }
+
+    fn register(&mut self, agent: &Agent, asked: &Request) {
+        let registration = Registration {
+            token: agent.token,
+            resource: self.store.resources[agent.resource].record.state.id(),
+            generation: agent.generation,
+            project: asked.project,
+            nonce: asked.nonce.clone(),
+            public_key: asked.public_key.clone(),
+        };
+        let now = self.now();
+        let existing = self.store.peers.iter().find(|it| it.peer.registration.token == agent.token);
+        let existing = existing.map(|it| it.peer.clone());
+        let Ok(registered) = peers::register(existing.as_ref(), asked.peer, &registration, now)
+        else {
+            return;
+        };
+        self.store.peers.push(PeerRow {
+            peer: registered.peer,
+            resource: agent.resource,
+            machine: agent.machine,
+            lost_until: -1,
+            leaving: false,
+            acknowledged: self.store.snapshot,
+        });
+        self.store.resources[agent.resource].entry.wake(now);
+        let (generation, resource) = (agent.generation, agent.resource);
+        self.say(|_| format!("enrolled: node of resource {resource} {generation}"));
+    }
+
+    /// Begins to show the node that redeemed this token out; asking again changes nothing.
+    pub(crate) fn drain(&mut self, token: TokenId) {
+        let peer =
+            self.store.peers.iter_mut().find(|it| {
+                it.peer.registration.token == token && it.is_registered() && !it.leaving
+            });
+        if let Some(peer) = peer {
+            peer.leaving = true;
+            let (resource, generation) = (peer.resource, peer.generation());
+            self.say(|_| format!("drains: node of resource {resource} {generation}"));
+        }
+    }
+
+    /// One tick of every drain: cordon, revoke the key, acknowledgements or patience, out.
+    pub(crate) fn finish_drains(&mut self) {
+        let (tick, now) = (self.tick, self.now());
+        for i in 0..self.store.peers.len() {
+            if self.rng.percent(25) {
+                self.store.peers[i].acknowledged = self.store.snapshot;
+            }
+            let row = self.store.peers[i].clone();
+            let died = self.outside.by_uid(row.machine).is_none() && row.is_registered();
+            if row.lost_until == tick || (died && tick % 40 == 0) {
+                self.store.resources[row.resource].entry.wake(now);
+            }
+            if row.leaving && row.is_registered() {
+                self.drain_further(i);
+            }
+        }
+    }
+
+    fn drain_further(&mut self, i: usize) {
+        let now = self.now();
+        let row = self.store.peers[i].clone();
+        let survivors: Vec<Survivor> = self
+            .store
+            .peers
+            .iter()
+            .filter(|it| it.is_registered() && it.peer.id != row.peer.id)
+            .map(|it| Survivor {
+                id: it.peer.id,
+                acknowledged: it.acknowledged,
+                liveness: match self.peer_state(it) {
+                    PeerState::Registered => Liveness::Live,
+                    PeerState::Lost | PeerState::Deregistered => Liveness::Lost,
+                },
+            })
+            .collect();
+        let snapshot = match row.peer.stage {
+            Stage::Draining { .. } => Some(self.store.snapshot),
+            Stage::Registered | Stage::Cordoned { .. } | Stage::Deregistered { .. } => None,
+        };
+        let others = Others { snapshot, survivors: &survivors };
+        let step = row.peer.drain(&others, PATIENCE, now);
+        if step == DrainStep::RevokeKey {
+            self.store.snapshot += 1;
+        }
+        self.store.peers[i].peer = row.peer.advance(step, now);
+        if self.store.peers[i].peer.is_gone() {
+            self.store.resources[row.resource].entry.wake(now);
+        }
+    }
+
+    /// Somebody takes the node out of the mesh at once.
+    pub(crate) fn remove_node(&mut self, i: usize) {
+        let now = self.now();
+        let mut peer = self.store.peers[i].peer.clone();
+        for step in [DrainStep::Cordon, DrainStep::RevokeKey, DrainStep::Deregister(Cause::Forced)]
+        {
+            peer = peer.advance(step, now);
+        }
+        self.store.peers[i].peer = peer;
+        let resource = self.store.peers[i].resource;
+        self.store.resources[resource].entry.wake(now);
+    }
+}

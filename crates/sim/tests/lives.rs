@@ -1,0 +1,127 @@
+//! The simulation itself: repeatable, able to fail, and in step with the transition table.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use usher_sim::breakage::Breakage;
+use usher_sim::check::Checker;
+use usher_sim::coverage::Coverage;
+use usher_sim::fault::Fault;
+use usher_sim::life::live;
+use usher_sim::plan::{PAIRS, Strike};
+use usher_sim::run::{self, Range};
+
+const SEEDS: &str = include_str!("../seeds.txt");
+const TABLE: &str = include_str!("../../domain/tables/broker.table");
+
+#[test]
+fn the_same_seed_is_the_same_life() {
+    for seed in [0, 7, 4_711] {
+        let (one, other) = (live(seed, None, true), live(seed, None, true));
+        assert_eq!(one.story, other.story);
+        assert!(one.story.len() > 10, "a life has a story: {:?}", one.story);
+    }
+}
+
+#[test]
+fn another_seed_is_another_life() {
+    assert_ne!(live(1, None, true).story, live(2, None, true).story);
+}
+
+#[test]
+fn lives_end_as_wished() {
+    for seed in 0..1_000 {
+        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn lives_that_once_went_wrong_end_as_wished() {
+    let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
+    for seed in seeds.map(|line| line.parse().unwrap()) {
+        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_pairs_are_those_of_the_table() {
+    let value = |words: &str, key: &str| {
+        let found = words.split_whitespace().find_map(|word| word.strip_prefix(key));
+        found.map(str::to_owned)
+    };
+    let rows = TABLE.lines().filter_map(|line| line.strip_prefix("row ")?.split_once("->"));
+    let written: BTreeSet<(String, String)> = rows
+        .filter_map(|(_, right)| {
+            let effect = value(right, "effect=")?;
+            Some((value(right, "phase=").expect("an effect leads to a phase"), effect))
+        })
+        .collect();
+    let simulated: BTreeSet<(String, String)> =
+        PAIRS.iter().map(|(phase, effect)| (phase.to_string(), effect.to_string())).collect();
+    assert_eq!(written, simulated);
+}
+
+#[test]
+fn a_checker_notices_what_breaks_its_rule() {
+    let noticed = |breakage| run::catch(breakage).map(|(_, wrong)| wrong.checker);
+    assert_eq!(noticed(Breakage::SwapTeardown), Some(Checker::NodeFirst));
+    assert_eq!(noticed(Breakage::TrustForeground), Some(Checker::DeletedMeansGone));
+    assert_eq!(noticed(Breakage::ForgetRevocation), Some(Checker::NoLateEnrolment));
+    assert_eq!(noticed(Breakage::TellTwice), Some(Checker::OneEventPerCrossing));
+    assert_eq!(noticed(Breakage::ForeignIsOurs), Some(Checker::ForeignUntouched));
+}
+
+#[test]
+fn names_are_told_apart() {
+    let breakages: BTreeSet<&str> = Breakage::ALL.iter().map(|it| it.as_str()).collect();
+    assert_eq!(breakages.len(), Breakage::ALL.len());
+    assert!(breakages.len() >= 20, "at least twenty rules are broken on purpose");
+    let checkers: BTreeSet<&str> = Checker::ALL.iter().map(|it| it.as_str()).collect();
+    assert_eq!(checkers.len(), Checker::ALL.len());
+    let faults: BTreeSet<&str> = Fault::ALL.iter().map(|it| it.as_str()).collect();
+    assert_eq!(faults.len(), Fault::ALL.len());
+}
+
+#[test]
+fn what_was_met_too_rarely_is_a_gap() {
+    let mut life = Coverage::default();
+    life.strike(PAIRS[0], Strike::CrashBefore);
+    life.fault(Fault::Crash);
+    let mut sum = Coverage::default();
+    sum.add(&life);
+    let cells = PAIRS.len() * Strike::ALL.len();
+    let all_but_one = cells - 1 + Fault::ALL.len() - 1;
+    assert_eq!(sum.gaps(100).len(), all_but_one);
+    assert_eq!(sum.gaps(1_000).len(), all_but_one + 1, "one life in a thousand is too few");
+    assert_eq!(sum.gaps(1_001).len(), cells + Fault::ALL.len(), "one strike in 1,001 is too few");
+}
+
+#[test]
+fn sums_of_runs_add_up() {
+    let mut parts = Coverage::default();
+    let mut whole = Coverage::default();
+    for half in [0..20_u64, 20..40] {
+        let mut part = Coverage::default();
+        for seed in half {
+            let life = live(seed, None, false).coverage;
+            part.add(&life);
+            whole.add(&life);
+        }
+        parts.merge(&part);
+    }
+    assert_eq!(parts, whole);
+}
+
+#[test]
+fn a_run_tells_its_figures_and_fails_on_nothing() {
+    let mut out = Vec::new();
+    let heard = AtomicU64::new(0);
+    let progress = |lived| heard.store(lived, Ordering::Relaxed);
+    assert!(
+        run::many(Range { world: "broker", from: 0, lives: 200 }, &progress, &mut out).unwrap()
+    );
+    assert_eq!(heard.into_inner(), run::SHARE);
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.ends_with("200 lives, 0 wrong\n"), "{text}");
+    assert!(text.contains("(Deprovisioning, DeleteSubstrate)"), "{text}");
+}
