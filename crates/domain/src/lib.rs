@@ -9,5 +9,12 @@
 //! - Every parser answers garbage with a closed refusal that names the offender.
 //! - Iteration order is deterministic: equal input gives equal bytes.
 
+pub mod blueprint;
 pub mod broker;
+pub mod credentials;
+pub mod labels;
 pub mod object;
+pub mod peers;
+pub mod placements;
+pub mod projects;
+pub mod tokens;

@@ -24,6 +24,8 @@ pub struct Entry {
     pub due: Option<Timestamp>,
     /// Until when somebody holds it.
     pub lease_until: Option<Timestamp>,
+    /// When the last lease ends, or ended, that nobody gave back: its driver may still be heard.
+    pub unreturned_until: Option<Timestamp>,
     /// The fence of the newest claim.
     pub fence: Fence,
     /// Claims since the last step that was finished.
@@ -78,6 +80,7 @@ impl Entry {
         Self {
             due: Some(now),
             lease_until: None,
+            unreturned_until: None,
             fence: Fence(0),
             attempts: 0,
             wake_seq: 0,
@@ -90,12 +93,18 @@ impl Entry {
         self.lease_until.is_some_and(|until| now < until)
     }
 
+    /// Until when somebody holds it, or held it and never gave it back.
+    pub fn heard_until(&self) -> Option<Timestamp> {
+        self.lease_until.max(self.unreturned_until)
+    }
+
     /// Takes the lease if the life is due and nobody holds it.
     pub fn claim(&mut self, pace: &Pace, now: Timestamp) -> Option<Claim> {
         let due = self.due.is_some_and(|due| due <= now);
         if self.parked || !due || self.is_leased(now) {
             return None;
         }
+        self.unreturned_until = self.heard_until();
         self.fence = self.fence.next();
         self.attempts = self.attempts.saturating_add(1);
         let until = now.after(pace.lease);
@@ -191,6 +200,18 @@ mod tests {
         let second = entry.claim(&PACE, at(30)).unwrap();
         assert!(first.fence < second.fence);
         assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
+    }
+
+    #[test]
+    fn a_lease_that_nobody_gave_back_is_remembered() {
+        let mut entry = Entry::new(at(0));
+        assert_eq!(entry.heard_until(), None);
+        entry.claim(&PACE, at(0)).unwrap();
+        assert_eq!(entry.heard_until(), Some(at(30)), "somebody is at work");
+        let second = entry.claim(&PACE, at(35)).unwrap();
+        assert_eq!(entry.heard_until(), Some(at(65)));
+        entry.release(&second, Wake::Now, at(36));
+        assert_eq!(entry.heard_until(), Some(at(30)), "the first one was never given back");
     }
 
     #[test]

@@ -252,7 +252,9 @@ impl Outside {
 
     /// The children of an XR.
     pub fn children(&self, xr: u64) -> impl Iterator<Item = &Object> {
-        self.objects.iter().filter(move |it| it.owner == Some(xr) && matches!(it.kind, Kind::Part(_)))
+        self.objects
+            .iter()
+            .filter(move |it| it.owner == Some(xr) && matches!(it.kind, Kind::Part(_)))
     }
 
     /// Whether an XR is ready: all announced children stand and are ready.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
 use usher_kernel::{
     Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Uid, Version,
 };
@@ -13,7 +14,9 @@ use super::facts::{
 };
 use super::look::{Condition, Guard, Look, Object, XrObject};
 use super::phase::Phase;
+use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::authority::Authority;
+use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, PeerId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
@@ -40,6 +43,22 @@ pub(super) fn peer_id(byte: u8) -> PeerId {
     PeerId::from_uuid(uuid(byte))
 }
 
+/// The type of every XR here.
+pub(super) fn composite() -> CompositeType {
+    let xrd = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": { "name": "xnodes.example.org" },
+        "spec": {
+            "scope": "Namespaced",
+            "group": "example.org",
+            "names": { "kind": "XNode", "plural": "xnodes" },
+            "versions": [{ "name": "v1", "served": true }],
+        },
+    });
+    CompositeType::from_xrd(&xrd).unwrap()
+}
+
 /// A new declaration of a node.
 pub(super) fn fields() -> Fields {
     let id = ResourceId::from_uuid(uuid(1));
@@ -47,13 +66,19 @@ pub(super) fn fields() -> Fields {
         installation: installation(),
         world: "local".to_owned(),
         namespace: "ns".to_owned(),
-        xr_kind: "example.org/XNode".to_owned(),
+        composite: composite(),
         xr_name: name::xr(id),
         role: Role::Node,
+        strategy: InjectionStrategy::CloudInitUserData,
+        parameters: ParameterValues::default(),
+        api_url: "https://usher.example:7420".parse().unwrap(),
+        agent_image: "registry.example/usher/agent:0.1.0".parse().unwrap(),
+        key_id: KeyId::from_stored("key-1"),
         provider_config: ProviderConfigId::from_uuid(uuid(7)),
     };
     Fields {
         id,
+        name: "web-1".to_owned(),
         tenancy: TenancyId::from_uuid(uuid(2)),
         project: ProjectId::from_uuid(uuid(3)),
         blueprint_version: BlueprintVersionId::from_uuid(uuid(4)),

@@ -246,7 +246,7 @@ fn is_proven(record: &Record<Resource>, look: &Look, name: &Name, uid: &Uid) -> 
             });
         let fits = match generation {
             Some(generation) => record.state.anchor_name(generation) == *name,
-            None => name.kind == record.state.pinned().xr_kind && owned,
+            None => name.kind == record.state.pinned().composite.group_kind() && owned,
         };
         fits && it.uid == *uid && it.is_labelled(installation, &life)
     });
@@ -337,12 +337,12 @@ proptest! {
         let seen = fold(&record.state, &record.book, &look);
         let decision = Tombstone::default().decide(&record, &seen, NOW);
         prop_assert_eq!(&decision.next, &record.state);
-        if let Some(effect) = &decision.effect {
-            let Some((name, uid)) = taken(effect) else {
-                return Err(TestCaseError::fail(format!("{effect:?}")));
-            };
-            prop_assert!(is_seen(&record, &decision.rows, name, uid), "{effect:?}");
-            prop_assert!(is_proven(&record, &look, name, uid), "{effect:?}");
+        let releases = matches!(decision.effect, Some(Effect::ReleaseProtection { .. }));
+        let taken = decision.effect.as_ref().and_then(taken);
+        prop_assert_eq!(decision.effect.is_some() && !releases, taken.is_some());
+        if let Some((name, uid)) = taken {
+            prop_assert!(is_seen(&record, &decision.rows, name, uid), "{:?}", decision.effect);
+            prop_assert!(is_proven(&record, &look, name, uid), "{:?}", decision.effect);
         }
     }
 }

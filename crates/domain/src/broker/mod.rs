@@ -2,8 +2,10 @@
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] (how answers become facts), [`life`] (the kernel's
-//! view of all that), [`command`] (what a person can ask for).
+//! view of all that), [`accept`] and [`command`] (what a person can ask for), [`ports`] (what is
+//! asked of the siblings, once), [`render`] (what should exist).
 
+pub mod accept;
 pub mod aggregate;
 pub mod command;
 pub mod effect;
@@ -13,10 +15,12 @@ pub mod life;
 pub mod look;
 pub mod observe;
 pub mod phase;
+pub mod ports;
 pub mod provider_config;
 pub mod reason;
 pub mod reconcile;
 pub mod refusal;
+pub mod render;
 pub mod tombstone;
 pub mod verdict;
 

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::blueprint::parameter::BadValues;
+
 /// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -36,13 +38,8 @@ pub enum Refusal {
         what: String,
     },
     /// The parameters do not fit the blueprint's schema.
-    #[error("cannot accept parameter \"{parameter}\": {why}")]
-    ParameterValuesInvalid {
-        /// The offending parameter.
-        parameter: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error(transparent)]
+    ParameterValuesInvalid(#[from] BadValues),
     /// There is no such resource.
     #[error("cannot find provisioned resource \"{what}\"")]
     ProvisionedResourceNotFound {
@@ -61,20 +58,16 @@ pub enum Refusal {
         /// The resource.
         what: String,
     },
-    /// The credential is not assigned to the project.
-    #[error("cannot use credential \"{what}\" in this project")]
-    CredentialNotAssigned {
-        /// The credential.
-        what: String,
+    /// The project may not use the credential, for the reason its own context gives.
+    #[error("{text}")]
+    CredentialDenied {
+        /// The code of that refusal.
+        code: &'static str,
+        /// Its text.
+        text: String,
     },
-    /// The credential is expired or revoked.
-    #[error("cannot use credential \"{what}\": it is not active")]
-    CredentialInactive {
-        /// The credential.
-        what: String,
-    },
-    /// The blueprint does not support the credential's cloud.
-    #[error("cannot use blueprint on provider \"{what}\"")]
+    /// The blueprint does not run on the credential's provider.
+    #[error("cannot use the blueprint on provider \"{what}\"")]
     ProviderUnsupported {
         /// The provider.
         what: String,
@@ -114,12 +107,11 @@ impl Refusal {
             Self::CloudNotFound { .. } => "cloud_not_found",
             Self::CredentialNotFound { .. } => "credential_not_found",
             Self::AssignmentNotFound { .. } => "assignment_not_found",
-            Self::ParameterValuesInvalid { .. } => "parameter_values_invalid",
+            Self::ParameterValuesInvalid(_) => "parameter_values_invalid",
             Self::ProvisionedResourceNotFound { .. } => "provisioned_resource_not_found",
             Self::NamespaceNotReady { .. } => "namespace_not_ready",
             Self::NodeDeregistrationFailed { .. } => "node_deregistration_failed",
-            Self::CredentialNotAssigned { .. } => "credential_not_assigned",
-            Self::CredentialInactive { .. } => "credential_inactive",
+            Self::CredentialDenied { code, .. } => code,
             Self::ProviderUnsupported { .. } => "provider_unsupported",
             Self::NameInUse { .. } => "name_in_use",
             Self::NotReplaceable { .. } => "not_replaceable",
@@ -134,24 +126,23 @@ mod tests {
     use super::*;
 
     /// Every refusal and its code.
-    fn codes() -> [(Refusal, &'static str); 16] {
+    fn codes() -> [(Refusal, &'static str); 15] {
         let what = || String::from("x");
-        let (parameter, why) = (what(), String::from("it is missing"));
+        let text = String::from("cannot use credential \"x\": it ran out");
         [
             (Refusal::InvalidInput { what: what() }, "invalid_input"),
             (Refusal::BlueprintNotFound { what: what() }, "blueprint_not_found"),
             (Refusal::CloudNotFound { what: what() }, "cloud_not_found"),
             (Refusal::CredentialNotFound { what: what() }, "credential_not_found"),
             (Refusal::AssignmentNotFound { what: what() }, "assignment_not_found"),
-            (Refusal::ParameterValuesInvalid { parameter, why }, "parameter_values_invalid"),
+            (Refusal::from(BadValues::Missing { name: what() }), "parameter_values_invalid"),
             (
                 Refusal::ProvisionedResourceNotFound { what: what() },
                 "provisioned_resource_not_found",
             ),
             (Refusal::NamespaceNotReady { what: what() }, "namespace_not_ready"),
             (Refusal::NodeDeregistrationFailed { what: what() }, "node_deregistration_failed"),
-            (Refusal::CredentialNotAssigned { what: what() }, "credential_not_assigned"),
-            (Refusal::CredentialInactive { what: what() }, "credential_inactive"),
+            (Refusal::CredentialDenied { code: "credential_expired", text }, "credential_expired"),
             (Refusal::ProviderUnsupported { what: what() }, "provider_unsupported"),
             (Refusal::NameInUse { what: what() }, "name_in_use"),
             (Refusal::NotReplaceable { phase: what() }, "not_replaceable"),
@@ -161,19 +152,18 @@ mod tests {
     }
 
     /// What each of them says.
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 15] = [
         "cannot accept field \"x\"",
         "cannot find blueprint version \"x\"",
         "cannot find cloud \"x\"",
         "cannot find credential \"x\"",
         "cannot find a placement of project \"x\"",
-        "cannot accept parameter \"x\": it is missing",
+        "cannot use parameters: \"x\" is required",
         "cannot find provisioned resource \"x\"",
         "cannot use namespace \"x\" before it is ready",
         "cannot deregister the node of \"x\"",
-        "cannot use credential \"x\" in this project",
-        "cannot use credential \"x\": it is not active",
-        "cannot use blueprint on provider \"x\"",
+        "cannot use credential \"x\": it ran out",
+        "cannot use the blueprint on provider \"x\"",
         "cannot take name \"x\": it is in use",
         "cannot replace a resource that is \"x\"",
         "cannot abandon \"x\" while its node is registered",

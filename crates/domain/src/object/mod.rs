@@ -1,6 +1,14 @@
-//! What every context may speak of: ids, names and labels as data.
+//! What every context may speak of: ids, names, labels, providers and manifests as data.
 
 pub mod authority;
 pub mod closed;
+pub mod enrolment;
 pub mod id;
+pub mod kv;
+pub mod label;
+pub mod manifest;
 pub mod name;
+pub mod occupancy;
+pub mod offender;
+pub mod provider;
+pub(crate) mod text;

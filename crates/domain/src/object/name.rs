@@ -50,7 +50,7 @@ pub fn namespace(project: ProjectId) -> String {
 /// is asked for and asking again means the same token.
 pub fn token(resource: ResourceId, generation: Generation) -> TokenId {
     let digest = Sha256::new()
-        .chain_update(b"usher bootstrap token id")
+        .chain_update(b"usher token id\0")
         .chain_update(resource.as_uuid().as_bytes())
         .chain_update(generation.0.to_be_bytes())
         .finalize();

@@ -33,13 +33,15 @@ fn judge(seen: &Facts) -> Judgement {
     let said = Outcome::default().with(1, reason as usize);
     let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
     let unlawful = match effect {
-        Some(EffectKind::DeleteSubstrate | EffectKind::DeleteAnchor) | None => None,
+        Some(
+            EffectKind::DeleteSubstrate | EffectKind::DeleteAnchor | EffectKind::ReleaseProtection,
+        )
+        | None => None,
         Some(
             EffectKind::CreateAnchor
             | EffectKind::IssueToken
             | EffectKind::Apply
-            | EffectKind::DeregisterNode
-            | EffectKind::ReleaseProtection,
+            | EffectKind::DeregisterNode,
         ) => Some("a tombstone only takes away"),
     };
     Judgement { outcome, broken: unlawful }

@@ -7,11 +7,15 @@ use super::event::Outcome;
 use super::facts::{Closing, Intent, Role, RowFacts, Tenure};
 use super::phase::Phase;
 use super::refusal::Refusal;
+use super::render::{AgentImage, ApiUrl};
 use super::verdict::{Turn, Verdict};
+use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
+use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
     TenancyId,
 };
+use crate::object::label::is_dns_label;
 use crate::object::name;
 
 /// The kind of an anchor in the identity ledger.
@@ -27,6 +31,8 @@ pub const KIND_PEER: &str = "Peer";
 pub struct Fields {
     /// The life.
     pub id: ResourceId,
+    /// What its people call it; unique in its project among the not deleted.
+    pub name: String,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
     /// The project.
@@ -68,12 +74,22 @@ pub struct Pinned {
     pub world: String,
     /// The project's namespace there.
     pub namespace: String,
-    /// The XR's group and kind, as `group/Kind`.
-    pub xr_kind: String,
+    /// The XR's type.
+    pub composite: CompositeType,
     /// The XR's name.
     pub xr_name: String,
     /// Whether a node enrols.
     pub role: Role,
+    /// How its token reaches it.
+    pub strategy: InjectionStrategy,
+    /// The parameters, defaults included.
+    pub parameters: ParameterValues,
+    /// Where its agent finds us.
+    pub api_url: ApiUrl,
+    /// What its agent is.
+    pub agent_image: AgentImage,
+    /// The key its tokens are derived with.
+    pub key_id: KeyId,
     /// The ProviderConfig's counted row.
     pub provider_config: ProviderConfigId,
 }
@@ -266,7 +282,7 @@ impl Resource {
     /// The name of the XR of a generation.
     pub fn xr_name(&self, generation: Generation) -> Name {
         Name {
-            kind: self.fields.pinned.xr_kind.clone(),
+            kind: self.fields.pinned.composite.group_kind(),
             place: self.fields.pinned.namespace.clone(),
             name: self.fields.pinned.xr_name.clone(),
             generation,
@@ -318,7 +334,7 @@ fn first_offence(fields: &Fields) -> Option<&'static str> {
         (fields.pinned.installation.is_zero(), "installation"),
         (fields.pinned.provider_config.is_zero(), "provider_config"),
         (fields.pinned.xr_name.trim().is_empty(), "xr_name"),
-        (fields.pinned.xr_kind.trim().is_empty(), "xr_kind"),
+        (!is_dns_label(&fields.name), "name"),
         (fields.pinned.namespace.trim().is_empty(), "namespace"),
         (fields.pinned.world.trim().is_empty(), "world"),
         (fields.generation < Generation::FIRST, "generation"),

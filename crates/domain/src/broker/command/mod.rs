@@ -24,17 +24,17 @@ pub struct Change {
 /// What is outstanding when a command takes the resource out of its drivers' hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
-    /// When the lease of the driver at work ends, if there is one.
-    pub lease_until: Option<Timestamp>,
+    /// When the last lease ends, or ended, that was not given back.
+    pub heard_until: Option<Timestamp>,
     /// How long a request may outlive its driver's lease.
     pub request_bound: Duration,
 }
 
 impl Outstanding {
-    /// Until when absence does not count. Where nobody is at work, nobody is waited for.
+    /// Until when absence does not count. Where nobody can be heard, nobody is waited for.
     fn quiet_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let running = self.lease_until.filter(|until| now < *until)?;
-        Some(running.after(self.request_bound))
+        let last = self.heard_until?.after(self.request_bound);
+        (now < last).then_some(last)
     }
 }
 

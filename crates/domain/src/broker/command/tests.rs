@@ -5,18 +5,19 @@ use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, se
 use usher_kernel::{Evidence, Standing};
 
 const BOUND: Duration = Duration::from_secs(10);
-const IDLE: Outstanding = Outstanding { lease_until: None, request_bound: BOUND };
+const IDLE: Outstanding = Outstanding { heard_until: None, request_bound: BOUND };
 
 fn until(millis: i64) -> Outstanding {
-    Outstanding { lease_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
+    Outstanding { heard_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
 }
 
 #[test]
-fn the_quiet_time_is_the_end_of_an_outstanding_lease_and_the_request_bound() {
+fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
     let cases = [
         (IDLE, None, "nobody is at work"),
-        (until(59_999), None, "the lease has run out"),
-        (until(60_000), None, "the lease runs out now"),
+        (until(49_999), None, "whoever held it cannot be heard any more"),
+        (until(50_000), None, "the last request ends now"),
+        (until(50_001), Some(Timestamp::from_millis(60_001)), "a request may still be heard"),
         (until(60_001), Some(Timestamp::from_millis(70_001)), "the lease is outstanding"),
     ];
     for (outstanding, quiet, why) in cases {

@@ -157,10 +157,14 @@ impl Judge<'_> {
         (fact, sightings)
     }
 
-    /// Whether another object was recorded under the name.
+    /// Whether another object stood under the name before: a second object of one generation never
+    /// had that generation's token to itself.
     fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
-        let recorded = self.book.latest(name).and_then(|row| row.uid.as_ref());
-        recorded.is_some_and(|recorded| *recorded != found.object.uid)
+        let latest = self.book.latest(name);
+        latest.is_some_and(|row| {
+            let another = row.uid.as_ref().is_some_and(|recorded| *recorded != found.object.uid);
+            row.incarnation > 1 || another
+        })
     }
 
     fn composed(&self, xr: Xr) -> (Composed, Vec<Sighting>) {

@@ -10,7 +10,7 @@ use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Wake};
 
 use super::aggregate::Resource;
 use super::effect::Effect;
-use super::facts::{Anchor, Composed, Facts, Sight, Xr};
+use super::facts::{Anchor, Composed, Facts, Protection, Sight, Xr};
 use super::life::address;
 use super::observe::Observed;
 use super::verdict::EffectKind;
@@ -38,6 +38,10 @@ closed_set! {
         RemovingSubstrate = "RemovingSubstrate",
         /// An anchor came back.
         RemovingAnchor = "RemovingAnchor",
+        /// Our own guard came back with it.
+        ReleasingProtection = "ReleasingProtection",
+        /// Somebody else guards what came back.
+        InUse = "InUse",
         /// What came back is on its way out.
         WaitingToGo = "WaitingToGo",
         /// Somebody who must answer did not.
@@ -60,6 +64,8 @@ impl Lifecycle for Tombstone {
             Reason::AtRest => Wake::OnChange,
             Reason::RemovingSubstrate
             | Reason::RemovingAnchor
+            | Reason::ReleasingProtection
+            | Reason::InUse
             | Reason::WaitingToGo
             | Reason::Unreachable => Wake::At(now.after(self.interval)),
         };
@@ -82,7 +88,7 @@ pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
     match seen.xr {
         Xr::Unknown => return (None, Reason::Unreachable),
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
-            return (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate);
+            return remove_substrate(seen.protection);
         }
         Xr::Deleting => return (None, Reason::WaitingToGo),
         Xr::Absent | Xr::Foreign => {}
@@ -101,6 +107,15 @@ pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
         Composed::Unrecorded | Composed::Present | Composed::KindRemoved => {
             (None, Reason::WaitingToGo)
         }
+    }
+}
+
+fn remove_substrate(protection: Protection) -> (Option<EffectKind>, Reason) {
+    match protection {
+        Protection::Unknown => (None, Reason::Unreachable),
+        Protection::Ours => (Some(EffectKind::ReleaseProtection), Reason::ReleasingProtection),
+        Protection::Somebody => (None, Reason::InUse),
+        Protection::None => (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate),
     }
 }
 

@@ -1,0 +1,170 @@
+//! How a bootstrap token reaches the machine, and whether there is a machine to reach.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::object::offender::shortened;
+
+/// Where the token is written into the XR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InjectionStrategy {
+    /// A whole `#cloud-config` document in `spec.userData`.
+    CloudInitUserData,
+    /// The values of a Helm release in `spec.parameters.helmValues`.
+    HelmValues,
+    /// The bare token in `spec.parameters.providerSecret`.
+    ProviderSecret,
+}
+
+/// Whether what is provisioned joins the mesh.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum MeshRole {
+    /// It runs an agent that enrols.
+    #[default]
+    Node,
+    /// There is nothing to enrol; no token is written.
+    Standalone,
+}
+
+/// A word outside a closed set.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnknownWord {
+    /// No such strategy.
+    #[error("cannot use injection strategy \"{text}\"")]
+    InjectionStrategy {
+        /// The offending word, shortened.
+        text: String,
+    },
+    /// No such role.
+    #[error("cannot use mesh role \"{text}\"")]
+    MeshRole {
+        /// The offending word, shortened.
+        text: String,
+    },
+}
+
+impl UnknownWord {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InjectionStrategy { .. } => "injection_strategy_unknown",
+            Self::MeshRole { .. } => "mesh_role_unknown",
+        }
+    }
+}
+
+impl InjectionStrategy {
+    /// Every strategy.
+    pub const ALL: [Self; 3] = [Self::CloudInitUserData, Self::HelmValues, Self::ProviderSecret];
+
+    /// The word for it in blueprints and rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CloudInitUserData => "cloud-init-user-data",
+            Self::HelmValues => "helm-values",
+            Self::ProviderSecret => "provider-secret",
+        }
+    }
+}
+
+impl MeshRole {
+    /// Every role.
+    pub const ALL: [Self; 2] = [Self::Node, Self::Standalone];
+
+    /// The word for it in blueprints and rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Standalone => "standalone",
+        }
+    }
+}
+
+impl fmt::Display for InjectionStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for MeshRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for InjectionStrategy {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL
+            .into_iter()
+            .find(|it| it.as_str() == text)
+            .ok_or_else(|| UnknownWord::InjectionStrategy { text: shortened(text) })
+    }
+}
+
+impl FromStr for MeshRole {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL
+            .into_iter()
+            .find(|it| it.as_str() == text)
+            .ok_or_else(|| UnknownWord::MeshRole { text: shortened(text) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_strategy_and_role_reads_its_own_word() {
+        let words = InjectionStrategy::ALL.map(InjectionStrategy::as_str);
+        assert_eq!(words, ["cloud-init-user-data", "helm-values", "provider-secret"]);
+        assert_eq!(MeshRole::ALL.map(MeshRole::as_str), ["node", "standalone"]);
+        for it in InjectionStrategy::ALL {
+            assert_eq!(it.to_string().parse(), Ok(it));
+            assert_eq!(serde_json::to_string(&it).unwrap(), format!("\"{it}\""));
+        }
+        for it in MeshRole::ALL {
+            assert_eq!(it.to_string().parse(), Ok(it));
+            assert_eq!(serde_json::to_string(&it).unwrap(), format!("\"{it}\""));
+        }
+    }
+
+    #[test]
+    fn a_blueprint_that_says_nothing_makes_a_node() {
+        assert_eq!(MeshRole::default(), MeshRole::Node);
+    }
+
+    #[test]
+    fn other_words_are_refused() {
+        let strategy = "cloud-init".parse::<InjectionStrategy>().unwrap_err();
+        assert_eq!(strategy.code(), "injection_strategy_unknown");
+        assert_eq!(strategy.to_string(), "cannot use injection strategy \"cloud-init\"");
+        let role = "Node".parse::<MeshRole>().unwrap_err();
+        assert_eq!(role.code(), "mesh_role_unknown");
+        assert_eq!(role.to_string(), "cannot use mesh role \"Node\"");
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused(text in any::<String>()) {
+            if let Ok(it) = text.parse::<InjectionStrategy>() {
+                prop_assert_eq!(it.as_str(), text.as_str());
+            }
+            if let Ok(it) = text.parse::<MeshRole>() {
+                prop_assert_eq!(it.as_str(), text.as_str());
+            }
+        }
+    }
+}

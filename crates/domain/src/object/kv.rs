@@ -1,0 +1,177 @@
+//! Where a secret lies, never what it says: coordinates in a key-value store.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use super::offender::shortened;
+
+/// The longest mount or path.
+pub const LENGTH_MAX: usize = 512;
+
+/// The key under which a materialised Secret holds the credential.
+pub const SECRET_KEY: &str = "credentials";
+
+/// The place of a secret in a KV store: equal coordinates mean the same secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct KvCoordinates {
+    mount: String,
+    path: String,
+}
+
+/// Coordinates that cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadCoordinates {
+    /// The mount is not one.
+    #[error("cannot use mount \"{text}\"")]
+    Mount {
+        /// The offending mount, shortened.
+        text: String,
+    },
+    /// The path is not one.
+    #[error("cannot use path \"{text}\"")]
+    Path {
+        /// The offending path, shortened.
+        text: String,
+    },
+}
+
+impl BadCoordinates {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Mount { .. } => "kv_mount",
+            Self::Path { .. } => "kv_path",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Unchecked {
+    mount: String,
+    path: String,
+}
+
+impl KvCoordinates {
+    /// Coordinates from a mount and a path below it.
+    pub fn new(mount: &str, path: &str) -> Result<Self, BadCoordinates> {
+        if !is_path(mount) {
+            return Err(BadCoordinates::Mount { text: shortened(mount) });
+        }
+        if !is_path(path) {
+            return Err(BadCoordinates::Path { text: shortened(path) });
+        }
+        Ok(Self { mount: mount.to_owned(), path: path.to_owned() })
+    }
+
+    /// The mount.
+    pub fn mount(&self) -> &str {
+        &self.mount
+    }
+
+    /// The path below the mount.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The name of the Secret that is materialised from here.
+    pub fn secret_name(&self) -> String {
+        let mut hash = Sha256::new();
+        // Lengths first, so that "a/b" + "c" and "a" + "b/c" are two names.
+        for part in [&self.mount, &self.path] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let mut name = String::from("cloud-credentials-");
+        for byte in hash.finalize().iter().take(8) {
+            // Writing to a String cannot fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
+    }
+}
+
+impl TryFrom<Unchecked> for KvCoordinates {
+    type Error = BadCoordinates;
+
+    fn try_from(it: Unchecked) -> Result<Self, BadCoordinates> {
+        Self::new(&it.mount, &it.path)
+    }
+}
+
+/// Segments of `[A-Za-z0-9._-]` joined by slashes, none of them `.` or `..`.
+fn is_path(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    let is_segment = |it: &str| !it.is_empty() && it != "." && it != ".." && it.bytes().all(inner);
+    text.len() <= LENGTH_MAX && text.split('/').all(is_segment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(mount: &str, path: &str) -> KvCoordinates {
+        KvCoordinates::new(mount, path).unwrap()
+    }
+
+    #[test]
+    fn the_secret_name_is_stable() {
+        let name = at("secret", "clouds/aws/main").secret_name();
+        assert_eq!(name, "cloud-credentials-1f96cc87d1e8cecc");
+    }
+
+    #[test]
+    fn moving_the_border_between_mount_and_path_changes_the_name() {
+        assert_ne!(at("a/b", "c").secret_name(), at("a", "b/c").secret_name());
+        assert_ne!(at("a", "b").secret_name(), at("b", "a").secret_name());
+    }
+
+    #[test]
+    fn only_plain_paths_are_coordinates() {
+        for text in ["", "/", "/a", "a/", "a//b", "..", "a/../b", ".", "a b", "é", "a\n"] {
+            let mount = KvCoordinates::new(text, "ok").unwrap_err();
+            assert_eq!(mount, BadCoordinates::Mount { text: shortened(text) });
+            assert_eq!(mount.code(), "kv_mount");
+            let path = KvCoordinates::new("ok", text).unwrap_err();
+            assert_eq!(path, BadCoordinates::Path { text: shortened(text) });
+            assert_eq!(path.code(), "kv_path");
+        }
+        let longest = "p".repeat(LENGTH_MAX);
+        assert_eq!(at("m", &longest).path(), longest);
+        assert!(KvCoordinates::new("m", &"p".repeat(LENGTH_MAX + 1)).is_err());
+        assert_eq!(at("kv-v2", "a/..b/.c").mount(), "kv-v2");
+    }
+
+    #[test]
+    fn stored_coordinates_are_checked_again_when_read() {
+        let read: KvCoordinates = serde_json::from_str(r#"{"mount":"m","path":"p"}"#).unwrap();
+        assert_eq!(read, at("m", "p"));
+        assert!(serde_json::from_str::<KvCoordinates>(r#"{"mount":"m","path":".."}"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_or_kept(mount in any::<String>(), path in "[a./]{0,6}") {
+            if let Ok(it) = KvCoordinates::new(&mount, &path) {
+                prop_assert_eq!((it.mount(), it.path()), (mount.as_str(), path.as_str()));
+            }
+        }
+
+        #[test]
+        fn different_places_have_different_dns_names(
+            one in ("[a-c]{1,3}", "[a-c]{1,3}"),
+            other in ("[a-c]{1,3}", "[a-c]{1,3}"),
+        ) {
+            let names = [at(&one.0, &one.1).secret_name(), at(&other.0, &other.1).secret_name()];
+            prop_assert_eq!(one == other, names[0] == names[1]);
+            for name in names {
+                prop_assert_eq!(name.len(), 34);
+                prop_assert!(crate::object::label::is_dns_label(&name));
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether a place is still lived in: nothing is torn down under a life, or under its tombstone.
+
+use thiserror::Error;
+
+/// What a project or a namespace still holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Rows that are not deleted.
+    pub rows: u64,
+    /// Deleted lives whose names are still watched.
+    pub tombstones: u64,
+}
+
+/// The place is still lived in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Occupied {
+    /// Rows live here.
+    #[error("cannot terminate while \"{count}\" resources live here")]
+    Rows {
+        /// How many.
+        count: u64,
+    },
+    /// Only tombstones do.
+    #[error("cannot terminate while \"{count}\" tombstones are watched here")]
+    Tombstones {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl Occupied {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Rows { .. } => "resources_live",
+            Self::Tombstones { .. } => "tombstones_live",
+        }
+    }
+}
+
+impl Occupancy {
+    /// Agrees to a termination only when nothing lives here.
+    pub const fn vacate(self) -> Result<(), Occupied> {
+        if self.rows > 0 {
+            return Err(Occupied::Rows { count: self.rows });
+        }
+        if self.tombstones > 0 {
+            return Err(Occupied::Tombstones { count: self.tombstones });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_or_one_tombstone_is_enough_to_stay() {
+        assert_eq!(Occupancy::default().vacate(), Ok(()));
+        let rows = Occupancy { rows: 1, tombstones: 1 }.vacate().unwrap_err();
+        assert_eq!(rows, Occupied::Rows { count: 1 });
+        assert_eq!(rows.code(), "resources_live");
+        assert_eq!(rows.to_string(), "cannot terminate while \"1\" resources live here");
+        let tombstones = Occupancy { rows: 0, tombstones: 1 }.vacate().unwrap_err();
+        assert_eq!(tombstones, Occupied::Tombstones { count: 1 });
+        assert_eq!(tombstones.code(), "tombstones_live");
+    }
+}

@@ -1,0 +1,184 @@
+//! Placements: on which world a project lives, in which namespace, and whether that is there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::object::id::ProjectId;
+use crate::object::name;
+use crate::object::occupancy::{Occupancy, Occupied};
+use crate::object::offender::shortened;
+
+/// How far a project's namespace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum NamespacePhase {
+    /// Not begun.
+    Pending,
+    /// Being made.
+    Provisioning,
+    /// There.
+    Ready,
+    /// There, with something missing.
+    Degraded,
+    /// Going.
+    Terminating,
+    /// Gone.
+    Deleted,
+}
+
+/// A phase nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot read namespace phase \"{text}\"")]
+pub struct UnknownPhase {
+    /// The offending text, shortened.
+    pub text: String,
+}
+
+impl NamespacePhase {
+    /// Every phase.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Provisioning,
+        Self::Ready,
+        Self::Degraded,
+        Self::Terminating,
+        Self::Deleted,
+    ];
+
+    /// The word for it in rows and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Provisioning => "Provisioning",
+            Self::Ready => "Ready",
+            Self::Degraded => "Degraded",
+            Self::Terminating => "Terminating",
+            Self::Deleted => "Deleted",
+        }
+    }
+
+    /// Whether something may be applied into the namespace.
+    pub const fn ready(self) -> bool {
+        match self {
+            Self::Ready => true,
+            Self::Pending
+            | Self::Provisioning
+            | Self::Degraded
+            | Self::Terminating
+            | Self::Deleted => false,
+        }
+    }
+}
+
+impl fmt::Display for NamespacePhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for NamespacePhase {
+    type Err = UnknownPhase;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPhase> {
+        Self::ALL
+            .into_iter()
+            .find(|it| it.as_str() == text)
+            .ok_or_else(|| UnknownPhase { text: shortened(text) })
+    }
+}
+
+/// Where a project lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The project.
+    pub project: ProjectId,
+    /// The world it was placed on.
+    pub world: String,
+    /// How far its namespace is.
+    pub phase: NamespacePhase,
+}
+
+impl Placement {
+    /// The namespace, derived.
+    pub fn namespace(&self) -> String {
+        name::namespace(self.project)
+    }
+
+    /// Whether something may be applied into the namespace.
+    pub const fn ready(&self) -> bool {
+        self.phase.ready()
+    }
+
+    /// The placement once its end was asked for; asking again changes nothing.
+    pub fn terminate(&self, occupancy: Occupancy) -> Result<Self, Occupied> {
+        let phase = match self.phase {
+            NamespacePhase::Terminating | NamespacePhase::Deleted => self.phase,
+            NamespacePhase::Pending
+            | NamespacePhase::Provisioning
+            | NamespacePhase::Ready
+            | NamespacePhase::Degraded => {
+                occupancy.vacate()?;
+                NamespacePhase::Terminating
+            }
+        };
+        Ok(Self { phase, ..self.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    fn placement(phase: NamespacePhase) -> Placement {
+        let project = ProjectId::from_uuid(Uuid::from_u128(1));
+        Placement { project, world: "local".into(), phase }
+    }
+
+    #[test]
+    fn only_a_ready_namespace_is_ready() {
+        let ready = NamespacePhase::ALL.map(|it| placement(it).ready());
+        assert_eq!(ready, [false, false, true, false, false, false]);
+        let namespace = placement(NamespacePhase::Ready).namespace();
+        assert_eq!(namespace, "usher-project-00000000-0000-0000-0000-000000000001");
+    }
+
+    #[test]
+    fn a_lived_in_namespace_does_not_end() {
+        let empty = Occupancy::default();
+        let after = NamespacePhase::ALL.map(|it| placement(it).terminate(empty).unwrap().phase);
+        let [.., terminating, deleted] = NamespacePhase::ALL;
+        assert_eq!(after[..5], [terminating; 5]);
+        assert_eq!(after[5], deleted);
+        let lived_in = Occupancy { rows: 1, tombstones: 0 };
+        for phase in NamespacePhase::ALL {
+            let refused = placement(phase).terminate(lived_in).is_err();
+            assert_eq!(refused, phase != terminating && phase != deleted, "{phase}");
+        }
+    }
+
+    #[test]
+    fn phases_have_words() {
+        let words = NamespacePhase::ALL.map(NamespacePhase::as_str);
+        let expected = ["Pending", "Provisioning", "Ready", "Degraded", "Terminating", "Deleted"];
+        assert_eq!(words, expected);
+        for phase in NamespacePhase::ALL {
+            assert_eq!(phase.to_string().parse(), Ok(phase));
+            assert_eq!(serde_json::to_string(&phase).unwrap(), format!("\"{phase}\""));
+        }
+        let refusal = "ready".parse::<NamespacePhase>().unwrap_err();
+        assert_eq!(refusal.to_string(), "cannot read namespace phase \"ready\"");
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_no_phase(text in any::<String>()) {
+            if let Ok(phase) = text.parse::<NamespacePhase>() {
+                prop_assert_eq!(phase.as_str(), text);
+            }
+        }
+    }
+}

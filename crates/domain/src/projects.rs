@@ -1,0 +1,152 @@
+//! Projects: who a declaration belongs to.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::object::id::ProjectId;
+use crate::object::label::is_dns_label;
+use crate::object::occupancy::{Occupancy, Occupied};
+use crate::object::offender::shortened;
+use crate::object::text::checked_texts;
+
+/// The longest display name, in characters.
+pub const NAME_MAX: usize = 128;
+
+/// A project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its id.
+    pub id: ProjectId,
+    /// What it is called in commands and paths; never changes.
+    pub slug: ProjectSlug,
+    /// What it is called on screens.
+    pub name: ProjectName,
+}
+
+impl Project {
+    /// Agrees to the project's end only when nothing of it lives.
+    pub const fn may_terminate(&self, occupancy: Occupancy) -> Result<(), Occupied> {
+        occupancy.vacate()
+    }
+}
+
+/// What a project is called in commands and paths: a DNS label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProjectSlug(String);
+
+/// What a project is called on screens: 1 to 128 visible characters, without outer blanks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProjectName(String);
+
+/// A text that is no name of a project.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadProjectName {
+    /// No DNS label.
+    #[error("cannot use project slug \"{text}\"")]
+    Slug {
+        /// The offending text, shortened.
+        text: String,
+    },
+    /// Empty, too long, padded, or with control characters.
+    #[error("cannot use project name \"{text}\"")]
+    Name {
+        /// The offending text, shortened.
+        text: String,
+    },
+}
+
+impl BadProjectName {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Slug { .. } => "project_slug",
+            Self::Name { .. } => "project_name",
+        }
+    }
+}
+
+impl FromStr for ProjectSlug {
+    type Err = BadProjectName;
+
+    fn from_str(text: &str) -> Result<Self, BadProjectName> {
+        if !is_dns_label(text) {
+            return Err(BadProjectName::Slug { text: shortened(text) });
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for ProjectName {
+    type Err = BadProjectName;
+
+    fn from_str(text: &str) -> Result<Self, BadProjectName> {
+        let length = text.chars().count();
+        let sound = (1..=NAME_MAX).contains(&length)
+            && text.trim() == text
+            && !text.contains(char::is_control);
+        if !sound {
+            return Err(BadProjectName::Name { text: shortened(text) });
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+checked_texts!(ProjectSlug: BadProjectName, ProjectName: BadProjectName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn slugs_are_dns_labels() {
+        for text in ["demo", "a-1", &"a".repeat(63)] {
+            assert_eq!(text.parse::<ProjectSlug>().unwrap().as_str(), text);
+        }
+        for text in ["", "Demo", "a_b", "-a", "a.b", &"a".repeat(64)] {
+            let refusal = text.parse::<ProjectSlug>().unwrap_err();
+            assert_eq!(refusal, BadProjectName::Slug { text: shortened(text) });
+            assert_eq!(refusal.code(), "project_slug");
+        }
+    }
+
+    #[test]
+    fn names_are_visible_and_bounded() {
+        for text in ["D", "Démo project", &"é".repeat(NAME_MAX)] {
+            assert_eq!(text.parse::<ProjectName>().unwrap().to_string(), text);
+        }
+        for text in ["", " a", "a ", "a\nb", &"é".repeat(NAME_MAX + 1)] {
+            let refusal = text.parse::<ProjectName>().unwrap_err();
+            assert_eq!(refusal, BadProjectName::Name { text: shortened(text) });
+            assert_eq!(refusal.code(), "project_name");
+        }
+    }
+
+    #[test]
+    fn a_project_with_a_life_or_a_tombstone_stays() {
+        let text = r#"{"id":"00000000-0000-0000-0000-000000000001","slug":"demo","name":"Demo"}"#;
+        let project: Project = serde_json::from_str(text).unwrap();
+        assert_eq!(project.id, ProjectId::from_uuid(Uuid::from_u128(1)));
+        assert_eq!(project.may_terminate(Occupancy::default()), Ok(()));
+        let buried = Occupancy { rows: 0, tombstones: 2 };
+        assert_eq!(project.may_terminate(buried), Err(Occupied::Tombstones { count: 2 }));
+        assert!(serde_json::from_str::<Project>(&text.replace("demo", "De mo")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_or_kept(text in any::<String>()) {
+            if let Ok(slug) = text.parse::<ProjectSlug>() {
+                prop_assert_eq!(slug.as_str(), text.as_str());
+            }
+            if let Ok(name) = text.parse::<ProjectName>() {
+                prop_assert_eq!(name.as_str(), text.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Rules broken on purpose, one at a time: a checker that misses one is no checker.
+//!
+//! Each is a wrapper around `decide`, the World or the Ledger. The product has no switch for any.
+
+use std::collections::BTreeMap;
+
+use usher_domain::broker::aggregate::{Fields, Resource};
+use usher_domain::broker::facts::{Anchor, Composed, Node, Sight, Tenure, Token, Xr};
+use usher_domain::broker::life::Broker;
+use usher_domain::broker::look::{Guard, Look};
+use usher_domain::broker::observe::Observed;
+use usher_domain::broker::phase::Phase;
+use usher_domain::object::authority::Authority;
+use usher_kernel::{Answer, Decision, Record, Timestamp};
+
+macro_rules! breakages {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// A rule broken on purpose.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Breakage {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Breakage {
+            /// Every breakage.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Its name.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+
+breakages! {
+    /// The substrate is asked to go first, the node afterwards.
+    SwapTeardown = "swap-teardown-branches",
+    /// Peers that could not be asked count as gone.
+    NodeUnknownIsGone = "unknown-node-is-gone",
+    /// A read that failed counts as absent.
+    ErrorIsAbsent = "error-is-absent",
+    /// A commit does not look at the version.
+    SkipVersion = "skip-version-check",
+    /// Redeeming does not ask whether the resource is leaving.
+    ForgetRevocation = "forget-token-revocation",
+    /// An event is written twice.
+    TellTwice = "emit-twice",
+    /// An event is not written.
+    TellNothing = "drop-event",
+    /// The XR is created without its owner.
+    DropAnchor = "drop-anchor",
+    /// Nobody looks after a tombstone.
+    DropTombstone = "drop-tombstone",
+    /// The ProviderConfig is deleted although somebody uses it.
+    ConfigFirst = "delete-provider-config-first",
+    /// Users are never counted down.
+    ConfigNeverCounted = "forget-provider-config-count",
+    /// Composed resources are taken for gone once the XR is.
+    TrustForeground = "trust-foreground",
+    /// The 404 of a rebuilt cluster is believed.
+    TrustRebuilt = "trust-rebuilt-cluster",
+    /// A page that is older than the look is believed.
+    TrustLagging = "trust-lagging-read",
+    /// A wake-up during a step is lost.
+    LoseWakeUp = "lose-wake-up",
+    /// Labels are not asked for: whatever has our name is ours.
+    ForeignIsOurs = "foreign-is-ours",
+    /// Deletion goes by name alone.
+    DeleteWithoutUid = "delete-without-uid",
+    /// An apply onto a seen object goes by name alone.
+    ApplyWithoutUid = "apply-without-uid",
+    /// Absence counts at once, although a driver may still be heard.
+    SkipQuietTime = "skip-quiet-time",
+    /// The XR is asked to go before what it composed is in the ledger.
+    SkipRecording = "skip-recording-composed",
+    /// A lost XR is made again under the same token, with the old node's registration.
+    ReuseGeneration = "reuse-generation",
+    /// A new generation begins while the old one still stands.
+    SkipShowingOut = "skip-showing-out",
+    /// A transient `Ready=False` leaves `Ready`.
+    FlapReady = "flap-ready",
+    /// A failed resource recovers by itself.
+    ForgetFailure = "failed-not-sticky",
+    /// A commit writes the row as it was before deletion was asked for.
+    LoseIntent = "lose-intent",
+    /// A lease is given while another one runs.
+    DoubleLease = "double-lease",
+    /// Too much that vanished at once is believed.
+    IgnoreRail = "ignore-rail",
+    /// Somebody's guard is not honoured.
+    IgnoreGuard = "ignore-guard",
+    /// A token is issued to a resource that is leaving.
+    IssueUnasked = "issue-to-leaving",
+    /// The anchor stays behind.
+    KeepAnchor = "keep-anchor",
+    /// Enrolling is skipped.
+    SkipEnrolling = "skip-enrolling",
+    /// Our own guard is never released.
+    KeepGuard = "keep-own-guard",
+    /// No token is ever issued.
+    NoToken = "never-issue-token",
+}
+
+impl Breakage {
+    /// Around the World: bends what was brought back, before it is judged.
+    pub fn bend_look(self, look: &mut Look) {
+        if self == Self::ErrorIsAbsent {
+            look.xr = Ok(look.xr.clone().unwrap_or(None));
+            look.anchors = Ok(look.anchors.clone().unwrap_or_default());
+            look.composed.retain(|it| it.heard.is_ok());
+            look.composed_listed = Ok(());
+        }
+        if self == Self::NodeUnknownIsGone && look.peers.is_err() {
+            look.peers = Ok(BTreeMap::new());
+        }
+        if self == Self::TrustRebuilt {
+            look.authority = Authority::Pinned;
+        }
+        if self == Self::IgnoreRail {
+            look.rail_tripped = false;
+        }
+        let guard = look.protection;
+        if self == Self::IgnoreGuard && guard == Ok(Guard::Somebody)
+            || self == Self::KeepGuard && guard == Ok(Guard::Ours)
+        {
+            look.protection = Ok(Guard::None);
+        }
+    }
+
+    /// Around the World: bends what was judged, before it is decided upon.
+    pub fn bend_seen(self, record: &Record<Resource>, seen: &mut Observed) {
+        let facts = &mut seen.facts;
+        let leaving = record.state.is_showing_out();
+        let stands = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
+        if self == Self::SwapTeardown && leaving && stands {
+            facts.node = Node::None;
+        }
+        if self == Self::TrustForeground && leaving && facts.xr == Xr::Absent {
+            facts.composed = Composed::None;
+            seen.sightings.retain(|it| !it.name.kind.starts_with("parts."));
+        }
+        if self == Self::SkipRecording && facts.composed == Composed::Unrecorded {
+            facts.composed = Composed::Present;
+            seen.sightings.retain(|it| !it.name.kind.starts_with("parts."));
+        }
+        if self == Self::KeepAnchor && leaving {
+            facts.anchor = Anchor::Absent;
+        }
+        if self == Self::SkipEnrolling && facts.node == Node::None && !leaving && stands {
+            facts.node = Node::Live;
+        }
+        if self == Self::NoToken && facts.token == Token::None {
+            facts.token = Token::Issued;
+        }
+        if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
+            facts.sight = Sight::Clear;
+        }
+        if self == Self::ReuseGeneration && facts.xr == Xr::Replaced {
+            facts.xr = Xr::Ready;
+        }
+        if self == Self::ForeignIsOurs {
+            take_for_ours(seen);
+        }
+    }
+
+    /// Around `decide`: bends the row that is decided upon.
+    pub fn bend_record(self, record: &Record<Resource>, seen: &Observed) -> Record<Resource> {
+        let fields = record.state.fields();
+        let failed = fields.phase == Phase::Failed && fields.deletion_requested_at.is_none();
+        let flaps = fields.phase == Phase::Ready && seen.facts.xr == Xr::Converging;
+        let lost = fields.tenure == Tenure::Live && seen.facts.xr == Xr::Absent;
+        let mut bent = fields.clone();
+        if self == Self::FlapReady && flaps || self == Self::ForgetFailure && failed {
+            bent.phase = Phase::Provisioning;
+        }
+        if self == Self::ReuseGeneration && lost {
+            bent.tenure = Tenure::Fresh;
+        }
+        if self == Self::SkipQuietTime {
+            bent.quiet_until = None;
+        }
+        rebuilt(record, bent)
+    }
+
+    /// Around `decide`: bends what was decided.
+    pub fn bend_decision(self, decision: &mut Decision<Broker>, now: Timestamp) {
+        let fields = decision.next.fields();
+        let asked = fields.deletion_requested_at.is_some();
+        if self == Self::SkipShowingOut && fields.tenure == Tenure::Leaving && !asked {
+            let next = Fields {
+                generation: fields.generation.next(),
+                tenure: Tenure::Fresh,
+                ..fields.clone()
+            };
+            if let Ok(next) = Resource::hydrate(next) {
+                decision.rows.extend(next.intended("usher", now));
+                decision.next = next;
+                decision.effect = None;
+            }
+        }
+    }
+
+    /// Around the Ledger: bends the row that is written.
+    pub fn bend_next(self, next: &Resource) -> Resource {
+        let fields = next.fields();
+        if self != Self::LoseIntent || fields.phase != Phase::Deregistering {
+            return next.clone();
+        }
+        let forgetful =
+            Fields { deletion_requested_at: None, phase: Phase::Pending, ..fields.clone() };
+        Resource::hydrate(forgetful).unwrap_or_else(|_| next.clone())
+    }
+}
+
+fn take_for_ours(seen: &mut Observed) {
+    for it in &mut seen.sightings {
+        if let Answer::Present { ours, .. } = &mut it.answer {
+            *ours = true;
+        }
+    }
+    if seen.facts.xr == Xr::Foreign {
+        seen.facts.xr = Xr::Converging;
+    }
+    if seen.facts.anchor == Anchor::Foreign {
+        seen.facts.anchor = Anchor::Ours;
+    }
+}
+
+fn rebuilt(record: &Record<Resource>, fields: Fields) -> Record<Resource> {
+    let state = Resource::hydrate(fields).unwrap_or_else(|_| record.state.clone());
+    Record { version: record.version, state, book: record.book.clone() }
+}

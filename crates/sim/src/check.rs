@@ -1,0 +1,319 @@
+//! What must never happen, by name.
+
+use usher_domain::broker::event::{Event, EventType};
+use usher_domain::broker::facts::Role;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config;
+
+use crate::outside::Kind;
+use crate::state::State;
+
+/// A rule that the world is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checker {
+    /// The substrate is never asked to go while its node is registered.
+    NodeFirst,
+    /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
+    NoOrphans,
+    /// Nobody enrols after deletion was accepted.
+    NoLateEnrolment,
+    /// `Deleted` is told once, and only when everything is gone.
+    DeletedMeansGone,
+    /// A foreign object is never touched.
+    ForeignUntouched,
+    /// Every crossing has one event, in the order of its versions.
+    OneEventPerCrossing,
+    /// No token is ever live twice.
+    OneLiveToken,
+    /// A life that nobody disturbs any more ends as wished.
+    EndsAsWished,
+    /// Every outside name is in the ledger before it is used.
+    NameBeforeKnock,
+    /// A ProviderConfig goes after everything that refers to it.
+    ConfigLast,
+    /// Nobody is given a lease while another one runs.
+    OneVoice,
+    /// Intent to delete is never lost or moved.
+    IntentWins,
+    /// `Failed` and `Deleted` are sticky, and `Ready` is left only for a reason.
+    Sticky,
+    /// `Ready` is told only for a node that enrolled from the substrate that stands.
+    ReadyMeansEnrolled,
+    /// Nothing that somebody guards is asked to go.
+    GuardHonoured,
+    /// Nothing is created after `Deleted` by a driver that is within its lease.
+    QuietTime,
+    /// What an XR composed is in the ledger before the XR is asked to go.
+    ComposedRecorded,
+    /// No generation is given up while too much vanished at once.
+    RailHolds,
+    /// An apply onto a seen object never creates one.
+    ApplyNeverCreates,
+}
+
+impl Checker {
+    /// Every checker.
+    pub const ALL: [Self; 19] = [
+        Self::NodeFirst,
+        Self::NoOrphans,
+        Self::NoLateEnrolment,
+        Self::DeletedMeansGone,
+        Self::ForeignUntouched,
+        Self::OneEventPerCrossing,
+        Self::OneLiveToken,
+        Self::EndsAsWished,
+        Self::NameBeforeKnock,
+        Self::ConfigLast,
+        Self::OneVoice,
+        Self::IntentWins,
+        Self::Sticky,
+        Self::ReadyMeansEnrolled,
+        Self::GuardHonoured,
+        Self::QuietTime,
+        Self::ComposedRecorded,
+        Self::RailHolds,
+        Self::ApplyNeverCreates,
+    ];
+
+    /// Its name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NodeFirst => "node-first",
+            Self::NoOrphans => "no-orphans",
+            Self::NoLateEnrolment => "no-late-enrolment",
+            Self::DeletedMeansGone => "deleted-means-gone",
+            Self::ForeignUntouched => "foreign-untouched",
+            Self::OneEventPerCrossing => "one-event-per-crossing",
+            Self::OneLiveToken => "one-live-token",
+            Self::EndsAsWished => "ends-as-wished",
+            Self::NameBeforeKnock => "name-before-knock",
+            Self::ConfigLast => "config-last",
+            Self::OneVoice => "one-voice",
+            Self::IntentWins => "intent-wins",
+            Self::Sticky => "sticky",
+            Self::ReadyMeansEnrolled => "ready-means-enrolled",
+            Self::GuardHonoured => "guard-honoured",
+            Self::QuietTime => "quiet-time",
+            Self::ComposedRecorded => "composed-recorded",
+            Self::RailHolds => "rail-holds",
+            Self::ApplyNeverCreates => "apply-never-creates",
+        }
+    }
+}
+
+/// What went wrong in a life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Who noticed.
+    pub checker: Checker,
+    /// What it noticed.
+    pub what: String,
+}
+
+impl State {
+    /// What every commit of a resource must respect.
+    pub(crate) fn check_commit(&mut self, index: usize, before: (Phase, bool), looked_at: i64) {
+        let row = &self.store.resources[index];
+        let phase = row.record.state.phase();
+        let (was, was_asked) = before;
+        let asked = row.record.state.deletion_requested_at().is_some();
+        if was_asked && !asked {
+            self.wrong(Checker::IntentWins, format!("resource {index} forgot its deletion"));
+        }
+        let sticky = was == Phase::Deleted && phase != Phase::Deleted
+            || was == Phase::Failed && !asked && phase != Phase::Failed
+            || was_asked && !phase.is_leaving();
+        if sticky {
+            self.wrong(Checker::Sticky, format!("resource {index} went from {was} to {phase}"));
+        }
+        if phase == Phase::Deleted && was != Phase::Deleted {
+            self.check_deleted(index, looked_at);
+        }
+        if phase == Phase::Ready && was != Phase::Ready {
+            self.check_ready(index);
+        }
+    }
+
+    fn check_deleted(&mut self, index: usize, looked_at: i64) {
+        if self.was_abandoned(index) {
+            return;
+        }
+        let row = &self.store.resources[index];
+        let open = row.record.book.rows().iter().find(|it| !it.standing.is_settled());
+        let open = open.map(|it| format!("{} {}", it.standing.as_str(), it.name.name));
+        let label = row.record.state.id().to_string();
+        let alive = self.outside.objects.iter().find(|it| {
+            it.created < looked_at
+                && it.labels.as_ref().is_some_and(|labels| labels.life == label)
+                && !self.hidden(it.kind)
+        });
+        let alive = alive.map(|it| format!("{:?} {} lives", it.kind, it.name));
+        let peer = self.store.peers.iter().find(|it| it.resource == index && it.registered);
+        let peer = peer.map(|_| "its node is registered".to_owned());
+        if let Some(what) = open.or(alive).or(peer) {
+            self.wrong(Checker::DeletedMeansGone, format!("resource {index} is told gone: {what}"));
+        }
+    }
+
+    fn check_ready(&mut self, index: usize) {
+        let state = &self.store.resources[index].record.state;
+        if state.pinned().role == Role::Standalone {
+            return;
+        }
+        let generation = state.generation();
+        let peer =
+            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
+        let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
+        let enrolled = peer.is_some_and(|peer| {
+            let machine = self.outside.by_uid(peer.machine);
+            // A machine that vanished since the look is the next step's business.
+            machine.is_none_or(|it| xr.is_none_or(|xr| it.owner == Some(xr.uid)))
+        });
+        if !enrolled {
+            let what = format!("resource {index} is told ready without its node");
+            self.wrong(Checker::ReadyMeansEnrolled, what);
+        }
+    }
+
+    /// What every event must respect.
+    pub(crate) fn check_events(&mut self) {
+        for index in 0..self.store.resources.len() {
+            let rows: Vec<_> =
+                self.store.events.iter().filter(|it| it.resource == index).cloned().collect();
+            let ordered = rows.windows(2).all(|pair| pair[0].version < pair[1].version);
+            if !ordered {
+                let what = format!("resource {index} told two events for one version");
+                self.wrong(Checker::OneEventPerCrossing, what);
+            }
+            for event_type in [EventType::Requested, EventType::Deleting, EventType::Deleted] {
+                if self.store.told(index, event_type) > 1 {
+                    let what = format!("resource {index} told {event_type} twice");
+                    self.wrong(Checker::OneEventPerCrossing, what);
+                }
+            }
+            let mut ready: Vec<_> =
+                rows.iter().filter(|it| it.event == Event::Ready).map(|it| it.generation).collect();
+            let told = ready.len();
+            ready.dedup();
+            if ready.len() != told {
+                let what = format!("resource {index} left Ready without losing its substrate");
+                self.wrong(Checker::Sticky, what);
+            }
+            let phase = self.store.resources[index].record.state.phase();
+            let deleted = self.store.told(index, EventType::Deleted);
+            if (phase == Phase::Deleted) != (deleted == 1) {
+                let what = format!("resource {index} is {phase} with {deleted} such events");
+                self.wrong(Checker::OneEventPerCrossing, what);
+            }
+        }
+    }
+
+    /// What must hold when all is quiet.
+    pub(crate) fn check_quiet(&mut self) {
+        for index in 0..self.store.resources.len() {
+            self.check_residue(index);
+            self.check_end(index);
+        }
+        let config = self.store.config.record.state.clone();
+        let label = config.id.to_string();
+        let stands = self
+            .outside
+            .objects
+            .iter()
+            .any(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label));
+        if config.users == 0 && (stands || config.phase != provider_config::Phase::Gone) {
+            let what = format!("nobody uses the ProviderConfig and it is {}", config.phase);
+            self.wrong(Checker::NoOrphans, what);
+        }
+        let users =
+            self.store.resources.iter().filter(|row| row.record.state.phase() != Phase::Deleted);
+        if users.count() != usize::try_from(config.users).unwrap_or(usize::MAX) {
+            let what = format!("the ProviderConfig counts {} users", config.users);
+            self.wrong(Checker::NoOrphans, what);
+        }
+        if config.users > 0 && config.phase != provider_config::Phase::Ready {
+            let what = format!("the ProviderConfig is used and {}", config.phase);
+            self.wrong(Checker::EndsAsWished, what);
+        }
+        self.check_events();
+    }
+
+    fn check_residue(&mut self, index: usize) {
+        let row = &self.store.resources[index];
+        let label = row.record.state.id().to_string();
+        let deleted = row.record.state.phase() == Phase::Deleted && !self.was_abandoned(index);
+        let mut what = None;
+        for it in &self.outside.objects {
+            if it.labels.as_ref().is_none_or(|labels| labels.life != label) {
+                continue;
+            }
+            let named = row.record.book.rows().iter().any(|row| {
+                row.name.name == it.name && row.uid == Some(crate::outside::uid(it.uid))
+            });
+            if deleted {
+                what = Some(format!("{:?} {} outlives resource {index}", it.kind, it.name));
+            } else if !named && !self.was_abandoned(index) {
+                what = Some(format!("{:?} {} of {index} has no row", it.kind, it.name));
+            }
+        }
+        // A failed resource, and a ready one whose node is lost, wait for a person and say so.
+        let phase = row.record.state.phase();
+        let generation = row.record.state.generation();
+        let peers = self.store.peers.iter().filter(|it| it.resource == index && it.registered);
+        for peer in peers {
+            let told = phase == Phase::Failed
+                || phase == Phase::Ready && peer.generation == generation
+                || self.was_abandoned(index);
+            if deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
+                what = Some(format!("the peer of resource {index} has no substrate"));
+            }
+        }
+        if let Some(what) = what {
+            self.wrong(Checker::NoOrphans, what);
+        }
+    }
+
+    fn check_end(&mut self, index: usize) {
+        if let Some(what) = self.unfinished(index) {
+            self.wrong(Checker::EndsAsWished, format!("resource {index} {what}"));
+        }
+    }
+
+    /// Why a resource has not ended as wished, if it has not.
+    pub(crate) fn unfinished(&self, index: usize) -> Option<String> {
+        let state = &self.store.resources[index].record.state;
+        let phase = state.phase();
+        if state.deletion_requested_at().is_some() {
+            return (phase != Phase::Deleted).then(|| format!("should be gone and is {phase}"));
+        }
+        let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
+        let stands = xr.is_some_and(|it| {
+            it.gone_at.is_none() && it.owner.is_some_and(|uid| self.outside.by_uid(uid).is_some())
+        });
+        let generation = state.generation();
+        match phase {
+            Phase::Failed => None,
+            Phase::Ready if stands => None,
+            Phase::Enrolling if stands && !self.may_enrol(index, generation) => None,
+            Phase::Pending
+            | Phase::Provisioning
+            | Phase::Enrolling
+            | Phase::Ready
+            | Phase::Deregistering
+            | Phase::Deprovisioning
+            | Phase::Deleted => Some(format!("is {phase}, its XR stands: {stands}")),
+        }
+    }
+
+    /// Whether the node of this generation could still get the resource to `Ready`.
+    fn may_enrol(&self, index: usize, generation: usher_kernel::Generation) -> bool {
+        let peer =
+            self.store.peers.iter().find(|it| it.resource == index && it.generation == generation);
+        match peer {
+            Some(peer) => peer.registered,
+            None => self.outside.agents.iter().any(|it| {
+                it.resource == index && it.generation == generation && it.tries_at.is_some()
+            }),
+        }
+    }
+}

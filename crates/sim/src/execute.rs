@@ -1,0 +1,425 @@
+//! Verbs arriving in the world: what the API server, the mesh and the token store do with them.
+
+use usher_domain::broker::effect::Effect;
+use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config::Verb;
+use usher_domain::object::id::TokenId;
+use usher_kernel::{Generation, Name, Trouble, Uid};
+
+use crate::breakage::Breakage;
+use crate::check::Checker;
+use crate::fault::Fault;
+use crate::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
+use crate::state::{State, installation};
+use crate::store::TokenRow;
+
+/// One verb on its way, with what its sender knew.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whose life it serves.
+    pub sender: Sender,
+    /// The verb.
+    pub verb: AnyVerb,
+    /// Whether its sender is within its lease.
+    pub in_time: bool,
+    /// The rule that is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+/// Whose life a request serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A resource or its tombstone.
+    Resource(usize),
+    /// The ProviderConfig.
+    Config,
+}
+
+/// A verb of either life.
+#[derive(Clone, Debug)]
+pub enum AnyVerb {
+    /// Of a resource.
+    Resource(Effect),
+    /// Of the ProviderConfig.
+    Config(Verb),
+}
+
+impl State {
+    /// Does what a request asks for, as the real world would.
+    pub fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
+        let broken = |breakage| request.breakage == Some(breakage);
+        match &request.verb {
+            AnyVerb::Resource(Effect::CreateAnchor { anchor })
+            | AnyVerb::Config(Verb::CreateAnchor { anchor }) => self.create_anchor(request, anchor),
+            AnyVerb::Resource(Effect::IssueToken { token, generation }) => {
+                self.issue(request, *token, *generation)
+            }
+            AnyVerb::Resource(Effect::Apply { xr, uid: None, anchor }) => {
+                let owner = (!broken(Breakage::DropAnchor)).then(|| number(anchor));
+                self.create_xr(request, xr, owner)
+            }
+            AnyVerb::Resource(Effect::Apply { xr, uid: Some(expected), anchor }) => {
+                self.apply_xr(request, xr, expected, number(anchor))
+            }
+            AnyVerb::Resource(Effect::DeregisterNode { token }) => {
+                self.drain(*token);
+                Ok(())
+            }
+            AnyVerb::Resource(Effect::ReleaseProtection { xr }) => {
+                let found = self.outside.objects.iter_mut().find(|it| it.name == xr.name);
+                if let Some(composite) = found.and_then(|it| it.xr.as_mut())
+                    && composite.guard == Guard::Ours
+                {
+                    composite.guard = Guard::None;
+                }
+                Ok(())
+            }
+            AnyVerb::Resource(Effect::DeleteSubstrate { xr, uid }) => {
+                self.check_substrate_may_go(request, xr, uid);
+                self.delete(request, Kind::Xr, xr, uid)
+            }
+            AnyVerb::Resource(Effect::DeleteAnchor { anchor, uid })
+            | AnyVerb::Config(Verb::DeleteAnchor { anchor, uid }) => {
+                self.delete(request, Kind::Anchor, anchor, uid)
+            }
+            AnyVerb::Config(Verb::Apply { config, uid, anchor }) => {
+                self.apply_config(request, config, uid.as_ref(), number(anchor))
+            }
+            AnyVerb::Config(Verb::Delete { config, uid, revision }) => {
+                self.delete_config(request, config, uid, revision)
+            }
+        }
+    }
+
+    fn labels(&self, sender: Sender) -> Labels {
+        let life = match sender {
+            Sender::Resource(i) => self.store.resources[i].record.state.id().to_string(),
+            Sender::Config => self.store.config.record.state.id.to_string(),
+        };
+        Labels { installation: installation().to_string(), life }
+    }
+
+    /// The ledger must know a name before anybody knocks at it.
+    fn check_recorded(&mut self, sender: Sender, name: &Name) {
+        let book = match sender {
+            Sender::Resource(i) => self.store.book(i),
+            Sender::Config => &self.store.config.record.book,
+        };
+        if book.latest(name).is_none() {
+            let what = format!("{} {} is not in the ledger", name.kind, name.name);
+            self.wrong(Checker::NameBeforeKnock, what);
+        }
+    }
+
+    fn check_quiet_time(&mut self, request: &Request, what: &str) {
+        let Sender::Resource(i) = request.sender else {
+            return;
+        };
+        let deleted = self.store.resources[i].record.state.phase() == Phase::Deleted;
+        if deleted && request.in_time && !self.was_abandoned(i) {
+            self.wrong(Checker::QuietTime, format!("{what} created after Deleted was told"));
+        }
+    }
+
+    fn create_anchor(&mut self, request: &Request, anchor: &Name) -> Result<(), Trouble> {
+        self.check_recorded(request.sender, anchor);
+        let labels = self.labels(request.sender);
+        if let Some(found) = self.outside.find(Kind::Anchor, &anchor.name) {
+            return if found.labels.as_ref() == Some(&labels) {
+                Ok(())
+            } else {
+                Err(Trouble::Blocked { what: anchor.name.clone() })
+            };
+        }
+        self.check_quiet_time(request, &anchor.name);
+        self.put(Kind::Anchor, &anchor.name, None, Some(labels), None);
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        owner: Option<u64>,
+        labels: Option<Labels>,
+        xr: Option<Composite>,
+    ) -> u64 {
+        let object = Object {
+            kind,
+            name: name.to_owned(),
+            uid: 0,
+            owner,
+            labels,
+            created: self.tick,
+            revision: 0,
+            gone_at: None,
+            ready_at: 0,
+            xr,
+        };
+        let uid = self.outside.create(object, self.tick);
+        self.say(|_| format!("created: {kind:?} {name} u{uid}"));
+        uid
+    }
+
+    /// Issuing locks the resource row: a resource that is leaving gets no token.
+    fn issue(
+        &mut self,
+        request: &Request,
+        token: TokenId,
+        generation: Generation,
+    ) -> Result<(), Trouble> {
+        let Sender::Resource(resource) = request.sender else {
+            return Ok(());
+        };
+        let admits = self.store.resources[resource].record.state.admits(generation);
+        if !admits && request.breakage != Some(Breakage::IssueUnasked) {
+            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
+        }
+        let fresh = TokenRow { resource, generation, consumed: false, revoked: false };
+        let mut live = 0;
+        self.store.tokens.entry(token).or_insert(fresh);
+        for row in self.store.tokens.values().filter(|it| it.resource == resource) {
+            live += u32::from(!row.consumed && !row.revoked);
+        }
+        if live > 1 || !admits {
+            let what = format!("resource {resource} has {live} live tokens, wants one: {admits}");
+            self.wrong(Checker::OneLiveToken, what);
+        }
+        self.say(|_| format!("issued: token of resource {resource} {generation}"));
+        Ok(())
+    }
+
+    fn create_xr(
+        &mut self,
+        request: &Request,
+        xr: &Name,
+        owner: Option<u64>,
+    ) -> Result<(), Trouble> {
+        self.check_recorded(request.sender, xr);
+        let Sender::Resource(index) = request.sender else {
+            return Ok(());
+        };
+        let labels = self.labels(request.sender);
+        if let Some(found) = self.outside.find(Kind::Xr, &xr.name) {
+            let ours = found.labels.as_ref() == Some(&labels) && found.owner == owner;
+            return if ours { Ok(()) } else { Err(Trouble::Blocked { what: xr.name.clone() }) };
+        }
+        self.check_quiet_time(request, &xr.name);
+        let anchored = self
+            .store
+            .book(index)
+            .rows()
+            .iter()
+            .any(|row| row.name.kind == "Anchor" && row.uid == owner.map(uid));
+        if !anchored && request.breakage != Some(Breakage::DropAnchor) {
+            self.wrong(Checker::NameBeforeKnock, "an XR under an unrecorded anchor".to_owned());
+        }
+        let composite = self.compose(index, xr.generation);
+        self.put(Kind::Xr, &xr.name, owner, Some(labels), Some(composite));
+        Ok(())
+    }
+
+    /// Draws how this XR will fare.
+    fn compose(&mut self, index: usize, generation: Generation) -> Composite {
+        let wishes = self.plan.wishes[index].clone();
+        let tick = self.tick;
+        let state = &self.store.resources[index].record.state;
+        let is_node = state.pinned().role == usher_domain::broker::facts::Role::Node;
+        let token = usher_domain::object::name::token(state.id(), generation);
+        let hopeless = self.strikes(Fault::Hopeless, 200);
+        let guarded = self.strikes(Fault::Guarded, 400);
+        let guard = if guarded {
+            Guard::Somebody
+        } else if wishes.guard_ours {
+            Guard::Ours
+        } else {
+            Guard::None
+        };
+        Composite {
+            token: is_node.then_some((token, generation)),
+            config: 0,
+            parts: wishes.parts,
+            refs: vec![],
+            refs_at: tick + self.rng.between(1, 6),
+            fails_at: hopeless.then(|| tick + self.rng.between(3, 40)),
+            flaps_until: 0,
+            drifted: false,
+            booted: false,
+            guard,
+        }
+    }
+
+    /// Server-side apply with the uid inside: absent or replaced is refused, never created.
+    fn apply_xr(
+        &mut self,
+        request: &Request,
+        xr: &Name,
+        expected: &Uid,
+        owner: u64,
+    ) -> Result<(), Trouble> {
+        let blocked = Err(Trouble::Blocked { what: xr.name.clone() });
+        let Some(found) = self.outside.find(Kind::Xr, &xr.name) else {
+            if request.breakage == Some(Breakage::ApplyWithoutUid) {
+                self.wrong(Checker::ApplyNeverCreates, "an apply brought an XR back".to_owned());
+                return self.create_xr(request, xr, Some(owner));
+            }
+            return blocked;
+        };
+        if found.uid != number(expected) {
+            if request.breakage == Some(Breakage::ApplyWithoutUid) && found.labels.is_none() {
+                self.wrong(Checker::ForeignUntouched, "a foreign XR was written".to_owned());
+            }
+            return blocked;
+        }
+        let found = found.uid;
+        let xr = self.outside.objects.iter_mut().find(|it| it.uid == found);
+        if let Some(composite) = xr.and_then(|it| it.xr.as_mut())
+            && composite.drifted
+        {
+            composite.drifted = false;
+            self.outside.touch(found, self.tick);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, token: TokenId) {
+        let Some(row) = self.store.tokens.get(&token).copied() else {
+            return;
+        };
+        let ends = self.tick + self.rng.between(1, 12);
+        let peer = self.store.peers.iter_mut().find(|it| {
+            it.resource == row.resource && it.generation == row.generation && it.registered
+        });
+        if let Some(peer) = peer
+            && peer.deregisters_at.is_none()
+        {
+            peer.deregisters_at = Some(ends);
+            self.say(|_| format!("drains: node of resource {} {}", row.resource, row.generation));
+        }
+    }
+
+    fn check_substrate_may_go(&mut self, request: &Request, xr: &Name, expected: &Uid) {
+        let Sender::Resource(index) = request.sender else {
+            return;
+        };
+        let registered = self
+            .store
+            .peers
+            .iter()
+            .any(|it| it.resource == index && it.generation == xr.generation && it.registered);
+        if registered && !self.was_abandoned(index) {
+            let what = format!("the XR of resource {index} was asked to go before its node left");
+            self.wrong(Checker::NodeFirst, what);
+        }
+        let Some(found) = self.outside.find(Kind::Xr, &xr.name) else {
+            return;
+        };
+        let guarded = found.xr.as_ref().is_some_and(|it| it.guard == Guard::Somebody);
+        if found.uid == number(expected) && guarded {
+            self.wrong(Checker::GuardHonoured, format!("{} was asked to go in use", xr.name));
+        }
+    }
+
+    /// Deletes with a uid precondition; deletion only marks.
+    fn delete(
+        &mut self,
+        request: &Request,
+        kind: Kind,
+        name: &Name,
+        expected: &Uid,
+    ) -> Result<(), Trouble> {
+        let Some(found) = self.outside.find(kind, &name.name).cloned() else {
+            return Ok(());
+        };
+        let blind = request.breakage == Some(Breakage::DeleteWithoutUid);
+        if found.uid != number(expected) && !blind {
+            return Err(Trouble::Blocked { what: name.name.clone() });
+        }
+        let ours = found.labels.as_ref() == Some(&self.labels(request.sender));
+        if !ours {
+            self.wrong(Checker::ForeignUntouched, format!("{} was asked to go", name.name));
+        }
+        let guarded = found.xr.as_ref().is_some_and(|it| it.guard != Guard::None);
+        if guarded && kind == Kind::Xr {
+            return Err(Trouble::Rejected { what: "the XR's guard".to_owned() });
+        }
+        self.check_composed(request, &found);
+        let waits = self.outside.children(found.uid).next().is_some() && self.rng.percent(40);
+        let dwell = if waits { self.rng.between(15, 60) } else { self.rng.between(1, 15) };
+        if found.gone_at.is_none() {
+            self.say(|_| format!("asked to go: {kind:?} {} u{}", found.name, found.uid));
+        }
+        self.outside.mark(found.uid, self.tick + dwell, self.tick);
+        Ok(())
+    }
+
+    /// Whatever the XR composed before its sender looked is in the ledger.
+    fn check_composed(&mut self, request: &Request, found: &Object) {
+        let (Sender::Resource(index), Kind::Xr) = (request.sender, found.kind) else {
+            return;
+        };
+        let book = self.store.book(index);
+        let missing = self.outside.children(found.uid).find(|child| {
+            child.created < self.tick - 2 * crate::plan::LEASE
+                && !book.rows().iter().any(|row| row.name.name == child.name)
+        });
+        if let Some(missing) = missing {
+            let what = format!("{} is not in the ledger and its XR goes", missing.name);
+            self.wrong(Checker::ComposedRecorded, what);
+        }
+    }
+
+    fn apply_config(
+        &mut self,
+        request: &Request,
+        config: &Name,
+        expected: Option<&Uid>,
+        owner: u64,
+    ) -> Result<(), Trouble> {
+        self.check_recorded(request.sender, config);
+        let labels = self.labels(request.sender);
+        match (self.outside.find(Kind::Config, &config.name), expected) {
+            (Some(found), None) if found.labels.as_ref() == Some(&labels) => Ok(()),
+            (Some(found), Some(it)) if found.uid == number(it) => Ok(()),
+            (None, None) => {
+                self.put(Kind::Config, &config.name, Some(owner), Some(labels), None);
+                Ok(())
+            }
+            (Some(_), _) | (None, Some(_)) => Err(Trouble::Blocked { what: config.name.clone() }),
+        }
+    }
+
+    fn delete_config(
+        &mut self,
+        request: &Request,
+        config: &Name,
+        expected: &Uid,
+        revision: &str,
+    ) -> Result<(), Trouble> {
+        let Some(found) = self.outside.find(Kind::Config, &config.name).cloned() else {
+            return Ok(());
+        };
+        if found.uid != number(expected) || found.revision.to_string() != *revision {
+            return Err(Trouble::Blocked { what: config.name.clone() });
+        }
+        let settled = self.store.resources.iter().all(|row| {
+            row.record.state.phase() == Phase::Deleted || row.record.state.tenure() == Tenure::Fresh
+        });
+        if !settled {
+            let what = "the ProviderConfig was asked to go while a resource refers to it";
+            self.wrong(Checker::ConfigLast, what.to_owned());
+        }
+        self.delete(request, Kind::Config, config, expected)
+    }
+}
+
+impl Request {
+    /// Whether it goes to the cluster, and not to our own store or mesh.
+    pub const fn is_for_cluster(&self) -> bool {
+        !matches!(
+            self.verb,
+            AnyVerb::Resource(Effect::IssueToken { .. } | Effect::DeregisterNode { .. })
+        )
+    }
+}

@@ -1,0 +1,277 @@
+//! What an adapter brings back from the simulated cluster: late, partly, or from somewhere else.
+
+use std::collections::BTreeMap;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::look::{
+    ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, PeerState,
+    TokenState, XrObject,
+};
+use usher_domain::broker::provider_config::{self, ConfigObject, ProviderConfig};
+use usher_domain::object::authority::{Authority, Pin};
+use usher_kernel::{Book, Generation, Name, Record, Uid, Unknown};
+
+use crate::fault::Fault;
+use crate::outside::{self, Kind, uid};
+use crate::state::State;
+
+/// What one read of the cluster sees.
+struct Page {
+    authority: Authority,
+    objects: Vec<outside::Object>,
+}
+
+impl State {
+    /// Reads the cluster, or what answers in its place, and judges who answered.
+    ///
+    /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
+    /// for its revision, and an older page proves nothing.
+    fn page(&mut self, barrier: bool) -> Page {
+        let (pin, objects) = if self.outside.is_rebuilt(self.tick) {
+            self.coverage.fault(Fault::Rebuilt);
+            (Pin { identity: Uid::new("rebuilt"), revision: 1 }, vec![])
+        } else if self.outside.replica.is_some() && self.strikes(Fault::Lagging, 150) {
+            let (revision, objects) = self.outside.replica.clone().unwrap_or_default();
+            if barrier {
+                self.store.pin.revision = self.outside.revision;
+            }
+            (Pin { identity: Uid::new("cluster"), revision }, objects)
+        } else {
+            let revision = self.outside.revision;
+            (Pin { identity: Uid::new("cluster"), revision }, self.outside.objects.clone())
+        };
+        let authority = self.store.pin.judge(&pin);
+        if authority == Authority::Pinned {
+            self.store.pin.revision = pin.revision;
+        }
+        Page { authority, objects }
+    }
+
+    /// Whether this part of the look fails.
+    fn unheard(&mut self) -> Option<Unknown> {
+        if self.strikes(Fault::Unreachable, 30) {
+            return Some(Unknown::Unreachable);
+        }
+        self.strikes(Fault::Forbidden, 20).then_some(Unknown::Forbidden)
+    }
+
+    fn heard<T>(&mut self, value: T) -> Heard<T> {
+        self.unheard().map_or(Ok(value), Err)
+    }
+
+    /// One look at a resource.
+    pub fn look(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Look {
+        let page = self.page(barrier);
+        let resource = &record.state;
+        let label = resource.id().to_string();
+        let anchors =
+            anchors(&page, &label, |it| resource.anchor_name(it).name, resource.generation());
+        let xr = page
+            .objects
+            .iter()
+            .find(|it| it.kind == Kind::Xr && it.name == resource.pinned().xr_name);
+        let guard = xr.and_then(|it| it.xr.as_ref()).map_or(Guard::None, |it| match it.guard {
+            outside::Guard::None => Guard::None,
+            outside::Guard::Ours => Guard::Ours,
+            outside::Guard::Somebody => Guard::Somebody,
+        });
+        let composed = self.composed(&page, record, xr);
+        let xr = xr.map(|it| self.xr_object(it));
+        let ready = self.outside.namespace_ready_at <= self.tick;
+        let peers = self.peers(index);
+        Look {
+            by: "cluster".to_owned(),
+            at: self.now(),
+            authority: page.authority,
+            rail_tripped: self.store.rail_tripped,
+            namespace_ready: self.heard(ready),
+            anchors: self.heard(anchors),
+            config_ready: self.store.config.record.state.is_ready(),
+            xr: self.heard(xr),
+            composed_listed: self.heard(()),
+            composed,
+            tokens: self.tokens(index),
+            peers: self.heard(peers),
+            protection: self.heard(guard),
+        }
+    }
+
+    fn xr_object(&self, it: &outside::Object) -> XrObject {
+        let composite = it.xr.as_ref();
+        let failed = composite.and_then(|it| it.fails_at).is_some_and(|at| at <= self.tick);
+        let condition = if failed {
+            Condition::Failed { message: "quota".to_owned() }
+        } else if self.outside.is_ready(it, self.tick) {
+            Condition::Ready
+        } else {
+            Condition::Converging
+        };
+        let drifted = composite.is_some_and(|it| it.drifted);
+        XrObject { object: object(it), condition, drifted }
+    }
+
+    fn composed(
+        &mut self,
+        page: &Page,
+        record: &Record<Resource>,
+        xr: Option<&outside::Object>,
+    ) -> Vec<ComposedLook> {
+        let label = record.state.id().to_string();
+        let mine = |it: &&outside::Object| {
+            matches!(it.kind, Kind::Part(_))
+                && it.labels.as_ref().is_some_and(|labels| labels.life == label)
+        };
+        let mut looks: Vec<(Kind, Name, bool)> = Vec::new();
+        let current = record.state.generation();
+        for it in page.objects.iter().filter(mine) {
+            let generation = generation_of(&record.book, it.owner).unwrap_or(current);
+            looks.push((it.kind, part_name(it.kind, &it.name, generation), false));
+        }
+        let ours = xr.filter(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label));
+        if let Some((xr, composite)) = ours.and_then(|it| it.xr.as_ref().map(|xr| (it, xr))) {
+            let generation = generation_of(&record.book, Some(xr.uid)).unwrap_or(current);
+            for (kind, name) in &composite.refs {
+                let kind = Kind::Part(*kind);
+                looks.push((kind, part_name(kind, name, generation), true));
+            }
+        }
+        for row in record.book.rows().iter().filter(|row| !row.standing.is_settled()) {
+            if let Some(kind) = part_kind(&row.name.kind) {
+                looks.push((kind, row.name.clone(), false));
+            }
+        }
+        let mut merged: BTreeMap<Name, (Kind, bool)> = BTreeMap::new();
+        for (kind, name, referred) in looks {
+            merged.entry(name).or_insert((kind, false)).1 |= referred;
+        }
+        merged
+            .into_iter()
+            .map(|(name, (kind, referred))| {
+                let heard = self.part_state(page, record, (kind, &name));
+                ComposedLook { name, heard, referred }
+            })
+            .collect()
+    }
+
+    fn part_state(
+        &mut self,
+        page: &Page,
+        record: &Record<Resource>,
+        (kind, name): (Kind, &Name),
+    ) -> Heard<ComposedState> {
+        if self.hidden(kind) {
+            self.coverage.fault(Fault::KindRemoved);
+            return Ok(ComposedState::KindRemoved);
+        }
+        if let Some(why) = self.unheard() {
+            return Err(why);
+        }
+        let label = record.state.id().to_string();
+        let found = page.objects.iter().find(|it| it.kind == kind && it.name == name.name);
+        Ok(found.map_or(ComposedState::Absent, |it| ComposedState::Present {
+            uid: uid(it.uid),
+            ours: it.labels.as_ref().is_some_and(|labels| labels.life == label),
+        }))
+    }
+
+    fn tokens(&self, index: usize) -> BTreeMap<Generation, TokenState> {
+        self.store
+            .tokens
+            .values()
+            .filter(|it| it.resource == index)
+            .map(|it| (it.generation, self.store.token_state(it)))
+            .collect()
+    }
+
+    fn peers(&self, index: usize) -> BTreeMap<Generation, Peer> {
+        let mine = self.store.peers.iter().filter(|it| it.resource == index);
+        mine.map(|it| {
+            let state = if !it.registered {
+                PeerState::Deregistered
+            } else if self.tick < it.lost_until || self.outside.by_uid(it.machine).is_none() {
+                PeerState::Lost
+            } else {
+                PeerState::Registered
+            };
+            (it.generation, Peer { id: it.id, state })
+        })
+        .collect()
+    }
+
+    /// One look at the ProviderConfig.
+    pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
+        let page = self.page(true);
+        let config = &record.state;
+        let label = config.id.to_string();
+        let name = config.config_name(config.generation).name;
+        let found = page.objects.iter().find(|it| it.kind == Kind::Config && it.name == name);
+        let found = found.map(|it| ConfigObject {
+            object: object(it),
+            drifted: false,
+            revision: it.revision.to_string(),
+        });
+        let anchors = anchors(&page, &label, |it| config.anchor_name(it).name, config.generation);
+        let ready = self.outside.namespace_ready_at <= self.tick;
+        provider_config::Look {
+            by: "cluster".to_owned(),
+            at: self.now(),
+            authority: page.authority,
+            rail_tripped: self.store.rail_tripped,
+            namespace_ready: self.heard(ready),
+            anchors: self.heard(anchors),
+            object: self.heard(found),
+        }
+    }
+}
+
+fn object(it: &outside::Object) -> Object {
+    Object {
+        uid: uid(it.uid),
+        installation: it.labels.as_ref().map(|labels| labels.installation.clone()),
+        life: it.labels.as_ref().map(|labels| labels.life.clone()),
+        owner: it.owner.map(uid),
+        deleting: it.gone_at.is_some(),
+    }
+}
+
+/// Every anchor that has one of our names or our label.
+fn anchors(
+    page: &Page,
+    label: &str,
+    name: impl Fn(Generation) -> String,
+    last: Generation,
+) -> BTreeMap<Generation, Object> {
+    let mut found = BTreeMap::new();
+    for generation in (Generation::FIRST.0..=last.0).map(Generation) {
+        let wanted = name(generation);
+        let named = page.objects.iter().find(|it| it.kind == Kind::Anchor && it.name == wanted);
+        if let Some(it) = named {
+            found.insert(generation, object(it));
+        }
+    }
+    debug_assert!(
+        page.objects
+            .iter()
+            .filter(|it| it.kind == Kind::Anchor)
+            .filter(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label))
+            .count()
+            <= found.len(),
+        "every anchor of ours has one of our names"
+    );
+    found
+}
+
+fn part_name(kind: Kind, name: &str, generation: Generation) -> Name {
+    Name { kind: kind.text(), place: "ns".to_owned(), name: name.to_owned(), generation }
+}
+
+fn part_kind(text: &str) -> Option<Kind> {
+    let number = text.strip_prefix("parts.example/Part")?;
+    number.parse().ok().map(Kind::Part)
+}
+
+fn generation_of(book: &Book, owner: Option<u64>) -> Option<Generation> {
+    let owner = uid(owner?);
+    let rows = book.rows().iter().filter(|row| row.name.kind == Kind::Xr.text());
+    rows.rev().find(|row| row.uid.as_ref() == Some(&owner)).map(|row| row.name.generation)
+}

@@ -1,0 +1,416 @@
+//! A driver's seat: the ports of every life, with an await wherever a real driver has one.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::task::Poll;
+use std::time::Duration;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::effect::Effect;
+use usher_domain::broker::event::Event;
+use usher_domain::broker::life::{Broker, Deadlines};
+use usher_domain::broker::observe::{Observed, fold};
+use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::tombstone::Tombstone;
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{
+    Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
+};
+
+use crate::breakage::Breakage;
+use crate::check::Checker;
+use crate::execute::{AnyVerb, Request, Sender};
+use crate::fault::Fault;
+use crate::plan::{INTERVAL, Pair, REQUEST_BOUND, Strike, Tick};
+use crate::state::State;
+use crate::store::Life;
+
+/// Where a step pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Before the record is read.
+    Load,
+    /// Before the world is looked at.
+    Look,
+    /// Before a verb is sent.
+    BeforeVerb,
+    /// After a verb was done and before its answer.
+    AfterVerb,
+    /// Before the commit.
+    BeforeCommit,
+    /// After the commit and before its answer.
+    AfterCommit,
+}
+
+/// One simulated life and the rule that is broken in it.
+pub struct Sim {
+    /// Everything that changes.
+    pub state: RefCell<State>,
+    /// The rule that is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+/// A driver at work on one claim.
+pub struct Seat<'a> {
+    /// The life.
+    pub sim: &'a Sim,
+    /// Whose turn it is.
+    pub life: Life,
+    /// The claim it holds.
+    pub claim: Claim,
+    /// When it claimed.
+    pub claimed_at: Timestamp,
+    /// Where it paused.
+    pub point: Cell<Point>,
+    /// When it last looked at the world.
+    pub looked_at: Cell<Tick>,
+    /// Whether the rail had tripped by then.
+    pub behind_rail: Cell<bool>,
+    /// The pair of the table that it is about to do.
+    pub pair: Cell<Option<Pair>>,
+}
+
+impl Seat<'_> {
+    /// Runs one step of whatever life was claimed.
+    pub async fn step(&self) -> Result<Wake, Stopped> {
+        let now = self.claimed_at;
+        match self.life {
+            Life::Resource(_) => step(&BentBroker(self), self, self, now).await.map(|it| it.wake),
+            Life::Tombstone(_) => {
+                let life = Tombstone { interval: millis(INTERVAL) };
+                step(&life, self, self, now).await.map(|it| it.wake)
+            }
+            Life::Config => step(&BentConfig(self), self, self, now).await.map(|it| it.wake),
+        }
+    }
+
+    fn index(&self) -> usize {
+        match self.life {
+            Life::Resource(i) | Life::Tombstone(i) => i,
+            Life::Config => 0,
+        }
+    }
+
+    fn is_broken(&self, breakage: Breakage) -> bool {
+        self.sim.breakage == Some(breakage)
+    }
+
+    /// A place to die or to fall asleep.
+    async fn pause(&self, point: Point) {
+        self.point.set(point);
+        let mut asked = false;
+        std::future::poll_fn(|_| {
+            if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn observed(&self, record: &Record<Resource>) -> Observed {
+        let mut state = self.sim.state.borrow_mut();
+        self.looked_at.set(state.tick);
+        self.behind_rail.set(state.store.rail_tripped);
+        let barrier = !self.is_broken(Breakage::TrustLagging);
+        let mut look = state.look(self.index(), record, barrier);
+        if let Some(breakage) = self.sim.breakage {
+            breakage.bend_look(&mut look);
+        }
+        let mut seen = fold(&record.state, &record.book, &look);
+        if let Some(breakage) = self.sim.breakage {
+            breakage.bend_seen(record, &mut seen);
+        }
+        seen
+    }
+
+    /// Sends a verb: it may be refused, arrive twice, or lose its answer.
+    async fn send(&self, verb: AnyVerb) -> Result<(), Trouble> {
+        self.pause(Point::BeforeVerb).await;
+        let done = self.arrive(verb);
+        self.pause(Point::AfterVerb).await;
+        let mut state = self.sim.state.borrow_mut();
+        let wanted = state.wants(self.pair.get(), Strike::AnswerLost);
+        if done.is_ok() && (wanted || state.strikes(Fault::AnswerLost, 60)) {
+            state.met(Fault::AnswerLost);
+            if let Some(pair) = self.pair.get() {
+                state.coverage.strike(pair, Strike::AnswerLost);
+            }
+            return Err(Trouble::Unavailable { what: "the answer".to_owned() });
+        }
+        done
+    }
+
+    fn arrive(&self, verb: AnyVerb) -> Result<(), Trouble> {
+        let mut state = self.sim.state.borrow_mut();
+        state.coverage.verbs += 1;
+        if state.strikes(Fault::Refusal, 80) {
+            return Err(Trouble::Rejected { what: "the cluster".to_owned() });
+        }
+        let late = self.claim.until <= state.now();
+        if let (true, Some(pair)) = (late, self.pair.get()) {
+            state.coverage.strike(pair, Strike::LateDriver);
+        }
+        let sender = match self.life {
+            Life::Resource(i) | Life::Tombstone(i) => Sender::Resource(i),
+            Life::Config => Sender::Config,
+        };
+        let in_time = state.now() < self.claim.until.after(millis(REQUEST_BOUND));
+        let request = Request { sender, verb, in_time, breakage: self.sim.breakage };
+        let tick = state.tick;
+        if state.outside.is_rebuilt(tick) && request.is_for_cluster() {
+            return Ok(());
+        }
+        if state.strikes(Fault::Repeated, 40) {
+            let later = tick + state.rng.between(1, REQUEST_BOUND);
+            state.echoes.push((later, request.clone()));
+        }
+        state.execute(&request)
+    }
+
+    /// Writes through the one door, if the version still holds.
+    fn write(&self, version: Version, decision: &Decision<BentBroker<'_>>) -> Result<(), Trouble> {
+        let index = self.index();
+        let mut state = self.sim.state.borrow_mut();
+        let before = &state.store.resources[index].record.state;
+        let was = (before.phase(), before.deletion_requested_at().is_some());
+        let given_up = was_given_up(before, &decision.next);
+        let next = match self.sim.breakage {
+            Some(breakage) => breakage.bend_next(&decision.next),
+            None => decision.next.clone(),
+        };
+        let version = (!self.is_broken(Breakage::SkipVersion)).then_some(version);
+        let users = state.store.config.record.state.users;
+        let event = decision.event.clone().filter(|_| !self.is_broken(Breakage::TellNothing));
+        state.store.write(index, version, (next, &decision.rows), event)?;
+        if self.is_broken(Breakage::TellTwice) && decision.event.is_some() {
+            let told = state.store.events.last().cloned();
+            state.store.events.extend(told);
+        }
+        if self.is_broken(Breakage::ConfigNeverCounted) {
+            state.store.config.record.state.users = users;
+        }
+        if given_up && self.behind_rail.get() {
+            let what = format!("resource {index} gave its generation up behind the rail");
+            state.wrong(Checker::RailHolds, what);
+        }
+        self.bury(&mut state, index);
+        state.check_commit(index, was, self.looked_at.get());
+        let reason = decision.reason;
+        state.say(|it| {
+            let row = &it.store.resources[index].record.state;
+            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
+        });
+        Ok(())
+    }
+
+    /// A deleted resource leaves a tombstone, and its ProviderConfig may have lost its last user.
+    fn bury(&self, state: &mut State, index: usize) {
+        let now = state.now();
+        let row = &mut state.store.resources[index];
+        let deleted = row.record.state.phase() == usher_domain::broker::phase::Phase::Deleted;
+        if deleted && row.tombstone.is_none() && !self.is_broken(Breakage::DropTombstone) {
+            row.tombstone = Some(Entry::new(now));
+        }
+        if deleted {
+            state.store.config.entry.wake(now);
+        }
+    }
+
+    async fn committed(&self, result: Result<(), Trouble>) -> Result<(), Trouble> {
+        self.pause(Point::AfterCommit).await;
+        result?;
+        if self.sim.state.borrow_mut().strikes(Fault::CommitAnswerLost, 50) {
+            return Err(Trouble::Unavailable { what: "the answer of the commit".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Whether this write gives a generation up that nobody asked to be replaced.
+fn was_given_up(before: &Resource, next: &Resource) -> bool {
+    use usher_domain::broker::facts::Tenure;
+    next.tenure() == Tenure::Leaving && before.tenure() != Tenure::Leaving
+}
+
+/// The broker's rules, bent if a breakage says so.
+pub struct BentBroker<'a>(&'a Seat<'a>);
+
+impl Lifecycle for BentBroker<'_> {
+    type State = Resource;
+    type Observed = Observed;
+    type Effect = Effect;
+    type Event = Event;
+    type Reason = Reason;
+
+    fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+        let broker = Broker {
+            interval: millis(INTERVAL),
+            deadlines: Deadlines {
+                provisioning: millis(120),
+                enrolment: millis(120),
+                drain: millis(20),
+                teardown: millis(60),
+            },
+        };
+        let breakage = self.0.sim.breakage;
+        let mut decided = match breakage {
+            None => broker.decide(record, seen, now),
+            Some(breakage) => broker.decide(&breakage.bend_record(record, seen), seen, now),
+        };
+        if let Some(breakage) = breakage {
+            breakage.bend_decision(&mut decided, now);
+        }
+        let Decision { next, rows, effect, event, wake, reason } = decided;
+        self.0.pair.set(effect.as_ref().map(|effect| (next.phase(), effect.kind())));
+        self.0.sim.state.borrow_mut().coverage.steps += 1;
+        Decision { next, rows, effect, event, wake, reason }
+    }
+}
+
+impl<'a> World<BentBroker<'a>> for Seat<'a> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.pause(Point::Look).await;
+        Ok(self.observed(record))
+    }
+
+    async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.send(AnyVerb::Resource(effect.clone())).await
+    }
+}
+
+impl<'a> Ledger<BentBroker<'a>> for Seat<'a> {
+    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.sim.state.borrow().store.resources[self.index()].record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<BentBroker<'a>>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = self.write(version, decision);
+        self.committed(written).await
+    }
+}
+
+impl World<Tombstone> for Seat<'_> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.pause(Point::Look).await;
+        Ok(self.observed(record))
+    }
+
+    async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.send(AnyVerb::Resource(effect.clone())).await
+    }
+}
+
+impl Ledger<Tombstone> for Seat<'_> {
+    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.sim.state.borrow().store.resources[self.index()].record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<Tombstone>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = {
+            let mut state = self.sim.state.borrow_mut();
+            let next = (decision.next.clone(), decision.rows.as_slice());
+            state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
+            state.store.write(self.index(), Some(version), next, None)
+        };
+        self.committed(written).await
+    }
+}
+
+/// The ProviderConfig's rules, bent if a breakage says so.
+pub struct BentConfig<'a>(&'a Seat<'a>);
+
+impl Lifecycle for BentConfig<'_> {
+    type State = ProviderConfig;
+    type Observed = provider_config::Observed;
+    type Effect = Verb;
+    type Event = Infallible;
+    type Reason = provider_config::Reason;
+
+    fn decide(
+        &self,
+        record: &Record<ProviderConfig>,
+        seen: &provider_config::Observed,
+        now: Timestamp,
+    ) -> Decision<Self> {
+        let life = provider_config::Life { interval: millis(INTERVAL) };
+        let mut record = record.clone();
+        let users = record.state.users;
+        if self.0.is_broken(Breakage::ConfigFirst) {
+            record.state.users = 0;
+        }
+        let Decision { mut next, rows, effect, event, wake, reason } =
+            life.decide(&record, seen, now);
+        next.users = users;
+        Decision { next, rows, effect, event, wake, reason }
+    }
+}
+
+impl<'a> World<BentConfig<'a>> for Seat<'a> {
+    async fn observe(
+        &self,
+        record: &Record<ProviderConfig>,
+    ) -> Result<provider_config::Observed, Trouble> {
+        self.pause(Point::Look).await;
+        let look = self.sim.state.borrow_mut().look_at_config(record);
+        Ok(provider_config::fold(&record.state, &record.book, &look))
+    }
+
+    async fn apply(&self, _: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
+        self.send(AnyVerb::Config(verb.clone())).await
+    }
+}
+
+impl<'a> Ledger<BentConfig<'a>> for Seat<'a> {
+    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.sim.state.borrow().store.config.record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<BentConfig<'a>>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = {
+            let mut state = self.sim.state.borrow_mut();
+            let now = state.now();
+            let record = &mut state.store.config.record;
+            if record.version == version {
+                record.version = version.next();
+                record.book = record.book.with(&decision.rows);
+                record.state = decision.next.clone();
+                let (phase, reason) = (record.state.phase, decision.reason);
+                let waiting =
+                    state.store.resources.iter_mut().filter(|it| {
+                        !it.record.state.phase().is_leaving() && decision.next.is_ready()
+                    });
+                for row in waiting {
+                    row.entry.wake(now);
+                }
+                state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
+                Ok(())
+            } else {
+                Err(Trouble::Conflict)
+            }
+        };
+        self.committed(written).await
+    }
+}
+
+/// A simulated span.
+pub fn millis(ticks: Tick) -> Duration {
+    Duration::from_millis(ticks.unsigned_abs())
+}

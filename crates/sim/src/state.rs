@@ -1,0 +1,267 @@
+//! Everything of one simulated life that changes.
+
+use std::fmt::Write as _;
+
+use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
+use usher_domain::broker::aggregate::{Fields, Pinned, Resource};
+use usher_domain::broker::event::Event;
+use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::render::{AgentImage, ApiUrl};
+use usher_domain::object::authority::Pin;
+use usher_domain::object::enrolment::KeyId;
+use usher_domain::object::id::{
+    BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
+    TenancyId,
+};
+use usher_domain::object::name;
+use usher_kernel::schedule::Entry;
+use usher_kernel::{Book, Generation, Record, Timestamp, Uid, Version};
+use uuid::Uuid;
+
+use crate::check::{Checker, Wrong};
+use crate::coverage::Coverage;
+use crate::execute::Request;
+use crate::fault::Fault;
+use crate::outside::{Kind, Object, Outside};
+use crate::plan::{Plan, Tick};
+use crate::rng::Rng;
+use crate::store::{ConfigRow, ResourceRow, Store, timestamp};
+
+/// Everything that changes.
+pub struct State {
+    /// The moment.
+    pub tick: Tick,
+    /// How far the database's clock has jumped ahead.
+    pub skew: Tick,
+    /// The stream of this seed.
+    pub rng: Rng,
+    /// What the seed decided.
+    pub plan: Plan,
+    /// The cluster.
+    pub outside: Outside,
+    /// The store.
+    pub store: Store,
+    /// Requests that will arrive a second time.
+    pub echoes: Vec<(Tick, Request)>,
+    /// Children that a composer with a stale cache will create.
+    pub late_parts: Vec<(Tick, Object, u8, String)>,
+    /// Whether the strike that this life insists on has happened.
+    pub struck: bool,
+    /// Until when the watch is down.
+    pub watch_down_until: Tick,
+    /// What this life met.
+    pub coverage: Coverage,
+    /// The first thing that went wrong.
+    pub wrong: Option<Wrong>,
+    /// The story so far, if somebody listens.
+    pub story: Option<Vec<String>>,
+    /// The unasked disappearances that the rail counts.
+    pub vanished: Vec<(Tick, usize)>,
+}
+
+impl State {
+    /// The life of a seed, before anything has happened.
+    pub fn new(seed: u64, listen: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let plan = Plan::draw(seed, &mut rng);
+        let now = timestamp(0);
+        let config = ProviderConfig {
+            id: ProviderConfigId::from_uuid(id(2, 0)),
+            installation: installation(),
+            world: "local".to_owned(),
+            namespace: "ns".to_owned(),
+            credential: CredentialId::from_uuid(id(3, 0)),
+            users: 0,
+            phase: provider_config::Phase::Gone,
+            generation: Generation::FIRST,
+        };
+        let mut entry = Entry::new(now);
+        entry.due = None;
+        let record = Record { version: Version(1), book: Book::default(), state: config };
+        let store = Store {
+            resources: vec![],
+            config: ConfigRow { record, entry },
+            tokens: std::collections::BTreeMap::new(),
+            peers: vec![],
+            events: vec![],
+            pin: Pin { identity: Uid::new("cluster"), revision: 0 },
+            rail_tripped: false,
+        };
+        Self {
+            tick: 0,
+            skew: 0,
+            rng,
+            plan,
+            outside: Outside::default(),
+            store,
+            echoes: vec![],
+            late_parts: vec![],
+            struck: false,
+            watch_down_until: -1,
+            coverage: Coverage::default(),
+            wrong: None,
+            story: listen.then(Vec::new),
+            vanished: vec![],
+        }
+    }
+
+    /// The database's clock.
+    pub fn now(&self) -> Timestamp {
+        timestamp(self.tick + self.skew)
+    }
+
+    /// Whether the world may still misbehave.
+    pub fn stormy(&self) -> bool {
+        self.tick < self.plan.faults_end
+    }
+
+    /// Whether a fault of this kind happens now, with this chance in thousandths.
+    pub fn strikes(&mut self, fault: Fault, per_mille: u64) -> bool {
+        let happens = self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille);
+        if happens {
+            self.met(fault);
+        }
+        happens
+    }
+
+    /// Notes a fault for coverage and story.
+    pub fn met(&mut self, fault: Fault) {
+        self.coverage.fault(fault);
+        self.say(|_| format!("fault: {}", fault.as_str()));
+    }
+
+    /// Notes what went wrong first.
+    pub fn wrong(&mut self, checker: Checker, what: String) {
+        self.say(|_| format!("WRONG ({}): {what}", checker.as_str()));
+        if self.wrong.is_none() {
+            self.wrong = Some(Wrong { checker, what });
+        }
+    }
+
+    /// Adds a line to the story.
+    pub fn say(&mut self, line: impl FnOnce(&Self) -> String) {
+        if self.story.is_none() {
+            return;
+        }
+        let mut text = String::new();
+        let _ = write!(text, "{:>5}  {}", self.tick, line(self));
+        if let Some(story) = &mut self.story {
+            story.push(text);
+        }
+    }
+
+    /// Whether objects of this kind are hidden because the kind was removed.
+    pub fn hidden(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Part(n) => {
+                self.outside.removed_until.get(&n).is_some_and(|until| self.tick < *until)
+            }
+            Kind::Anchor | Kind::Xr | Kind::Config => false,
+        }
+    }
+
+    /// Whether a resource was given up.
+    pub fn was_abandoned(&self, index: usize) -> bool {
+        let outcome = self.store.resources[index].record.state.fields().outcome;
+        outcome == Some(usher_domain::broker::event::Outcome::Abandoned)
+    }
+
+    /// Accepts a declaration: row, names, event, one more user, all in one transaction.
+    pub fn declare(&mut self, wish: usize) {
+        let now = self.now();
+        let number = u8::try_from(self.store.resources.len()).unwrap_or(u8::MAX);
+        let resource_id = ResourceId::from_uuid(id(1, number));
+        let (Ok(composite), Ok(api_url), Ok(agent_image)) = (
+            CompositeType::from_xrd(&xrd()),
+            "https://usher.example".parse::<ApiUrl>(),
+            "registry.example/usher:1".parse::<AgentImage>(),
+        ) else {
+            self.wrong(Checker::EndsAsWished, "the simulated blueprint is refused".to_owned());
+            return;
+        };
+        let fields = Fields {
+            id: resource_id,
+            name: format!("node-{number}"),
+            tenancy: TenancyId::from_uuid(id(4, number)),
+            project: ProjectId::from_uuid(id(5, 0)),
+            blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
+            credential: self.store.config.record.state.credential,
+            pinned: Pinned {
+                installation: installation(),
+                world: "local".to_owned(),
+                namespace: "ns".to_owned(),
+                composite,
+                xr_name: name::xr(resource_id),
+                role: self.plan.wishes[wish].role,
+                strategy: InjectionStrategy::CloudInitUserData,
+                parameters: ParameterValues::default(),
+                api_url,
+                agent_image,
+                key_id: KeyId::from_stored("simulated"),
+                provider_config: self.store.config.record.state.id,
+            },
+            phase: Phase::Pending,
+            generation: Generation::FIRST,
+            tenure: Tenure::Fresh,
+            deletion_requested_at: None,
+            quiet_until: None,
+            substrate_ready_at: None,
+            outcome: None,
+            created_at: now,
+            updated_at: now,
+            phase_since: now,
+        };
+        let Ok(state) = Resource::declare(fields) else {
+            self.wrong(Checker::EndsAsWished, "a declaration was refused".to_owned());
+            return;
+        };
+        let book = Book::new(state.intended("usher", now));
+        let record = Record { version: Version(1), state, book };
+        let index = self.store.resources.len();
+        self.store.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
+        self.store.events.push(crate::store::EventRow {
+            resource: index,
+            version: Version(1),
+            generation: Generation::FIRST,
+            event: Event::Requested,
+        });
+        let config = &mut self.store.config;
+        config.record.state = config.record.state.joined();
+        if config.record.book.rows().is_empty() {
+            config.record.state.phase = provider_config::Phase::Pending;
+            config.record.book = Book::new(config.record.state.intended("usher", now));
+        }
+        config.record.version = config.record.version.next();
+        config.entry.wake(now);
+        self.say(|_| format!("resource {index} is declared"));
+    }
+}
+
+/// The installation every simulated object belongs to.
+pub fn installation() -> InstallationId {
+    InstallationId::from_uuid(id(9, 0))
+}
+
+/// The XRD of the simulated blueprint.
+fn xrd() -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": { "name": "nodes.blueprints.example" },
+        "spec": {
+            "group": "blueprints.example",
+            "names": { "kind": "Node", "plural": "nodes" },
+            "scope": "Namespaced",
+            "versions": [{ "name": "v1", "served": true, "referenceable": true }],
+        },
+    })
+}
+
+fn id(kind: u8, number: u8) -> Uuid {
+    let mut bytes = [0x11; 16];
+    bytes[0] = kind;
+    bytes[15] = number;
+    Uuid::from_bytes(bytes)
+}
