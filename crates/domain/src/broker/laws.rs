@@ -325,7 +325,10 @@ proptest! {
         record in any_record(),
         look in any_look(),
     ) {
-        let looked = |book: Book| book.with(&book.absorb(&fold(&record.state, &book, &look).sightings));
+        let looked = |book: Book| {
+            let seen = fold(&record.state, &book, &look);
+            book.with(&book.absorb(&seen.sightings))
+        };
         let after = looked(looked(record.book.clone()));
         prop_assert_eq!(looked(after.clone()), after);
     }
