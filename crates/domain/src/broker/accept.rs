@@ -148,3 +148,157 @@ fn resolve<'a>(command: &Provision, views: &'a Views) -> Result<Resolved<'a>, Re
         .ok_or_else(|| Refusal::AssignmentNotFound { what: command.project.to_string() })?;
     Ok(Resolved { blueprint, credential, assignment })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fixture::{NOW, composite, fields, installation, uuid};
+    use super::super::ports::{CloudView, Denied};
+    use super::*;
+    use crate::blueprint::parameter::BadValues;
+    use crate::blueprint::{InjectionStrategy, ParameterSchema};
+    use crate::object::id::CloudId;
+    use crate::object::provider::Provider;
+
+    fn schema() -> ParameterSchema {
+        let schema = json!({ "parameters": [
+            { "name": "location", "type": "string", "required": true },
+            { "name": "size", "type": "integer", "default": 3 },
+        ]});
+        serde_json::from_value(schema).unwrap()
+    }
+
+    fn command() -> Provision {
+        Provision {
+            name: "web-1".to_owned(),
+            project: fields().project,
+            blueprint_version: fields().blueprint_version,
+            credential: fields().credential,
+            parameters: [("location".to_owned(), json!("fsn1"))].into_iter().collect(),
+        }
+    }
+
+    fn views(bend: impl FnOnce(&mut Views)) -> Views {
+        let cloud = CloudId::from_uuid(uuid(9));
+        let mut views = Views {
+            blueprint: Some(BlueprintView {
+                version: fields().blueprint_version,
+                composite: composite(),
+                schema: schema(),
+                strategy: InjectionStrategy::HelmValues,
+                role: MeshRole::Node,
+                providers: vec![Provider::Hetzner, Provider::Local],
+            }),
+            credential: Some(CredentialView { id: fields().credential, cloud, usable: Ok(()) }),
+            cloud: Some(CloudView { id: cloud, provider: Provider::Local, endpoint: json!({}) }),
+            assignment: Some(AssignmentView { world: "local".into(), namespace: "ns".into() }),
+            provider_config: None,
+            name_in_use: false,
+        };
+        bend(&mut views);
+        views
+    }
+
+    fn minted() -> Minted {
+        Minted {
+            resource: fields().id,
+            tenancy: fields().tenancy,
+            provider_config: ProviderConfigId::from_uuid(uuid(7)),
+            installation: installation(),
+            api_url: fields().pinned.api_url,
+            agent_image: fields().pinned.agent_image,
+            key_id: fields().pinned.key_id,
+        }
+    }
+
+    /// What is accepted of a declaration that differs from a new row as said.
+    fn expected(new_provider_config: bool, bend: impl FnOnce(&mut Fields)) -> Accepted {
+        let mut fields = fields();
+        fields.pinned.strategy = InjectionStrategy::HelmValues;
+        fields.pinned.parameters = schema().materialise(&command().parameters).unwrap();
+        (fields.created_at, fields.updated_at, fields.phase_since) = (NOW, NOW, NOW);
+        bend(&mut fields);
+        let resource = Resource::hydrate(fields).unwrap();
+        let rows = resource.intended("usher", NOW);
+        Accepted { resource, rows, event: Event::Requested, new_provider_config }
+    }
+
+    #[test]
+    fn a_declaration_pins_its_siblings_and_records_its_names() {
+        let accepted = provision(&command(), &views(|_| ()), &minted(), NOW).unwrap();
+        assert_eq!(accepted.rows.len(), 3, "anchor, XR and token");
+        assert_eq!(accepted, expected(true, |_| ()));
+        assert_eq!(accepted.resource.pinned().parameters.to_map().len(), 2, "defaults included");
+    }
+
+    #[test]
+    fn a_provider_config_that_exists_is_shared() {
+        let other = ProviderConfigId::from_uuid(uuid(8));
+        let shared = views(|it| it.provider_config = Some(other));
+        let accepted = provision(&command(), &shared, &minted(), NOW).unwrap();
+        assert_eq!(accepted, expected(false, |it| it.pinned.provider_config = other));
+    }
+
+    #[test]
+    fn what_has_no_machine_intends_no_token() {
+        let alone = views(|it| {
+            it.blueprint =
+                it.blueprint.take().map(|it| BlueprintView { role: MeshRole::Standalone, ..it });
+        });
+        let accepted = provision(&command(), &alone, &minted(), NOW).unwrap();
+        assert_eq!(accepted, expected(true, |it| it.pinned.role = Role::Standalone));
+        assert_eq!(accepted.rows.len(), 2, "anchor and XR");
+    }
+
+    #[test]
+    fn the_first_sibling_that_is_missing_is_named() {
+        let denied = Denied { code: "credential_expired", text: "it ran out".to_owned() };
+        let refusal = Refusal::CredentialDenied { code: denied.code, text: denied.text.clone() };
+        let deny = |it: &mut Views| {
+            it.credential =
+                it.credential.take().map(|it| CredentialView { usable: Err(denied), ..it });
+        };
+        let elsewhere = |it: &mut Views| {
+            let endpoint = json!({});
+            let id = CloudId::from_uuid(uuid(9));
+            it.cloud = Some(CloudView { id, provider: Provider::Aws, endpoint });
+        };
+        let what = |id: &dyn std::fmt::Display| id.to_string();
+        let cases = [
+            (
+                views(|it| it.blueprint = None),
+                Refusal::BlueprintNotFound { what: what(&fields().blueprint_version) },
+            ),
+            (
+                views(|it| it.credential = None),
+                Refusal::CredentialNotFound { what: what(&fields().credential) },
+            ),
+            (
+                views(|it| it.cloud = None),
+                Refusal::CloudNotFound { what: what(&CloudId::from_uuid(uuid(9))) },
+            ),
+            (views(deny), refusal),
+            (views(elsewhere), Refusal::ProviderUnsupported { what: "aws".to_owned() }),
+            (
+                views(|it| it.assignment = None),
+                Refusal::AssignmentNotFound { what: what(&fields().project) },
+            ),
+            (views(|it| it.name_in_use = true), Refusal::NameInUse { what: "web-1".to_owned() }),
+        ];
+        for (views, refusal) in cases {
+            assert_eq!(provision(&command(), &views, &minted(), NOW), Err(refusal));
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused_before_the_name_is() {
+        let empty = Provision { parameters: Map::new(), ..command() };
+        let refusal = Refusal::from(BadValues::Missing { name: "location".to_owned() });
+        let taken = views(|it| it.name_in_use = true);
+        assert_eq!(provision(&empty, &taken, &minted(), NOW), Err(refusal));
+        let unnamed = Provision { name: "Web 1".to_owned(), ..command() };
+        let refusal = Refusal::InvalidInput { what: "name".to_owned() };
+        assert_eq!(provision(&unnamed, &views(|_| ()), &minted(), NOW), Err(refusal));
+    }
+}

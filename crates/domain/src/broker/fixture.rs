@@ -50,10 +50,10 @@ pub(super) fn composite() -> CompositeType {
         "kind": "CompositeResourceDefinition",
         "metadata": { "name": "xnodes.example.org" },
         "spec": {
+            "scope": "Namespaced",
             "group": "example.org",
             "names": { "kind": "XNode", "plural": "xnodes" },
-            "scope": "Namespaced",
-            "versions": [{ "name": "v1", "served": true, "referenceable": true }],
+            "versions": [{ "name": "v1", "served": true }],
         },
     });
     CompositeType::from_xrd(&xrd).unwrap()
@@ -71,14 +71,14 @@ pub(super) fn fields() -> Fields {
         role: Role::Node,
         strategy: InjectionStrategy::CloudInitUserData,
         parameters: ParameterValues::default(),
-        api_url: "https://usher.example".parse().unwrap(),
-        agent_image: "registry.example/usher:1".parse().unwrap(),
-        key_id: KeyId::from_stored("0011223344556677"),
+        api_url: "https://usher.example:7420".parse().unwrap(),
+        agent_image: "registry.example/usher/agent:0.1.0".parse().unwrap(),
+        key_id: KeyId::from_stored("key-1"),
         provider_config: ProviderConfigId::from_uuid(uuid(7)),
     };
     Fields {
         id,
-        name: "node-1".to_owned(),
+        name: "web-1".to_owned(),
         tenancy: TenancyId::from_uuid(uuid(2)),
         project: ProjectId::from_uuid(uuid(3)),
         blueprint_version: BlueprintVersionId::from_uuid(uuid(4)),

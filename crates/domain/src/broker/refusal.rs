@@ -128,24 +128,21 @@ mod tests {
     /// Every refusal and its code.
     fn codes() -> [(Refusal, &'static str); 15] {
         let what = || String::from("x");
-        let missing = BadValues::Missing { name: what() };
+        let text = String::from("cannot use credential \"x\": it ran out");
         [
             (Refusal::InvalidInput { what: what() }, "invalid_input"),
             (Refusal::BlueprintNotFound { what: what() }, "blueprint_not_found"),
             (Refusal::CloudNotFound { what: what() }, "cloud_not_found"),
             (Refusal::CredentialNotFound { what: what() }, "credential_not_found"),
             (Refusal::AssignmentNotFound { what: what() }, "assignment_not_found"),
-            (Refusal::ParameterValuesInvalid(missing), "parameter_values_invalid"),
+            (Refusal::from(BadValues::Missing { name: what() }), "parameter_values_invalid"),
             (
                 Refusal::ProvisionedResourceNotFound { what: what() },
                 "provisioned_resource_not_found",
             ),
             (Refusal::NamespaceNotReady { what: what() }, "namespace_not_ready"),
             (Refusal::NodeDeregistrationFailed { what: what() }, "node_deregistration_failed"),
-            (
-                Refusal::CredentialDenied { code: "credential_expired", text: what() },
-                "credential_expired",
-            ),
+            (Refusal::CredentialDenied { code: "credential_expired", text }, "credential_expired"),
             (Refusal::ProviderUnsupported { what: what() }, "provider_unsupported"),
             (Refusal::NameInUse { what: what() }, "name_in_use"),
             (Refusal::NotReplaceable { phase: what() }, "not_replaceable"),
@@ -165,7 +162,7 @@ mod tests {
         "cannot find provisioned resource \"x\"",
         "cannot use namespace \"x\" before it is ready",
         "cannot deregister the node of \"x\"",
-        "x",
+        "cannot use credential \"x\": it ran out",
         "cannot use the blueprint on provider \"x\"",
         "cannot take name \"x\": it is in use",
         "cannot replace a resource that is \"x\"",

@@ -38,7 +38,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
         .fact(Origin::Seen, "object", words!(Object), |c, v| c.seen.object = Object::ALL[v])
-        .field("verb", words!(VerbKind), Absent::Nothing)
+        .field("effect", words!(VerbKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
         .field("turn", vec![NEXT], Absent::Nothing)
         .field("rest", words!(Rest), Absent::Refused)

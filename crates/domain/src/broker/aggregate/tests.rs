@@ -38,7 +38,7 @@ fn broken_declarations() -> Vec<(&'static str, Fields)> {
         ("xr_name", bent(|it| it.pinned.xr_name = String::new())),
         ("xr_name", bent(|it| it.pinned.xr_name = " \t".into())),
         ("name", bent(|it| it.name = String::new())),
-        ("name", bent(|it| it.name = "Not a label".into())),
+        ("name", bent(|it| it.name = "Web 1".into())),
         ("namespace", bent(|it| it.pinned.namespace = "\n".into())),
         ("world", bent(|it| it.pinned.world = String::new())),
         ("created_at", bent(|it| it.created_at = Timestamp::ZERO)),

@@ -12,12 +12,12 @@ fn until(millis: i64) -> Outstanding {
 }
 
 #[test]
-fn the_quiet_time_is_the_end_of_the_last_lease_not_given_back_and_the_request_bound() {
+fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
     let cases = [
         (IDLE, None, "nobody is at work"),
-        (until(49_999), None, "the last request of a lease that ran out has long arrived"),
-        (until(50_000), None, "it arrives now at the latest"),
-        (until(50_001), Some(Timestamp::from_millis(60_001)), "it may still arrive"),
+        (until(49_999), None, "whoever held it cannot be heard any more"),
+        (until(50_000), None, "the last request ends now"),
+        (until(50_001), Some(Timestamp::from_millis(60_001)), "a request may still be heard"),
         (until(60_001), Some(Timestamp::from_millis(70_001)), "the lease is outstanding"),
     ];
     for (outstanding, quiet, why) in cases {

@@ -157,12 +157,13 @@ impl Judge<'_> {
         (fact, sightings)
     }
 
-    /// Whether another object was recorded under the name. A second object of one generation
-    /// never had that generation's token to itself.
+    /// Whether another object stood under the name before: a second object of one generation never
+    /// had that generation's token to itself.
     fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
-        self.book.latest(name).is_some_and(|row| {
-            let other = row.uid.as_ref().is_some_and(|recorded| *recorded != found.object.uid);
-            row.incarnation > 1 || other
+        let latest = self.book.latest(name);
+        latest.is_some_and(|row| {
+            let another = row.uid.as_ref().is_some_and(|recorded| *recorded != found.object.uid);
+            row.incarnation > 1 || another
         })
     }
 

@@ -254,6 +254,12 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (recorded(), going.clone(), Xr::Deleting, "on its way out"),
         (seen(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
         (gone(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
+        (
+            Row { incarnation: 2, ..recorded() },
+            plain(Condition::Ready),
+            Xr::Replaced,
+            "the second object of its generation",
+        ),
         (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement on its way out"),
         (recorded(), unlabelled.clone(), Xr::Ready, "on record, its labels taken off"),
         (recorded(), unowned.clone(), Xr::Ready, "on record, its owner taken off"),

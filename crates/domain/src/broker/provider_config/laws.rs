@@ -77,8 +77,8 @@ proptest! {
     fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
         let (_, rows, _) = decide(&record, &look);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
-            let heard =
-                if row.name.kind == KIND_ANCHOR { look.anchors.is_ok() } else { look.object.is_ok() };
+            let anchor = row.name.kind == KIND_ANCHOR;
+            let heard = if anchor { look.anchors.is_ok() } else { look.object.is_ok() };
             prop_assert!(heard && look.authority == Authority::Pinned, "{row:?}");
         }
     }
@@ -129,7 +129,10 @@ proptest! {
         record in any_record(),
         look in any_look(),
     ) {
-        let looked = |book: Book| book.with(&book.absorb(&fold(&record.state, &book, &look).sightings));
+        let looked = |book: Book| {
+            let seen = fold(&record.state, &book, &look);
+            book.with(&book.absorb(&seen.sightings))
+        };
         let after = looked(looked(record.book.clone()));
         prop_assert_eq!(looked(after.clone()), after);
     }

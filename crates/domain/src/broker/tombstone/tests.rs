@@ -51,6 +51,15 @@ fn what_came_back_is_recorded_and_taken_away() {
 }
 
 #[test]
+fn our_own_guard_on_what_came_back_is_released_first() {
+    let name = deleted().xr_name(G1);
+    let facts = Facts { xr: Xr::Ready, protection: Protection::Ours, ..NOTHING };
+    let effect = Effect::ReleaseProtection { xr: name.clone() };
+    let expected = (deleted(), vec![], Some(effect), soon(), Reason::ReleasingProtection);
+    assert_eq!(decide(vec![seen(name, "x")], &observed(facts)), expected);
+}
+
+#[test]
 fn an_anchor_that_came_back_is_taken_away() {
     let name = deleted().anchor_name(G1);
     let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
@@ -76,6 +85,7 @@ fn a_tombstone_looks_again_at_whatever_it_waits_for() {
         (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingToGo),
         (Facts { anchor: Anchor::Leaving, ..NOTHING }, Reason::WaitingToGo),
         (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingToGo),
+        (Facts { xr: Xr::Ready, protection: Protection::Somebody, ..NOTHING }, Reason::InUse),
         (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
         (Facts { sight: Sight::ClusterReplaced, ..NOTHING }, Reason::Unreachable),
     ];
