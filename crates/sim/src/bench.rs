@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, Role, RowFacts,
-    Sight, Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
+    Tenure, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
@@ -56,7 +57,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
         phase: pick(rng, Phase::ALL),
         intent: pick(rng, Intent::ALL),
         tenure: pick(rng, Tenure::ALL),
-        role: pick(rng, Role::ALL),
+        role: pick(rng, &MeshRole::ALL),
         closing: pick(rng, Closing::ALL),
     };
     let seen = Facts {

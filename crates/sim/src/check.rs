@@ -1,7 +1,7 @@
 //! What must never happen, by name.
 
+use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::facts::Role;
 use usher_domain::broker::look::TokenState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
@@ -159,7 +159,7 @@ impl State {
 
     fn check_ready(&mut self, index: usize) {
         let state = &self.store.resources[index].record.state;
-        if state.pinned().role == Role::Standalone {
+        if state.pinned().role == MeshRole::Standalone {
             return;
         }
         let generation = state.generation();

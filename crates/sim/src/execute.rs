@@ -178,7 +178,7 @@ impl State {
         let wishes = self.plan.wishes[index].clone();
         let tick = self.tick;
         let state = &self.store.resources[index].record.state;
-        let is_node = state.pinned().role == usher_domain::broker::facts::Role::Node;
+        let is_node = state.pinned().role == usher_domain::blueprint::MeshRole::Node;
         let token = usher_domain::object::name::token(state.id(), generation);
         let hopeless = self.strikes(Fault::Hopeless, 200);
         let guarded = self.strikes(Fault::Guarded, 400);

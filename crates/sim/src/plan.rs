@@ -1,6 +1,6 @@
 //! What one seed decides before a life begins.
 
-use usher_domain::broker::facts::Role;
+use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::verdict::EffectKind;
 
@@ -77,7 +77,7 @@ impl Strike {
 #[derive(Clone, Debug)]
 pub struct Wishes {
     /// Whether a node belongs to it.
-    pub role: Role,
+    pub role: MeshRole,
     /// When it is declared.
     pub declare_at: Tick,
     /// When its deletion is asked for.
@@ -133,7 +133,7 @@ impl Wishes {
         let replace = rng.percent(15);
         let abandon = rng.percent(3);
         Self {
-            role: if rng.percent(75) { Role::Node } else { Role::Standalone },
+            role: if rng.percent(75) { MeshRole::Node } else { MeshRole::Standalone },
             declare_at: rng.between(0, 60),
             retire_at: retire.then(|| rng.between(1, 400)),
             replace_at: replace.then(|| rng.between(40, 300)),
@@ -151,10 +151,10 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
     let leaves = phase.is_leaving();
     match effect {
         EffectKind::CreateAnchor => {}
-        EffectKind::IssueToken => wishes.role = Role::Node,
+        EffectKind::IssueToken => wishes.role = MeshRole::Node,
         EffectKind::Apply => {
             if phase == Phase::Enrolling {
-                wishes.role = Role::Node;
+                wishes.role = MeshRole::Node;
             }
             if phase == Phase::Ready {
                 *mix = mix.and(Fault::Drift);
@@ -168,7 +168,7 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
         | EffectKind::DeleteSubstrate
         | EffectKind::DeleteAnchor => {
             if effect == EffectKind::DeregisterNode {
-                wishes.role = Role::Node;
+                wishes.role = MeshRole::Node;
             }
             if effect == EffectKind::ReleaseProtection {
                 wishes.guard_ours = true;

@@ -5,12 +5,11 @@ use usher_kernel::{Generation, Row, Timestamp};
 
 use super::aggregate::{Fields, Pinned, Resource};
 use super::event::Event;
-use super::facts::{Role, Tenure};
+use super::facts::Tenure;
 use super::phase::Phase;
 use super::ports::{AssignmentView, BlueprintView, CredentialView, Views};
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl};
-use crate::blueprint::MeshRole;
 use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
@@ -90,10 +89,7 @@ pub fn provision(
             namespace: assignment.namespace.clone(),
             composite: blueprint.composite.clone(),
             xr_name: name::xr(minted.resource),
-            role: match blueprint.role {
-                MeshRole::Node => Role::Node,
-                MeshRole::Standalone => Role::Standalone,
-            },
+            role: blueprint.role,
             strategy: blueprint.strategy,
             parameters,
             api_url: minted.api_url.clone(),
@@ -157,7 +153,7 @@ mod tests {
     use super::super::ports::{CloudView, Denied};
     use super::*;
     use crate::blueprint::parameter::BadValues;
-    use crate::blueprint::{InjectionStrategy, ParameterSchema};
+    use crate::blueprint::{InjectionStrategy, MeshRole, ParameterSchema};
     use crate::object::id::CloudId;
     use crate::object::provider::Provider;
 
@@ -247,7 +243,7 @@ mod tests {
                 it.blueprint.take().map(|it| BlueprintView { role: MeshRole::Standalone, ..it });
         });
         let accepted = provision(&command(), &alone, &minted(), NOW).unwrap();
-        assert_eq!(accepted, expected(true, |it| it.pinned.role = Role::Standalone));
+        assert_eq!(accepted, expected(true, |it| it.pinned.role = MeshRole::Standalone));
         assert_eq!(accepted.rows.len(), 2, "anchor and XR");
     }
 

@@ -4,6 +4,7 @@
 //! is what the transition table covers, cell by cell.
 
 use super::phase::Phase;
+use crate::blueprint::MeshRole;
 use crate::object::closed::closed_set;
 
 /// What the row says about itself.
@@ -16,7 +17,7 @@ pub struct RowFacts {
     /// How far the current generation has come.
     pub tenure: Tenure,
     /// Whether a node belongs to the substrate.
-    pub role: Role,
+    pub role: MeshRole,
     /// How far the row is from being allowed to end.
     pub closing: Closing,
 }
@@ -63,16 +64,6 @@ closed_set! {
         Live = "Live",
         /// It is being shown out; the next generation follows.
         Leaving = "Leaving",
-    }
-}
-
-closed_set! {
-    /// Whether a node belongs to the substrate.
-    "role" Role {
-        /// A node enrols.
-        Node = "node",
-        /// Nothing enrols: ready as soon as the substrate is.
-        Standalone = "standalone",
     }
 }
 

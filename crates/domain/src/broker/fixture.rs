@@ -10,10 +10,11 @@ use uuid::Uuid;
 
 use super::aggregate::{Fields, Pinned, Resource};
 use super::facts::{
-    Anchor, Composed, Config, Facts, Gate, Node, Protection, Role, Sight, Tenure, Token, Xr,
+    Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Tenure, Token, Xr,
 };
 use super::look::{Condition, Guard, Look, Object, XrObject};
 use super::phase::Phase;
+use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::authority::Authority;
 use crate::object::enrolment::KeyId;
@@ -68,7 +69,7 @@ pub(super) fn fields() -> Fields {
         namespace: "ns".to_owned(),
         composite: composite(),
         xr_name: name::xr(id),
-        role: Role::Node,
+        role: MeshRole::Node,
         strategy: InjectionStrategy::CloudInitUserData,
         parameters: ParameterValues::default(),
         api_url: "https://usher.example:7420".parse().unwrap(),

@@ -12,7 +12,7 @@ use usher_kernel::{
 use super::aggregate::{Fields, KIND_ANCHOR, KIND_PEER, Resource};
 use super::effect::Effect;
 use super::event::{Event, Outcome};
-use super::facts::{Role, Tenure};
+use super::facts::Tenure;
 use super::fixture::{G1, G2, NOW, START, fields, installation, part, peer_id};
 use super::life::Broker;
 use super::look::{
@@ -22,6 +22,7 @@ use super::look::{
 use super::observe::fold;
 use super::phase::Phase;
 use super::tombstone::Tombstone;
+use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
 
 /// Few uids, so that they meet often.
@@ -81,7 +82,7 @@ fn any_resource() -> impl Strategy<Value = Resource> {
     (
         select(Phase::ALL.to_vec()),
         select(Tenure::ALL.to_vec()),
-        select(Role::ALL.to_vec()),
+        select(MeshRole::ALL.to_vec()),
         select(vec![G1, G2]),
         times(),
         times(),

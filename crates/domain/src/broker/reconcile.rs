@@ -11,12 +11,13 @@
 //! - The phase names steer nothing but stickiness.
 
 use super::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, Role, RowFacts,
-    Sight, Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
+    Tenure, Token, Xr,
 };
 use super::phase::Phase;
 use super::reason::Reason;
 use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use crate::blueprint::MeshRole;
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
@@ -200,12 +201,12 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
         Anchor::Ours => {}
     }
     match (row.role, seen.token) {
-        (Role::Standalone, _) => apply(seen, Phase::Pending, Reason::CreatingSubstrate),
-        (Role::Node, Token::None) => {
+        (MeshRole::Standalone, _) => apply(seen, Phase::Pending, Reason::CreatingSubstrate),
+        (MeshRole::Node, Token::None) => {
             Verdict::doing(EffectKind::IssueToken, Phase::Pending, Reason::IssuingToken)
                 .resting(Rest::Now)
         }
-        (Role::Node, token) => {
+        (MeshRole::Node, token) => {
             apply(seen, Phase::Pending, unless_spent(token, Reason::CreatingSubstrate))
         }
     }
@@ -251,7 +252,7 @@ fn unless_spent(token: Token, reason: Reason) -> Reason {
 
 /// The substrate is up: now its node has to register.
 fn enrol(row: RowFacts, seen: Facts) -> Verdict {
-    if row.role == Role::Standalone {
+    if row.role == MeshRole::Standalone {
         return ready(row, seen);
     }
     match (seen.node, row.phase) {

@@ -1,8 +1,9 @@
 //! The broker's life: its facts, its answer, and where its rules stand.
 
+use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, Role, RowFacts,
-    Sight, Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
+    Tenure, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
@@ -27,7 +28,7 @@ pub(crate) const START: Cell = Cell {
         phase: Phase::Pending,
         intent: Intent::None,
         tenure: Tenure::Fresh,
-        role: Role::Node,
+        role: MeshRole::Node,
         closing: Closing::Quiet,
     },
     seen: Facts {
@@ -77,7 +78,7 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
         .fact(Origin::Row, "tenure", words!(Tenure), |c, v| c.row.tenure = Tenure::ALL[v])
-        .fact(Origin::Row, "role", words!(Role), |c, v| c.row.role = Role::ALL[v])
+        .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
         .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
 }
 

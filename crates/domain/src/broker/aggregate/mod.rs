@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 use usher_kernel::{Book, Generation, Name, Row, Timestamp};
 
 use super::event::Outcome;
-use super::facts::{Closing, Intent, Role, RowFacts, Tenure};
+use super::facts::{Closing, Intent, RowFacts, Tenure};
 use super::phase::Phase;
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl};
 use super::verdict::{Turn, Verdict};
+use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::enrolment::KeyId;
 use crate::object::id::{
@@ -79,7 +80,7 @@ pub struct Pinned {
     /// The XR's name.
     pub xr_name: String,
     /// Whether a node enrols.
-    pub role: Role,
+    pub role: MeshRole,
     /// How its token reaches it.
     pub strategy: InjectionStrategy,
     /// The parameters, defaults included.
@@ -312,7 +313,7 @@ impl Resource {
     pub fn intended(&self, by: &str, now: Timestamp) -> Vec<Row> {
         let generation = self.fields.generation;
         let mut names = vec![self.anchor_name(generation), self.xr_name(generation)];
-        if self.fields.pinned.role == Role::Node {
+        if self.fields.pinned.role == MeshRole::Node {
             names.push(self.token_name(generation));
         }
         names.into_iter().map(|name| Row::intended(name, by, now)).collect()

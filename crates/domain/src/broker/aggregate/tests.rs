@@ -200,7 +200,7 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         phase: Phase::Pending,
         intent: Intent::None,
         tenure: Tenure::Fresh,
-        role: Role::Node,
+        role: MeshRole::Node,
         closing: Closing::Open,
     };
     assert_eq!(plain.facts(&open, NOW), wanted);
@@ -209,14 +209,14 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         it.phase = Phase::Deregistering;
         it.deletion_requested_at = Some(START);
         it.tenure = Tenure::Live;
-        it.pinned.role = Role::Standalone;
+        it.pinned.role = MeshRole::Standalone;
         it.quiet_until = Some(NOW.after(std::time::Duration::from_secs(1)));
     });
     let leaving = RowFacts {
         phase: Phase::Deregistering,
         intent: Intent::Requested,
         tenure: Tenure::Live,
-        role: Role::Standalone,
+        role: MeshRole::Standalone,
         closing: Closing::Quiet,
     };
     assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
@@ -384,7 +384,7 @@ fn a_node_intends_a_token_and_a_standalone_does_not() {
     assert_eq!(node.intended("usher", NOW), names.iter().map(row).collect::<Vec<_>>());
     let alone = resource(|it| {
         it.generation = G2;
-        it.pinned.role = Role::Standalone;
+        it.pinned.role = MeshRole::Standalone;
     });
     assert_eq!(alone.intended("usher", NOW), names[..2].iter().map(row).collect::<Vec<_>>());
 }

@@ -3,8 +3,9 @@
 use usher_kernel::{Answer, Row, Sighting, Uid};
 
 use super::*;
+use crate::blueprint::MeshRole;
 use crate::broker::aggregate::Fields;
-use crate::broker::facts::{Anchor, Config, Facts, Gate, Node, Protection, Role, Tenure, Token};
+use crate::broker::facts::{Anchor, Config, Facts, Gate, Node, Protection, Tenure, Token};
 use crate::broker::fixture::{
     G1, G2, NOTHING, NOW, START, gone, intended, leaving, part, record, resource, seen,
 };
@@ -274,7 +275,7 @@ fn every_crossing_is_told_in_its_own_words() {
 
 #[test]
 fn the_token_begins_to_age_when_the_wanted_substrate_is_first_ready() {
-    let standalone = |it: &mut Fields| it.pinned.role = Role::Standalone;
+    let standalone = |it: &mut Fields| it.pinned.role = MeshRole::Standalone;
     let guarded = Facts { protection: Protection::Somebody, ..UP };
     let asked = |it: &mut Fields| {
         it.phase = Phase::Deprovisioning;
