@@ -24,7 +24,8 @@ pub struct Entry {
     pub due: Option<Timestamp>,
     /// Until when somebody holds it.
     pub lease_until: Option<Timestamp>,
-    /// When the last lease ends, or ended, that nobody gave back: its driver may still be heard.
+    /// When the last lease ended that nobody gave back, or gave back in trouble: its driver's last
+    /// request may still arrive.
     pub unreturned_until: Option<Timestamp>,
     /// The fence of the newest claim.
     pub fence: Fence,
@@ -93,7 +94,7 @@ impl Entry {
         self.lease_until.is_some_and(|until| now < until)
     }
 
-    /// Until when somebody holds it, or held it and never gave it back.
+    /// Until when somebody holds it, or held it and did not give it back in peace.
     pub fn heard_until(&self) -> Option<Timestamp> {
         self.lease_until.max(self.unreturned_until)
     }
@@ -139,6 +140,8 @@ impl Entry {
             return;
         }
         self.lease_until = None;
+        // A request whose answer did not come may still be on its way.
+        self.unreturned_until = self.unreturned_until.max(Some(now));
         let pause = match trouble.retry() {
             Retry::AtOnce => Duration::ZERO,
             Retry::BackOff => back_off(pace, self.attempts, jitter),
@@ -212,6 +215,17 @@ mod tests {
         assert_eq!(entry.heard_until(), Some(at(65)));
         entry.release(&second, Wake::Now, at(36));
         assert_eq!(entry.heard_until(), Some(at(30)), "the first one was never given back");
+    }
+
+    #[test]
+    fn a_lease_given_back_in_trouble_is_remembered() {
+        let mut entry = Entry::new(at(0));
+        let claim = entry.claim(&PACE, at(0)).unwrap();
+        entry.postpone(&claim, &unreachable(), &PACE, (Jitter(0), at(7)));
+        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be on its way");
+        let claim = entry.claim(&PACE, at(8)).unwrap();
+        entry.release(&claim, Wake::OnChange, at(9));
+        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended in peace adds nothing");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::object::id::TokenId;
 
-use crate::outside::Kind;
+use crate::outside::{Kind, uid};
 use crate::state::State;
 
 /// A rule that the world is held to.
@@ -169,10 +169,15 @@ impl State {
             .iter()
             .find(|it| it.resource == index && it.generation() == generation);
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
+        let book = self.store.book(index);
         let enrolled = peer.is_some_and(|peer| {
-            let machine = self.outside.by_uid(peer.machine);
-            // A machine that vanished since the look is the next step's business.
-            machine.is_none_or(|it| xr.is_none_or(|xr| it.owner == Some(xr.uid)))
+            let owner = self.outside.by_uid(peer.machine).and_then(|machine| machine.owner);
+            // A machine that vanished since the look is the next step's business, and nobody can
+            // tell a node of a substrate that no look ever saw.
+            owner.is_none_or(|owner| {
+                let on_record = book.rows().iter().any(|row| row.uid == Some(uid(owner)));
+                !on_record || xr.is_none_or(|xr| xr.uid == owner)
+            })
         });
         if !enrolled {
             let what = format!("resource {index} is told ready without its node");
@@ -252,9 +257,12 @@ impl State {
             if it.labels.as_ref().is_none_or(|labels| labels.life != label) {
                 continue;
             }
-            let named = row.record.book.rows().iter().any(|row| {
-                row.name.name == it.name && row.uid == Some(crate::outside::uid(it.uid))
-            });
+            let named = row
+                .record
+                .book
+                .rows()
+                .iter()
+                .any(|row| row.name.name == it.name && row.uid == Some(uid(it.uid)));
             if deleted {
                 what = Some(format!("{:?} {} outlives resource {index}", it.kind, it.name));
             } else if !named && !self.was_abandoned(index) {

@@ -59,33 +59,44 @@ fn run(sim: &Sim) {
     let mut state = sim.state.borrow_mut();
     state.check_quiet();
     if state.wrong.is_none() {
-        state.wrong(Checker::EndsAsWished, "the world never comes to rest".to_owned());
+        let what = format!("the world never comes to rest: {}", state.restless().join(", "));
+        state.wrong(Checker::EndsAsWished, what);
     }
 }
 
 impl State {
-    /// Whether nothing is on its way: no wish, no request, no departure, nobody due.
+    /// Whether nothing is on its way: no wish, no request, no departure, no enrolment.
     fn is_calm(&self) -> bool {
+        self.restless().is_empty()
+    }
+
+    /// What is still on its way.
+    fn restless(&self) -> Vec<&'static str> {
         let tick = self.tick;
-        let wished = self.plan.wishes.iter().all(|it| {
+        let wished = self.plan.wishes.iter().any(|it| {
             [it.retire_at.map(|at| at + 30), it.replace_at, it.abandon_at, Some(it.declare_at)]
                 .into_iter()
                 .flatten()
-                .all(|at| at < tick)
+                .any(|at| tick <= at)
         });
-        let leaving = self.outside.objects.iter().any(|it| it.gone_at.is_some());
-        let unborn = self.outside.agents.iter().any(|it| {
+        let enrolling = self.outside.agents.iter().any(|it| {
             !it.enrolled
                 && it.tries_at.is_some()
                 && self.outside.by_uid(it.machine).is_some()
                 && self.is_redeemable(it.token)
         });
         let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
-        wished
-            && !leaving
-            && !unborn
-            && !unfinished
-            && self.echoes.is_empty()
-            && self.late_parts.is_empty()
+        let requests = !self.echoes.is_empty() || !self.late_parts.is_empty();
+        let leaving = self.outside.objects.iter().any(|it| it.gone_at.is_some());
+        [
+            (wished, "a wish"),
+            (leaving, "a departure"),
+            (enrolling, "an enrolment"),
+            (unfinished, "a resource"),
+            (requests, "a request"),
+        ]
+        .into_iter()
+        .filter_map(|(under_way, what)| under_way.then_some(what))
+        .collect()
     }
 }

@@ -127,8 +127,11 @@ impl Seat<'_> {
     /// Sends a verb: it may be refused, arrive twice, or lose its answer.
     async fn send(&self, verb: AnyVerb) -> Result<(), Trouble> {
         self.pause(Point::BeforeVerb).await;
-        let done = self.arrive(verb);
+        let (done, comes_again) = self.arrive(verb);
         self.pause(Point::AfterVerb).await;
+        if comes_again {
+            return Err(Trouble::Unavailable { what: "the answer".to_owned() });
+        }
         let mut state = self.sim.state.borrow_mut();
         let wanted = state.wants(self.pair.get(), Strike::AnswerLost);
         if done.is_ok() && (wanted || state.strikes(Fault::AnswerLost, 60)) {
@@ -141,11 +144,13 @@ impl Seat<'_> {
         done
     }
 
-    fn arrive(&self, verb: AnyVerb) -> Result<(), Trouble> {
+    /// What the world does with a verb, and whether the request will arrive once more. One that
+    /// comes again later is never answered; one that comes twice at once is answered once.
+    fn arrive(&self, verb: AnyVerb) -> (Result<(), Trouble>, bool) {
         let mut state = self.sim.state.borrow_mut();
         state.coverage.verbs += 1;
         if state.strikes(Fault::Refusal, 80) {
-            return Err(Trouble::Rejected { what: "the cluster".to_owned() });
+            return (Err(Trouble::Rejected { what: "the cluster".to_owned() }), false);
         }
         let late = self.claim.until <= state.now();
         if let (true, Some(pair)) = (late, self.pair.get()) {
@@ -159,13 +164,17 @@ impl Seat<'_> {
         let request = Request { sender, verb, in_time, breakage: self.sim.breakage };
         let tick = state.tick;
         if state.outside.is_rebuilt(tick) && request.is_for_cluster() {
-            return Ok(());
+            return (Ok(()), false);
         }
-        if state.strikes(Fault::Repeated, 40) {
-            let later = tick + state.rng.between(1, REQUEST_BOUND);
+        let repeated = state.strikes(Fault::Repeated, 60);
+        let comes_again = repeated && state.rng.percent(50);
+        if comes_again {
+            let later = tick + state.rng.between(1, REQUEST_BOUND - 1);
             state.echoes.push((later, request.clone()));
+        } else if repeated {
+            let _ = state.execute(&request);
         }
-        state.execute(&request)
+        (state.execute(&request), comes_again)
     }
 
     /// Writes through the one door, if the version still holds.

@@ -2,20 +2,20 @@
 
 use std::fmt::Write as _;
 
-use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
-use usher_domain::broker::aggregate::{Fields, Pinned, Resource};
-use usher_domain::broker::event::Event;
-use usher_domain::broker::facts::Tenure;
-use usher_domain::broker::phase::Phase;
-use usher_domain::broker::provider_config::{self, ProviderConfig};
-use usher_domain::broker::render::{AgentImage, ApiUrl};
-use usher_domain::object::authority::Pin;
-use usher_domain::object::enrolment::KeyId;
-use usher_domain::object::id::{
-    BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
-    TenancyId,
+use serde_json::{Map, Value};
+use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterSchema};
+use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
+use usher_domain::broker::event::Outcome;
+use usher_domain::broker::ports::{
+    AssignmentView, BlueprintView, CloudView, CredentialView, Views,
 };
-use usher_domain::object::name;
+use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::object::authority::Pin;
+use usher_domain::object::id::{
+    BlueprintVersionId, CloudId, CredentialId, InstallationId, ProjectId, ProviderConfigId,
+    ResourceId, TenancyId,
+};
+use usher_domain::object::provider::Provider;
 use usher_kernel::schedule::Entry;
 use usher_kernel::{Book, Generation, Record, Timestamp, Uid, Version};
 use uuid::Uuid;
@@ -24,10 +24,11 @@ use crate::check::{Checker, Wrong};
 use crate::coverage::Coverage;
 use crate::execute::Request;
 use crate::fault::Fault;
+use crate::mesh::server_key;
 use crate::outside::{Kind, Object, Outside};
 use crate::plan::{Plan, Tick};
 use crate::rng::Rng;
-use crate::store::{ConfigRow, ResourceRow, Store, timestamp};
+use crate::store::{ConfigRow, EventRow, ResourceRow, Store, timestamp};
 
 /// Everything that changes.
 pub struct State {
@@ -166,77 +167,75 @@ impl State {
     /// Whether a resource was given up.
     pub fn was_abandoned(&self, index: usize) -> bool {
         let outcome = self.store.resources[index].record.state.fields().outcome;
-        outcome == Some(usher_domain::broker::event::Outcome::Abandoned)
+        outcome == Some(Outcome::Abandoned)
     }
 
     /// Accepts a declaration: row, names, event, one more user, all in one transaction.
     pub fn declare(&mut self, wish: usize) {
         let now = self.now();
-        let number = u8::try_from(self.store.resources.len()).unwrap_or(u8::MAX);
-        let resource_id = ResourceId::from_uuid(id(1, number));
-        let (Ok(composite), Ok(api_url), Ok(agent_image)) = (
-            CompositeType::from_xrd(&xrd()),
-            "https://usher.example".parse::<ApiUrl>(),
-            "registry.example/usher:1".parse::<AgentImage>(),
-        ) else {
-            self.wrong(Checker::EndsAsWished, "the simulated blueprint is refused".to_owned());
-            return;
-        };
-        let fields = Fields {
-            id: resource_id,
-            name: format!("node-{number}"),
-            tenancy: TenancyId::from_uuid(id(4, number)),
-            project: ProjectId::from_uuid(id(5, 0)),
-            blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
-            credential: self.store.config.record.state.credential,
-            pinned: Pinned {
-                installation: installation(),
-                world: "local".to_owned(),
-                namespace: "ns".to_owned(),
-                composite,
-                xr_name: name::xr(resource_id),
-                role: self.plan.wishes[wish].role,
-                strategy: InjectionStrategy::CloudInitUserData,
-                parameters: ParameterValues::default(),
-                api_url,
-                agent_image,
-                key_id: KeyId::from_stored("simulated"),
-                provider_config: self.store.config.record.state.id,
-            },
-            phase: Phase::Pending,
-            generation: Generation::FIRST,
-            tenure: Tenure::Fresh,
-            deletion_requested_at: None,
-            quiet_until: None,
-            substrate_ready_at: None,
-            outcome: None,
-            created_at: now,
-            updated_at: now,
-            phase_since: now,
-        };
-        let Ok(state) = Resource::declare(fields) else {
+        let index = self.store.resources.len();
+        let accepted = self.declaration(wish, index).and_then(|(command, views, minted)| {
+            accept::provision(&command, &views, &minted, now).ok()
+        });
+        let Some(Accepted { resource, rows, event, new_provider_config }) = accepted else {
             self.wrong(Checker::EndsAsWished, "a declaration was refused".to_owned());
             return;
         };
-        let book = Book::new(state.intended("usher", now));
-        let record = Record { version: Version(1), state, book };
-        let index = self.store.resources.len();
+        let version = Version(1);
+        let record = Record { version, state: resource, book: Book::new(rows) };
         self.store.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
-        self.store.events.push(crate::store::EventRow {
-            resource: index,
-            version: Version(1),
-            generation: Generation::FIRST,
-            event: Event::Requested,
-        });
+        let generation = Generation::FIRST;
+        self.store.events.push(EventRow { resource: index, version, generation, event });
         let config = &mut self.store.config;
         config.record.state = config.record.state.joined();
-        if config.record.book.rows().is_empty() {
+        if new_provider_config {
             config.record.state.phase = provider_config::Phase::Pending;
             config.record.book = Book::new(config.record.state.intended("usher", now));
         }
         config.record.version = config.record.version.next();
         config.entry.wake(now);
         self.say(|_| format!("resource {index} is declared"));
+    }
+
+    fn declaration(&self, wish: usize, index: usize) -> Option<(Provision, Views, Minted)> {
+        let number = u8::try_from(index).ok()?;
+        let config = &self.store.config.record.state;
+        let (cloud, provider) = (CloudId::from_uuid(id(7, 0)), Provider::Local);
+        let command = Provision {
+            name: format!("node-{number}"),
+            project: ProjectId::from_uuid(id(5, 0)),
+            blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
+            credential: config.credential,
+            parameters: Map::new(),
+        };
+        let views = Views {
+            blueprint: Some(BlueprintView {
+                version: command.blueprint_version,
+                composite: CompositeType::from_xrd(&xrd()).ok()?,
+                schema: ParameterSchema::new(vec![]).ok()?,
+                strategy: InjectionStrategy::CloudInitUserData,
+                role: self.plan.wishes[wish].role,
+                providers: vec![provider],
+            }),
+            credential: Some(CredentialView { id: config.credential, cloud, usable: Ok(()) }),
+            cloud: Some(CloudView { id: cloud, provider, endpoint: Value::Null }),
+            assignment: Some(AssignmentView {
+                world: config.world.clone(),
+                namespace: config.namespace.clone(),
+            }),
+            provider_config: (index > 0).then_some(config.id),
+            name_in_use: false,
+        };
+        let minted = Minted {
+            resource: ResourceId::from_uuid(id(1, number)),
+            tenancy: TenancyId::from_uuid(id(4, number)),
+            provider_config: config.id,
+            installation: installation(),
+            api_url: "https://usher.example".parse().ok()?,
+            agent_image: "registry.example/usher:1".parse().ok()?,
+            key_id: server_key()?.id(),
+        };
+        Some((command, views, minted))
     }
 }
 

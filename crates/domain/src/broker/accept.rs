@@ -1,12 +1,10 @@
 //! Accepting a declaration: everything is resolved, checked and named before anything is written.
 
 use serde_json::{Map, Value};
-use usher_kernel::{Generation, Row, Timestamp};
+use usher_kernel::{Row, Timestamp};
 
-use super::aggregate::{Fields, Pinned, Resource};
+use super::aggregate::{Declared, Pinned, Resource};
 use super::event::Event;
-use super::facts::Tenure;
-use super::phase::Phase;
 use super::ports::{AssignmentView, BlueprintView, CredentialView, Views};
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl};
@@ -76,7 +74,7 @@ pub fn provision(
     if views.name_in_use {
         return Err(Refusal::NameInUse { what: command.name.clone() });
     }
-    let resource = Resource::declare(Fields {
+    let declared = Declared {
         id: minted.resource,
         name: command.name.clone(),
         tenancy: minted.tenancy,
@@ -97,17 +95,8 @@ pub fn provision(
             key_id: minted.key_id.clone(),
             provider_config: views.provider_config.unwrap_or(minted.provider_config),
         },
-        phase: Phase::Pending,
-        generation: Generation::FIRST,
-        tenure: Tenure::Fresh,
-        deletion_requested_at: None,
-        quiet_until: None,
-        substrate_ready_at: None,
-        outcome: None,
-        created_at: now,
-        updated_at: now,
-        phase_since: now,
-    })?;
+    };
+    let resource = Resource::declare(declared, now)?;
     let rows = resource.intended("usher", now);
     let new_provider_config = views.provider_config.is_none();
     Ok(Accepted { resource, rows, event: Event::Requested, new_provider_config })
@@ -149,6 +138,7 @@ fn resolve<'a>(command: &Provision, views: &'a Views) -> Result<Resolved<'a>, Re
 mod tests {
     use serde_json::json;
 
+    use super::super::aggregate::Fields;
     use super::super::fixture::{NOW, composite, fields, installation, uuid};
     use super::super::ports::{CloudView, Denied};
     use super::*;

@@ -95,6 +95,25 @@ pub struct Pinned {
     pub provider_config: ProviderConfigId,
 }
 
+/// What a declaration fixes for the whole life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The life.
+    pub id: ResourceId,
+    /// What its people call it.
+    pub name: String,
+    /// The tenancy resource behind it.
+    pub tenancy: TenancyId,
+    /// The project.
+    pub project: ProjectId,
+    /// The blueprint version.
+    pub blueprint_version: BlueprintVersionId,
+    /// The credential.
+    pub credential: CredentialId,
+    /// What was read from the siblings.
+    pub pinned: Pinned,
+}
+
 /// A resource whose invariants hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -103,8 +122,17 @@ pub struct Resource {
 
 impl Resource {
     /// A new declaration.
-    pub fn declare(fields: Fields) -> Result<Self, Refusal> {
+    pub fn declare(declared: Declared, now: Timestamp) -> Result<Self, Refusal> {
+        let Declared { id, name, tenancy, project, blueprint_version, credential, pinned } =
+            declared;
         Self::build(Fields {
+            id,
+            name,
+            tenancy,
+            project,
+            blueprint_version,
+            credential,
+            pinned,
             phase: Phase::Pending,
             generation: Generation::FIRST,
             tenure: Tenure::Fresh,
@@ -112,7 +140,9 @@ impl Resource {
             quiet_until: None,
             substrate_ready_at: None,
             outcome: None,
-            ..fields
+            created_at: now,
+            updated_at: now,
+            phase_since: now,
         })
     }
 
