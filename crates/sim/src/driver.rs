@@ -39,9 +39,9 @@ enum Fate {
 }
 
 impl<'a> Driver<'a> {
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.work.is_none()
+    /// Whether it sleeps over something that it began.
+    pub fn is_asleep(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.overslept)
     }
 
     /// One tick of this driver.

@@ -49,7 +49,7 @@ fn run(sim: &Sim) {
         if state.wrong.is_some() {
             return;
         }
-        let calm = healed && drivers.iter().all(Driver::is_idle) && state.is_calm();
+        let calm = healed && !drivers.iter().any(Driver::is_asleep) && state.is_calm();
         calm_since = calm.then(|| calm_since.unwrap_or(tick));
         if calm_since.is_some_and(|since| tick - since > 2 * LEASE) {
             state.check_quiet();
