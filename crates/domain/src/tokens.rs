@@ -116,7 +116,10 @@ pub struct Lifetime(Duration);
 
 /// A lifetime outside the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("cannot use token lifetime \"{} s\": it is not within 300 s and 86400 s", lifetime.as_secs())]
+#[error(
+    "cannot use token lifetime \"{} s\": it is not within 300 s and 86400 s",
+    lifetime.as_secs()
+)]
 pub struct BadLifetime {
     /// What was asked for.
     pub lifetime: Duration,

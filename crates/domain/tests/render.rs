@@ -308,7 +308,11 @@ fn any_url() -> impl Strategy<Value = ApiUrl> {
 }
 
 fn any_image() -> impl Strategy<Value = AgentImage> {
-    "([a-z0-9]{1,8}(:[1-9][0-9]{0,3})?/){0,1}[a-z0-9]([a-z0-9._-]{0,8}[a-z0-9])?:[A-Za-z0-9_][A-Za-z0-9._-]{0,16}"
+    let registry = "([a-z0-9]{1,8}(:[1-9][0-9]{0,3})?/){0,1}";
+    let repository = "[a-z0-9]([a-z0-9._-]{0,8}[a-z0-9])?";
+    let tag = "[A-Za-z0-9_][A-Za-z0-9._-]{0,16}";
+    (registry, repository, tag)
+        .prop_map(|(registry, repository, tag)| format!("{registry}{repository}:{tag}"))
         .prop_map(|it| it.parse().unwrap())
 }
 

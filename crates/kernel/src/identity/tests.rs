@@ -163,7 +163,9 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 
 proptest! {
     #[test]
-    fn what_is_gone_or_given_up_never_changes_again(answers in prop::collection::vec(any_answer(), 1..24)) {
+    fn what_is_gone_or_given_up_never_changes_again(
+        answers in prop::collection::vec(any_answer(), 1..24),
+    ) {
         let mut book = Book::new([row(Standing::Intended)]);
         for answer in answers {
             let before = book.clone();

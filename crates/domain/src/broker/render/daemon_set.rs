@@ -109,7 +109,10 @@ fn spec(agent: &Agent<'_>, secret: &str) -> Value {
                 }],
                 "volumes": [
                     { "name": "config", "configMap": { "name": NAME } },
-                    { "name": "bootstrap", "secret": { "secretName": secret, "defaultMode": 0o400 } },
+                    {
+                        "name": "bootstrap",
+                        "secret": { "secretName": secret, "defaultMode": 0o400 },
+                    },
                     {
                         "name": "state",
                         "hostPath": { "path": "/var/lib/usher", "type": "DirectoryOrCreate" },

@@ -1,4 +1,4 @@
-//! What should exist outside: every manifest the broker writes, as a pure function of pinned values.
+//! What should exist outside: every manifest the broker writes, a pure function of pinned values.
 //!
 //! **Invariants**
 //! - Equal input gives equal bytes; nothing here asks, logs or waits.
