@@ -4,7 +4,8 @@
 //!
 //! **Invariants**
 //! - A lease is never given while another one runs.
-//! - A wake-up during a step makes the life due again, whatever the step decided.
+//! - A wake-up during a step makes the life due again, whatever the step decided; only a life that
+//!   is parked waits for a person.
 //! - Attempts are counted at the claim, so that a life which kills its driver backs off too.
 //! - A driver that was overtaken changes nothing.
 
@@ -100,7 +101,10 @@ impl Entry {
     }
 
     /// Takes the lease if the life is due and nobody holds it.
-    pub fn claim(&mut self, pace: &Pace, now: Timestamp) -> Option<Claim> {
+    ///
+    /// Until it is given back, the life is due again only when the lease has ended and its back-off
+    /// has passed: a life that kills its drivers backs off too.
+    pub fn claim(&mut self, pace: &Pace, jitter: Jitter, now: Timestamp) -> Option<Claim> {
         let due = self.due.is_some_and(|due| due <= now);
         if self.parked || !due || self.is_leased(now) {
             return None;
@@ -110,6 +114,7 @@ impl Entry {
         self.attempts = self.attempts.saturating_add(1);
         let until = now.after(pace.lease);
         self.lease_until = Some(until);
+        self.due = Some(until.after(back_off(pace, self.attempts, jitter)));
         Some(Claim { fence: self.fence, wake_seq: self.wake_seq, attempt: self.attempts, until })
     }
 
@@ -198,20 +203,33 @@ mod tests {
     #[test]
     fn a_lease_is_given_once_until_it_ends() {
         let mut entry = Entry::new(at(0));
-        let first = entry.claim(&PACE, at(0)).unwrap();
-        assert_eq!(entry.claim(&PACE, at(29)), None, "the lease still runs");
-        let second = entry.claim(&PACE, at(30)).unwrap();
+        let first = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(29)), None, "the lease still runs");
+        let second = entry.claim(&PACE, Jitter(0), at(30)).unwrap();
         assert!(first.fence < second.fence);
         assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
+    }
+
+    #[test]
+    fn a_life_that_kills_its_drivers_backs_off() {
+        let mut entry = Entry::new(at(0));
+        let whole = Jitter(u32::MAX);
+        entry.claim(&PACE, whole, at(0)).unwrap();
+        assert_eq!(entry.claim(&PACE, whole, at(30)), None, "its first back-off is a second");
+        entry.claim(&PACE, whole, at(31)).unwrap();
+        assert_eq!(entry.claim(&PACE, whole, at(62)), None, "its second one is two");
+        assert_eq!(entry.claim(&PACE, whole, at(63)).unwrap().attempt, 3);
+        entry.wake(at(64));
+        assert!(entry.claim(&PACE, whole, at(93)).is_some(), "a wake-up waits for the lease only");
     }
 
     #[test]
     fn a_lease_that_nobody_gave_back_is_remembered() {
         let mut entry = Entry::new(at(0));
         assert_eq!(entry.heard_until(), None);
-        entry.claim(&PACE, at(0)).unwrap();
+        entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         assert_eq!(entry.heard_until(), Some(at(30)), "somebody is at work");
-        let second = entry.claim(&PACE, at(35)).unwrap();
+        let second = entry.claim(&PACE, Jitter(0), at(35)).unwrap();
         assert_eq!(entry.heard_until(), Some(at(65)));
         entry.release(&second, Wake::Now, at(36));
         assert_eq!(entry.heard_until(), Some(at(30)), "the first one was never given back");
@@ -220,10 +238,10 @@ mod tests {
     #[test]
     fn a_lease_given_back_in_trouble_is_remembered() {
         let mut entry = Entry::new(at(0));
-        let claim = entry.claim(&PACE, at(0)).unwrap();
+        let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(0), at(7)));
         assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be on its way");
-        let claim = entry.claim(&PACE, at(8)).unwrap();
+        let claim = entry.claim(&PACE, Jitter(0), at(8)).unwrap();
         entry.release(&claim, Wake::OnChange, at(9));
         assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended in peace adds nothing");
     }
@@ -231,8 +249,8 @@ mod tests {
     #[test]
     fn nothing_is_claimed_before_it_is_due() {
         let mut entry = Entry::new(at(10));
-        assert_eq!(entry.claim(&PACE, at(9)), None);
-        assert!(entry.claim(&PACE, at(10)).is_some());
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(9)), None);
+        assert!(entry.claim(&PACE, Jitter(0), at(10)).is_some());
     }
 
     #[test]
@@ -245,7 +263,7 @@ mod tests {
         ];
         for (wake, due) in cases {
             let mut entry = Entry::new(at(0));
-            let claim = entry.claim(&PACE, at(0)).unwrap();
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.release(&claim, wake, at(1));
             assert_eq!((entry.due, entry.lease_until, entry.attempts), (due, None, 0), "{wake:?}");
         }
@@ -255,13 +273,13 @@ mod tests {
     fn a_wake_up_during_a_step_is_never_lost() {
         for wake in [Wake::OnChange, Wake::Never, Wake::At(at(99)), Wake::Now] {
             let mut entry = Entry::new(at(0));
-            let claim = entry.claim(&PACE, at(0)).unwrap();
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.wake(at(1));
             entry.release(&claim, wake, at(2));
             assert_eq!(entry.due, Some(at(2)), "{wake:?}");
         }
         let mut entry = Entry::new(at(0));
-        let claim = entry.claim(&PACE, at(0)).unwrap();
+        let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.wake(at(1));
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(u32::MAX), at(2)));
         assert_eq!(entry.due, Some(at(2)), "also when the step met trouble");
@@ -270,11 +288,11 @@ mod tests {
     #[test]
     fn a_wake_up_of_a_resting_life_makes_it_due() {
         let mut entry = Entry::new(at(0));
-        let claim = entry.claim(&PACE, at(0)).unwrap();
+        let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.release(&claim, Wake::OnChange, at(1));
-        assert_eq!(entry.claim(&PACE, at(1_000)), None);
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(1_000)), None);
         entry.wake(at(1_000));
-        assert!(entry.claim(&PACE, at(1_000)).is_some());
+        assert!(entry.claim(&PACE, Jitter(0), at(1_000)).is_some());
     }
 
     #[test]
@@ -287,8 +305,8 @@ mod tests {
     #[test]
     fn a_driver_that_was_overtaken_changes_nothing() {
         let mut entry = Entry::new(at(0));
-        let late = entry.claim(&PACE, at(0)).unwrap();
-        let _newer = entry.claim(&PACE, at(31)).unwrap();
+        let late = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
+        let _newer = entry.claim(&PACE, Jitter(0), at(31)).unwrap();
         let before = entry.clone();
         entry.release(&late, Wake::Never, at(32));
         entry.postpone(&late, &unreachable(), &PACE, (Jitter(0), at(32)));
@@ -306,7 +324,7 @@ mod tests {
         ];
         for (trouble, due) in cases {
             let mut entry = Entry::new(at(0));
-            let claim = entry.claim(&PACE, at(0)).unwrap();
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.postpone(&claim, &trouble, &PACE, (Jitter(u32::MAX), at(1)));
             assert_eq!((entry.due, entry.lease_until), (due, None), "{trouble}");
             assert_eq!(entry.attempts, 1, "trouble keeps the count");
@@ -316,12 +334,12 @@ mod tests {
     #[test]
     fn a_parked_life_waits_for_a_person() {
         let mut entry = Entry::new(at(0));
-        let claim = entry.claim(&PACE, at(0)).unwrap();
+        let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &Trouble::Corrupt { what: "row".into() }, &PACE, (Jitter(0), at(1)));
         entry.wake(at(2));
-        assert_eq!(entry.claim(&PACE, at(2)), None, "a wake-up is not a repair");
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(2)), None, "a wake-up is not a repair");
         entry.unpark(at(3));
-        assert!(entry.claim(&PACE, at(3)).is_some());
+        assert!(entry.claim(&PACE, Jitter(0), at(3)).is_some());
     }
 
     #[test]

@@ -34,10 +34,12 @@ pub enum Effect {
         /// The token.
         token: TokenId,
     },
-    /// Release our own guard on the XR.
+    /// Release our own guard on the XR with this uid.
     ReleaseProtection {
         /// The XR.
         xr: Name,
+        /// The only object whose guard may be released.
+        uid: Uid,
     },
     /// Ask the XR with this uid to go, in the foreground.
     DeleteSubstrate {

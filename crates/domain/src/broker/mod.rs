@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod aggregate;
 pub mod command;
+pub mod consequence;
 pub mod effect;
 pub mod event;
 pub mod facts;

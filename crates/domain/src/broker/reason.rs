@@ -13,8 +13,6 @@ closed_set! {
         RecordingAnchor = "RecordingAnchor",
         /// Somebody else's object has the anchor's name.
         AnchorNameTaken = "AnchorNameTaken",
-        /// The anchor was deleted from outside and is on its way out.
-        AnchorLeaving = "AnchorLeaving",
         /// The anchor is gone: the substrate under it will be collected.
         AnchorLost = "AnchorLost",
         /// The bootstrap token of the generation is being issued.
@@ -73,8 +71,6 @@ closed_set! {
         QuietTime = "QuietTime",
         /// The anchor's deletion is being asked for.
         DeletingAnchor = "DeletingAnchor",
-        /// The anchor is on its way out.
-        WaitingForAnchor = "WaitingForAnchor",
         /// Nothing was seen, but some identity row is still open.
         UnsettledRows = "UnsettledRows",
         /// The old generation is gone and the next one begins.
@@ -111,14 +107,11 @@ impl Reason {
             Self::WaitingForSubstrate => Self::ProvisioningOverdue,
             Self::WaitingForNode => Self::EnrolmentOverdue,
             Self::DrainingNode => Self::DrainOverdue,
-            Self::WaitingForDeletion | Self::WaitingForComposed | Self::WaitingForAnchor => {
-                Self::TeardownOverdue
-            }
+            Self::WaitingForDeletion | Self::WaitingForComposed => Self::TeardownOverdue,
             Self::NamespaceNotReady
             | Self::CreatingAnchor
             | Self::RecordingAnchor
             | Self::AnchorNameTaken
-            | Self::AnchorLeaving
             | Self::AnchorLost
             | Self::IssuingToken
             | Self::WaitingForProviderConfig

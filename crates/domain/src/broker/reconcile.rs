@@ -86,14 +86,6 @@ fn way_out(row: RowFacts, seen: Facts) -> Way {
     if seen.sight == Sight::ClusterReplaced {
         return Way::Hold(Rest::Poll, Reason::ClusterReplaced);
     }
-    match seen.protection {
-        Protection::Unknown => return blind(seen.sight),
-        Protection::Ours => {
-            return Way::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
-        }
-        Protection::Somebody if stands(seen.xr) => return Way::Hold(Rest::Poll, Reason::InUse),
-        Protection::Somebody | Protection::None => {}
-    }
     match seen.xr {
         Xr::Unknown => blind(seen.sight),
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
@@ -104,8 +96,16 @@ fn way_out(row: RowFacts, seen: Facts) -> Way {
     }
 }
 
-/// What the XR composed is in the ledger before the XR is asked to go.
+/// Nobody guards the XR, and what it composed is in the ledger, before it is asked to go.
 fn delete_substrate(seen: Facts) -> Way {
+    match seen.protection {
+        Protection::Unknown => return blind(seen.sight),
+        Protection::Ours => {
+            return Way::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
+        }
+        Protection::Somebody => return Way::Hold(Rest::Poll, Reason::InUse),
+        Protection::None => {}
+    }
     match seen.composed {
         Composed::Unknown => blind(seen.sight),
         Composed::Unrecorded => Way::Hold(Rest::Now, Reason::RecordingComposed),
@@ -129,10 +129,10 @@ fn after_substrate(row: RowFacts, seen: Facts) -> Way {
     }
     match seen.anchor {
         Anchor::Unknown => blind(seen.sight),
-        Anchor::Ours | Anchor::Unrecorded => {
+        // One that is on its way out is held by our finalizer: the same verb lets it go.
+        Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             Way::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
-        Anchor::Leaving => Way::Hold(Rest::Poll, Reason::WaitingForAnchor),
         Anchor::Absent | Anchor::Foreign => match row.closing {
             Closing::Settled => Way::Out,
             Closing::Open | Closing::Quiet => Way::Hold(Rest::Poll, Reason::UnsettledRows),
@@ -196,7 +196,10 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
             return Verdict::doing(EffectKind::CreateAnchor, Phase::Pending, reason);
         }
         Anchor::Unrecorded => return pending(Rest::Now, Reason::RecordingAnchor),
-        Anchor::Leaving => return pending(Rest::Poll, Reason::AnchorLeaving),
+        Anchor::Leaving => {
+            let reason = Reason::DeletingAnchor;
+            return Verdict::doing(EffectKind::DeleteAnchor, Phase::Pending, reason);
+        }
         Anchor::Foreign => return pending(Rest::Poll, Reason::AnchorNameTaken),
         Anchor::Ours => {}
     }
@@ -225,11 +228,10 @@ fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
-        Anchor::Absent | Anchor::Leaving | Anchor::Foreign => {
-            return hold(Rest::Poll, Reason::AnchorLost);
-        }
+        Anchor::Absent | Anchor::Foreign => return hold(Rest::Poll, Reason::AnchorLost),
         Anchor::Unrecorded => return hold(Rest::Now, Reason::RecordingAnchor),
-        Anchor::Ours => {}
+        // Held by our finalizer, a leaving anchor still owns what stands under it.
+        Anchor::Ours | Anchor::Leaving => {}
     }
     apply(seen, phase, reason)
 }
@@ -299,13 +301,6 @@ fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::To(Tenure::Leaving))
 }
 
-fn stands(xr: Xr) -> bool {
-    match xr {
-        Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => true,
-        Xr::Absent | Xr::Deleting | Xr::Foreign | Xr::Unknown => false,
-    }
-}
-
 fn blind(sight: Sight) -> Way {
     Way::Hold(Rest::Poll, sightless(sight))
 }
@@ -313,8 +308,9 @@ fn blind(sight: Sight) -> Way {
 /// Why a part is unknown. A look that calls itself clear and misses a part did not reach it.
 fn sightless(sight: Sight) -> Reason {
     match sight {
-        Sight::Clear | Sight::Unreachable | Sight::RailTripped => Reason::Unreachable,
+        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
         Sight::Forbidden => Reason::Forbidden,
+        Sight::RailTripped => Reason::RailTripped,
         Sight::ClusterReplaced => Reason::ClusterReplaced,
     }
 }

@@ -2,9 +2,9 @@
 
 use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp, Unknown};
 
-use super::aggregate::KIND_ANCHOR;
 use super::facts::{Anchor, Sight};
 use super::look::{Heard, Object};
+use super::render::anchor::is_anchor;
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 
@@ -13,6 +13,8 @@ use crate::object::id::InstallationId;
 pub(super) struct Witness<'a> {
     pub(super) book: &'a Book,
     pub(super) authority: Authority,
+    /// Whether too much vanished at once and nothing of this life was asked to go.
+    pub(super) held: bool,
     pub(super) by: &'a str,
     pub(super) at: Timestamp,
 }
@@ -31,20 +33,21 @@ impl Witness<'_> {
         Sighting { name, answer, by: "usher".to_owned(), at: self.at }
     }
 
-    /// What the world said, weakened if it is not the pinned one: then only an object that is on
-    /// record counts.
+    /// What the world said, as far as it counts. If it is not the pinned world, only an object on
+    /// record does; if too much vanished at once, an object on record is not taken for gone.
     pub(super) fn sighting(&self, name: Name, answer: Answer) -> Sighting {
         let recorded = self.book.latest(&name).and_then(|row| row.uid.as_ref());
-        let answer = match (self.authority, answer) {
-            (Authority::Pinned, answer) => answer,
-            (Authority::Replaced, Answer::Present { uid, ours }) if recorded == Some(&uid) => {
-                Answer::Present { uid, ours }
-            }
-            (Authority::Replaced, Answer::Unknown(why)) => Answer::Unknown(why),
-            (
-                Authority::Replaced,
-                Answer::Present { .. } | Answer::Absent { .. } | Answer::Announced,
-            ) => Answer::Unknown(Unknown::ClusterReplaced),
+        let stands = self.book.seen(&name).is_some();
+        let same = matches!(&answer, Answer::Present { uid, .. } if recorded == Some(uid));
+        let unheard = matches!(&answer, Answer::Unknown(_));
+        let answer = if unheard || same {
+            answer
+        } else if self.authority == Authority::Replaced {
+            Answer::Unknown(Unknown::ClusterReplaced)
+        } else if self.held && stands {
+            Answer::Unknown(Unknown::RailTripped)
+        } else {
+            answer
         };
         Sighting { name, answer, by: self.by.to_owned(), at: self.at }
     }
@@ -65,7 +68,7 @@ impl Witness<'_> {
         let recorded = names.iter().find(|name| self.is_recorded(name, object));
         recorded.map(|name| name.generation).or_else(|| {
             let owner = object.owner.as_ref().filter(|_| labelled)?;
-            let anchors = self.book.rows().iter().filter(|row| row.name.kind == KIND_ANCHOR);
+            let anchors = self.book.rows().iter().filter(|row| is_anchor(&row.name));
             let anchor = anchors.rev().find(|row| row.uid.as_ref() == Some(owner))?;
             Some(anchor.name.generation)
         })
@@ -138,15 +141,16 @@ pub(super) fn worst_anchor(anchors: impl Iterator<Item = Anchor>) -> Anchor {
 
 impl Sight {
     /// The worst cause of blindness in one look.
-    pub fn judge(authority: Authority, rail_tripped: bool, worst: Option<Unknown>) -> Self {
+    pub fn judge(authority: Authority, held: bool, worst: Option<Unknown>) -> Self {
         if authority == Authority::Replaced || worst == Some(Unknown::ClusterReplaced) {
             return Self::ClusterReplaced;
         }
-        if rail_tripped {
+        if held {
             return Self::RailTripped;
         }
         match worst {
             Some(Unknown::ClusterReplaced) => Self::ClusterReplaced,
+            Some(Unknown::RailTripped) => Self::RailTripped,
             Some(Unknown::Forbidden) => Self::Forbidden,
             Some(Unknown::Unreachable) => Self::Unreachable,
             None => Self::Clear,

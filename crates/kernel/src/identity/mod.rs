@@ -102,15 +102,6 @@ impl Row {
         Self::new(name, 1, Standing::Intended, None, Evidence::new(by, "recorded", at))
     }
 
-    /// Whether the object may be deleted: seen and ours, or intended with proof of ownership.
-    pub const fn may_delete(&self, proof: bool) -> bool {
-        match self.standing {
-            Standing::Seen => true,
-            Standing::Intended => proof,
-            Standing::Gone | Standing::Foreign | Standing::Abandoned => false,
-        }
-    }
-
     fn new(
         name: Name,
         incarnation: u32,
@@ -207,6 +198,8 @@ pub enum Unknown {
     Unreachable,
     /// We may not look.
     Forbidden,
+    /// Too much vanished at once to be believed.
+    RailTripped,
     /// The authority is not the one that was pinned, or it lost its memory.
     ClusterReplaced,
 }

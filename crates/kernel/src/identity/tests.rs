@@ -101,13 +101,6 @@ fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
 }
 
 #[test]
-fn only_ours_may_be_deleted() {
-    let may = |proof| Standing::ALL.map(|it| row(it).may_delete(proof));
-    assert_eq!(may(true), [true, true, false, false, false]);
-    assert_eq!(may(false), [false, true, false, false, false]);
-}
-
-#[test]
 fn a_life_is_settled_when_every_row_is() {
     let settled = |standings: &[Standing]| {
         let rows = standings.iter().enumerate().map(|(i, it)| {

@@ -7,7 +7,7 @@ use super::event::Outcome;
 use super::facts::{Closing, Intent, RowFacts, Tenure};
 use super::phase::Phase;
 use super::refusal::Refusal;
-use super::render::{AgentImage, ApiUrl};
+use super::render::{AgentImage, ApiUrl, anchor};
 use super::verdict::{Turn, Verdict};
 use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
@@ -17,10 +17,9 @@ use crate::object::id::{
     TenancyId,
 };
 use crate::object::label::is_dns_label;
+use crate::object::manifest::Scope;
 use crate::object::name;
 
-/// The kind of an anchor in the identity ledger.
-pub const KIND_ANCHOR: &str = "Anchor";
 /// The kind of a bootstrap token in the identity ledger.
 pub const KIND_TOKEN: &str = "Token";
 /// The kind of a peer in the identity ledger.
@@ -262,20 +261,21 @@ impl Resource {
             return self.clone();
         }
         let mut next = self.clone();
-        next.fields.phase = Phase::Deregistering;
+        next.fields.phase = match self.fields.pinned.role {
+            MeshRole::Node => Phase::Deregistering,
+            MeshRole::Standalone => Phase::Deprovisioning,
+        };
         next.fields.deletion_requested_at = Some(now);
-        next.fields.quiet_until = later(self.fields.quiet_until, quiet_until);
+        next.fields.quiet_until = self.fields.quiet_until.max(quiet_until);
         next.touched(self, now)
     }
 
-    /// The row after a new generation was asked for; the same row if one is on its way.
+    /// The row after a new generation was asked for.
     pub(super) fn replaced(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
         let mut next = self.clone();
-        if self.fields.tenure != Tenure::Leaving {
-            next.fields.phase = Phase::Pending;
-            next.fields.tenure = Tenure::Leaving;
-            next.fields.quiet_until = later(self.fields.quiet_until, quiet_until);
-        }
+        next.fields.phase = Phase::Pending;
+        next.fields.tenure = Tenure::Leaving;
+        next.fields.quiet_until = self.fields.quiet_until.max(quiet_until);
         next.touched(self, now)
     }
 
@@ -300,11 +300,19 @@ impl Resource {
         self
     }
 
+    /// Where the XR and its anchor live; beside all namespaces, nowhere.
+    fn place(&self) -> String {
+        match self.fields.pinned.composite.scope() {
+            Scope::Namespaced => self.fields.pinned.namespace.clone(),
+            Scope::Cluster => String::new(),
+        }
+    }
+
     /// The name of the anchor of a generation.
     pub fn anchor_name(&self, generation: Generation) -> Name {
         Name {
-            kind: KIND_ANCHOR.to_owned(),
-            place: self.fields.pinned.namespace.clone(),
+            kind: anchor::kind(self.fields.pinned.composite.scope()).to_owned(),
+            place: self.place(),
             name: name::anchor(self.fields.id, generation),
             generation,
         }
@@ -314,7 +322,7 @@ impl Resource {
     pub fn xr_name(&self, generation: Generation) -> Name {
         Name {
             kind: self.fields.pinned.composite.group_kind(),
-            place: self.fields.pinned.namespace.clone(),
+            place: self.place(),
             name: self.fields.pinned.xr_name.clone(),
             generation,
         }
@@ -350,10 +358,6 @@ impl Resource {
     }
 }
 
-fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    one.max(other)
-}
-
 fn first_offence(fields: &Fields) -> Option<&'static str> {
     let asked = fields.deletion_requested_at.is_some();
     let rules = [
@@ -364,7 +368,7 @@ fn first_offence(fields: &Fields) -> Option<&'static str> {
         (fields.credential.is_zero(), "credential"),
         (fields.pinned.installation.is_zero(), "installation"),
         (fields.pinned.provider_config.is_zero(), "provider_config"),
-        (fields.pinned.xr_name.trim().is_empty(), "xr_name"),
+        (fields.pinned.xr_name != name::xr(fields.id), "xr_name"),
         (!is_dns_label(&fields.name), "name"),
         (fields.pinned.namespace.trim().is_empty(), "namespace"),
         (fields.pinned.world.trim().is_empty(), "world"),

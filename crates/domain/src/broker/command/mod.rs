@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Book, Record, Row, Timestamp};
+use usher_kernel::{Record, Row, Timestamp};
 
 use super::aggregate::Resource;
 use super::event::{Event, Outcome};
@@ -87,11 +87,6 @@ pub fn abandon(
     let rows = record.book.abandon(by, reason, now);
     let event = Some(Event::Deleted { outcome: Outcome::Abandoned });
     Ok(Change { next: resource.abandoned(now), rows, event })
-}
-
-/// Whether the identity rows allow what the row claims, for the border of a store.
-pub fn is_consistent(resource: &Resource, book: &Book) -> bool {
-    resource.phase() != Phase::Deleted || book.is_settled()
 }
 
 #[cfg(test)]

@@ -105,15 +105,3 @@ fn giving_up_what_is_deleted_changes_and_tells_nothing() {
     let change = Change { next: it, rows: vec![], event: None };
     assert_eq!(abandon(&record, false, ("admin", "again"), NOW), Ok(change));
 }
-
-#[test]
-fn a_deleted_row_with_open_names_is_inconsistent() {
-    let it = leaving(Phase::Deprovisioning);
-    let open = Book::new([seen(it.xr_name(G1), "x")]);
-    let settled = Book::new([gone(it.xr_name(G1), "x")]);
-    let deleted = it.abandoned(NOW);
-    assert!(is_consistent(&it, &open), "it has not ended");
-    assert!(is_consistent(&it, &settled), "it may end");
-    assert!(is_consistent(&deleted, &settled), "it ended");
-    assert!(!is_consistent(&deleted, &open), "it ended before its names");
-}

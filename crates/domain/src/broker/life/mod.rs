@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use usher_kernel::{Book, Decision, Lifecycle, Name, Record, Timestamp, Wake};
 
-use super::aggregate::{KIND_ANCHOR, KIND_PEER, Resource};
+use super::aggregate::{KIND_PEER, Resource};
 use super::effect::Effect;
 use super::event::{Event, Outcome};
 use super::facts::Xr;
@@ -119,6 +119,7 @@ fn event(kind: EventKind, seen: &Observed) -> Event {
 /// is not recorded as ours is not done.
 pub(super) fn address(kind: EffectKind, resource: &Resource, book: &Book) -> Option<Effect> {
     let generation = resource.generation();
+    let is_xr = |name: &Name| *name == resource.xr_name(name.generation);
     match kind {
         EffectKind::CreateAnchor => {
             Some(Effect::CreateAnchor { anchor: resource.anchor_name(generation) })
@@ -138,15 +139,19 @@ pub(super) fn address(kind: EffectKind, resource: &Resource, book: &Book) -> Opt
             Some(Effect::DeregisterNode { token })
         }
         EffectKind::ReleaseProtection => {
-            Some(Effect::ReleaseProtection { xr: resource.xr_name(generation) })
+            let row = book.first_seen(is_xr)?;
+            Some(Effect::ReleaseProtection { xr: row.name.clone(), uid: row.uid.clone()? })
         }
         EffectKind::DeleteSubstrate => {
-            let is_xr = |name: &Name| *name == resource.xr_name(name.generation);
             let row = book.first_seen(is_xr)?;
             Some(Effect::DeleteSubstrate { xr: row.name.clone(), uid: row.uid.clone()? })
         }
         EffectKind::DeleteAnchor => {
-            let row = book.first_seen(|name| name.kind == KIND_ANCHOR)?;
+            let row = if resource.is_showing_out() {
+                book.first_seen(|name| *name == resource.anchor_name(name.generation))?
+            } else {
+                book.seen(&resource.anchor_name(generation))?
+            };
             Some(Effect::DeleteAnchor { anchor: row.name.clone(), uid: row.uid.clone()? })
         }
     }

@@ -137,7 +137,6 @@ fn only_waiting_reasons_become_overdue() {
         (Reason::DrainingNode, Reason::DrainOverdue),
         (Reason::WaitingForDeletion, Reason::TeardownOverdue),
         (Reason::WaitingForComposed, Reason::TeardownOverdue),
-        (Reason::WaitingForAnchor, Reason::TeardownOverdue),
     ];
     for reason in Reason::ALL {
         let overdue = mapped.iter().find(|(waiting, _)| waiting == reason);

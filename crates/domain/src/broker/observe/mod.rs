@@ -11,10 +11,12 @@
 
 use usher_kernel::{Answer, Book, Generation, Name, Sighting, Uid};
 
-use super::aggregate::{KIND_ANCHOR, KIND_PEER, KIND_TOKEN, Resource};
+use super::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
 use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Token, Xr};
 use super::look::{ComposedState, Condition, Guard, Look, Object, PeerState, TokenState, XrObject};
+use super::render::anchor::is_anchor;
 use super::witness::{Witness, worst_anchor};
+use crate::blueprint::MeshRole;
 
 /// One observation: facts to branch on, sightings to record, and the failure's own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +31,10 @@ pub struct Observed {
 
 /// Judges one look.
 pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
-    let witness = Witness { book, authority: look.authority, by: &look.by, at: look.at };
-    let judge = Judge { resource, book, look, witness, closing: resource.is_showing_out() };
+    let closing = resource.is_showing_out();
+    let held = look.rail_tripped && !closing;
+    let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
+    let judge = Judge { resource, book, look, witness, closing };
     let mut sightings = judge.anchor_sightings();
     let (xr, xr_sightings) = judge.xr();
     sightings.extend(xr_sightings);
@@ -83,7 +87,7 @@ impl Judge<'_> {
         ];
         let composed = look.composed.iter().filter_map(|it| it.heard.as_ref().err());
         let worst = unknowns.into_iter().flatten().chain(composed).max().copied();
-        Sight::judge(look.authority, look.rail_tripped, worst)
+        Sight::judge(look.authority, self.witness.held, worst)
     }
 
     /// Whether absence of a name that we alone create counts as its end.
@@ -160,11 +164,8 @@ impl Judge<'_> {
     /// Whether another object stood under the name before: a second object of one generation never
     /// had that generation's token to itself.
     fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
-        let latest = self.book.latest(name);
-        latest.is_some_and(|row| {
-            let another = row.uid.as_ref().is_some_and(|recorded| *recorded != found.object.uid);
-            row.incarnation > 1 || another
-        })
+        let mut stood = self.book.rows().iter().filter(|row| row.name == *name);
+        stood.any(|row| row.uid.as_ref().is_some_and(|uid| *uid != found.object.uid))
     }
 
     fn composed(&self, xr: Xr) -> (Composed, Vec<Sighting>) {
@@ -265,6 +266,9 @@ impl Judge<'_> {
     }
 
     fn node(&self) -> Node {
+        if self.resource.pinned().role == MeshRole::Standalone {
+            return Node::None;
+        }
         let Ok(peers) = &self.look.peers else {
             return Node::Unknown;
         };
@@ -317,7 +321,7 @@ pub const FAILURE_LENGTH_MAX: usize = 1_024;
 
 fn is_composed(resource: &Resource, name: &Name) -> bool {
     let kind = name.kind.as_str();
-    kind != KIND_ANCHOR
+    !is_anchor(name)
         && kind != KIND_TOKEN
         && kind != KIND_PEER
         && *name != resource.xr_name(name.generation)

@@ -92,8 +92,6 @@ closed_set! {
         CreatingAnchor = "CreatingAnchor",
         /// What was seen is recorded before the next verb.
         Recording = "Recording",
-        /// The anchor is on its way out.
-        AnchorLeaving = "AnchorLeaving",
         /// Somebody else's object has the anchor's name.
         AnchorNameTaken = "AnchorNameTaken",
         /// The anchor is gone: the object under it will be collected.

@@ -55,7 +55,8 @@ pub struct Observed {
 
 /// Judges one look.
 pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
-    let witness = Witness { book, authority: look.authority, by: &look.by, at: look.at };
+    let held = look.rail_tripped && !config.is_showing_out();
+    let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
     let is_ours = |it: &look::Object| it.is_labelled(config.installation, &config.id.to_string());
     let anchors: Vec<(Anchor, Sighting)> = generations(config)
         .map(|generation| {
@@ -84,17 +85,21 @@ pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
         Ok(Some(it)) => Some(it.revision.clone()),
         Ok(None) | Err(_) => None,
     };
-    Observed { facts: Facts { sight: sight(look), gate, anchor, object }, sightings, revision }
+    Observed {
+        facts: Facts { sight: sight(look, held), gate, anchor, object },
+        sightings,
+        revision,
+    }
 }
 
-fn sight(look: &Look) -> Sight {
+fn sight(look: &Look, held: bool) -> Sight {
     let unknowns = [
         look.namespace_ready.as_ref().err(),
         look.anchors.as_ref().err(),
         look.object.as_ref().err(),
     ];
     let worst = unknowns.into_iter().flatten().max().copied();
-    Sight::judge(look.authority, look.rail_tripped, worst)
+    Sight::judge(look.authority, held, worst)
 }
 
 fn object(

@@ -47,7 +47,9 @@ fn create(seen: Facts) -> Verdict {
             Verdict::doing(VerbKind::CreateAnchor, Phase::Pending, Reason::CreatingAnchor)
         }
         Anchor::Unrecorded => pending(Rest::Now, Reason::Recording),
-        Anchor::Leaving => pending(Rest::Poll, Reason::AnchorLeaving),
+        Anchor::Leaving => {
+            Verdict::doing(VerbKind::DeleteAnchor, Phase::Pending, Reason::DeletingAnchor)
+        }
         Anchor::Foreign => pending(Rest::Poll, Reason::AnchorNameTaken),
         Anchor::Ours => Verdict::doing(VerbKind::Apply, Phase::Pending, Reason::Creating),
     }
@@ -63,9 +65,12 @@ fn keep(seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => hold(Rest::Poll, sightless(seen.sight)),
-        Anchor::Absent | Anchor::Leaving | Anchor::Foreign => hold(Rest::Poll, Reason::AnchorLost),
+        Anchor::Absent | Anchor::Foreign => hold(Rest::Poll, Reason::AnchorLost),
         Anchor::Unrecorded => hold(Rest::Now, Reason::Recording),
-        Anchor::Ours => Verdict::doing(VerbKind::Apply, Phase::Ready, Reason::Correcting),
+        // Held by our finalizer, a leaving anchor still owns what stands under it.
+        Anchor::Ours | Anchor::Leaving => {
+            Verdict::doing(VerbKind::Apply, Phase::Ready, Reason::Correcting)
+        }
     }
 }
 
@@ -85,10 +90,10 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return hold(sightless(seen.sight)),
-        Anchor::Ours | Anchor::Unrecorded => {
+        // One that is on its way out is held by our finalizer: the same verb lets it go.
+        Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::doing(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
         }
-        Anchor::Leaving => return hold(Reason::WaitingToGo),
         Anchor::Absent | Anchor::Foreign => {}
     }
     match (row.rows, row.users) {
@@ -103,8 +108,9 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
 
 fn sightless(sight: Sight) -> Reason {
     match sight {
-        Sight::Clear | Sight::Unreachable | Sight::RailTripped => Reason::Unreachable,
+        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
         Sight::Forbidden => Reason::Forbidden,
+        Sight::RailTripped => Reason::RailTripped,
         Sight::ClusterReplaced => Reason::ClusterReplaced,
     }
 }

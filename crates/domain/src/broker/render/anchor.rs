@@ -1,7 +1,7 @@
 //! Anchors: what is created under one goes when it goes.
 
 use serde_json::json;
-use usher_kernel::Uid;
+use usher_kernel::{Name, Uid};
 use uuid::Uuid;
 
 use crate::object::id::{InstallationId, ProviderConfigId, ResourceId};
@@ -41,6 +41,11 @@ pub const fn kind(scope: Scope) -> &'static str {
         Scope::Namespaced => "Anchor",
         Scope::Cluster => "ClusterAnchor",
     }
+}
+
+/// Whether a name in the identity ledger is an anchor's.
+pub fn is_anchor(name: &Name) -> bool {
+    [kind(Scope::Namespaced), kind(Scope::Cluster)].contains(&name.kind.as_str())
 }
 
 /// The anchor of one generation; `namespace` counts for a namespaced one only.

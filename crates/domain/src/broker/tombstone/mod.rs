@@ -10,6 +10,7 @@ use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Wake};
 
 use super::aggregate::Resource;
 use super::effect::Effect;
+use super::event::Outcome;
 use super::facts::{Anchor, Composed, Facts, Protection, Sight, Xr};
 use super::life::address;
 use super::observe::Observed;
@@ -38,6 +39,8 @@ closed_set! {
         RemovingSubstrate = "RemovingSubstrate",
         /// An anchor came back.
         RemovingAnchor = "RemovingAnchor",
+        /// What the XR that came back composed is recorded before it is asked to go.
+        Recording = "Recording",
         /// Our own guard came back with it.
         ReleasingProtection = "ReleasingProtection",
         /// Somebody else guards what came back.
@@ -46,6 +49,12 @@ closed_set! {
         WaitingToGo = "WaitingToGo",
         /// Somebody who must answer did not.
         Unreachable = "Unreachable",
+        /// Somebody who must answer would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once.
+        RailTripped = "RailTripped",
     }
 }
 
@@ -57,17 +66,23 @@ impl Lifecycle for Tombstone {
     type Reason = Reason;
 
     fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+        // What was given up is left alone until somebody adopts it.
+        let given_up = record.state.fields().outcome == Some(Outcome::Abandoned);
         let rows = record.book.absorb(&seen.sightings);
         let book = record.book.with(&rows);
-        let (effect, reason) = rules(seen.facts);
+        let (effect, reason) = if given_up { (None, Reason::AtRest) } else { rules(seen.facts) };
         let wake = match reason {
             Reason::AtRest => Wake::OnChange,
+            Reason::Recording => Wake::Now,
             Reason::RemovingSubstrate
             | Reason::RemovingAnchor
             | Reason::ReleasingProtection
             | Reason::InUse
             | Reason::WaitingToGo
-            | Reason::Unreachable => Wake::At(now.after(self.interval)),
+            | Reason::Unreachable
+            | Reason::Forbidden
+            | Reason::ClusterReplaced
+            | Reason::RailTripped => Wake::At(now.after(self.interval)),
         };
         Decision {
             next: record.state.clone(),
@@ -83,39 +98,58 @@ impl Lifecycle for Tombstone {
 /// The verdict for one cell: substrate before anchor, nothing on what is unknown.
 pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
     if seen.sight == Sight::ClusterReplaced {
-        return (None, Reason::Unreachable);
+        return (None, Reason::ClusterReplaced);
     }
+    let blind = (None, sightless(seen.sight));
     match seen.xr {
-        Xr::Unknown => return (None, Reason::Unreachable),
+        Xr::Unknown => return blind,
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
-            return remove_substrate(seen.protection);
+            return remove_substrate(seen, blind.1);
         }
         Xr::Deleting => return (None, Reason::WaitingToGo),
         Xr::Absent | Xr::Foreign => {}
     }
     match seen.anchor {
-        Anchor::Unknown => return (None, Reason::Unreachable),
-        Anchor::Ours | Anchor::Unrecorded => {
+        Anchor::Unknown => return blind,
+        // One that is on its way out is held by our finalizer: the same verb lets it go.
+        Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return (Some(EffectKind::DeleteAnchor), Reason::RemovingAnchor);
         }
-        Anchor::Leaving => return (None, Reason::WaitingToGo),
         Anchor::Absent | Anchor::Foreign => {}
     }
     match seen.composed {
         Composed::None => (None, Reason::AtRest),
-        Composed::Unknown => (None, Reason::Unreachable),
+        Composed::Unknown => blind,
         Composed::Unrecorded | Composed::Present | Composed::KindRemoved => {
             (None, Reason::WaitingToGo)
         }
     }
 }
 
-fn remove_substrate(protection: Protection) -> (Option<EffectKind>, Reason) {
-    match protection {
-        Protection::Unknown => (None, Reason::Unreachable),
-        Protection::Ours => (Some(EffectKind::ReleaseProtection), Reason::ReleasingProtection),
-        Protection::Somebody => (None, Reason::InUse),
-        Protection::None => (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate),
+fn remove_substrate(seen: Facts, blind: Reason) -> (Option<EffectKind>, Reason) {
+    match seen.protection {
+        Protection::Unknown => return (None, blind),
+        Protection::Ours => {
+            return (Some(EffectKind::ReleaseProtection), Reason::ReleasingProtection);
+        }
+        Protection::Somebody => return (None, Reason::InUse),
+        Protection::None => {}
+    }
+    match seen.composed {
+        Composed::Unknown => (None, blind),
+        Composed::Unrecorded => (None, Reason::Recording),
+        Composed::None | Composed::Present | Composed::KindRemoved => {
+            (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate)
+        }
+    }
+}
+
+fn sightless(sight: Sight) -> Reason {
+    match sight {
+        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
+        Sight::Forbidden => Reason::Forbidden,
+        Sight::RailTripped => Reason::RailTripped,
+        Sight::ClusterReplaced => Reason::ClusterReplaced,
     }
 }
 

@@ -1,0 +1,90 @@
+//! What the transaction that writes a resource writes besides, so that no store has to guess.
+
+use usher_kernel::Timestamp;
+
+use super::aggregate::Resource;
+use super::event::Outcome;
+use super::phase::Phase;
+
+/// What goes with a write of a resource, in the same transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consequences {
+    /// Every token of it that nobody redeemed is revoked.
+    pub revoke_tokens: bool,
+    /// The lifetime of the current generation's token starts here.
+    pub substrate_ready_at: Option<Timestamp>,
+    /// The ProviderConfig has one user less, and is woken.
+    pub part_provider_config: bool,
+    /// A tombstone begins.
+    pub bury: bool,
+}
+
+impl Consequences {
+    /// What goes with the write that turns `before` into `after`.
+    pub fn of(before: &Resource, after: &Resource) -> Self {
+        let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
+        let ready = after.fields().substrate_ready_at;
+        Self {
+            revoke_tokens: after.is_showing_out(),
+            substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
+            part_provider_config: ended,
+            bury: ended && after.fields().outcome == Some(Outcome::Removed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::facts::Tenure;
+    use crate::broker::fixture::{NOW, START, leaving, resource};
+
+    const NOTHING: Consequences = Consequences {
+        revoke_tokens: false,
+        substrate_ready_at: None,
+        part_provider_config: false,
+        bury: false,
+    };
+
+    #[test]
+    fn a_write_that_moves_nothing_of_others_has_no_consequences() {
+        let it = resource(|_| ());
+        let provisioning = resource(|it| it.phase = Phase::Provisioning);
+        assert_eq!(Consequences::of(&it, &provisioning), NOTHING);
+    }
+
+    #[test]
+    fn a_substrate_that_is_ready_starts_the_lifetime_once() {
+        let it = resource(|_| ());
+        let ready = resource(|it| it.substrate_ready_at = Some(START));
+        let expected = Consequences { substrate_ready_at: Some(START), ..NOTHING };
+        assert_eq!(Consequences::of(&it, &ready), expected);
+        assert_eq!(Consequences::of(&ready, &ready), NOTHING);
+        assert_eq!(Consequences::of(&ready, &it), NOTHING, "a new generation starts nothing");
+    }
+
+    #[test]
+    fn whoever_leaves_loses_its_tokens() {
+        let it = resource(|_| ());
+        let expected = Consequences { revoke_tokens: true, ..NOTHING };
+        assert_eq!(Consequences::of(&it, &leaving(Phase::Deregistering)), expected);
+        let replaced = resource(|it| it.tenure = Tenure::Leaving);
+        assert_eq!(Consequences::of(&it, &replaced), expected);
+    }
+
+    #[test]
+    fn an_end_is_counted_once_and_buried_unless_it_was_given_up() {
+        let it = leaving(Phase::Deprovisioning);
+        let removed = resource(|it| {
+            it.phase = Phase::Deleted;
+            it.deletion_requested_at = Some(START);
+            it.outcome = Some(Outcome::Removed);
+        });
+        let expected = Consequences { revoke_tokens: true, part_provider_config: true, ..NOTHING };
+        let buried = Consequences { bury: true, ..expected };
+        assert_eq!(Consequences::of(&it, &removed), buried);
+        assert_eq!(Consequences::of(&it, &it.abandoned(NOW)), expected);
+        let again = Consequences { revoke_tokens: true, ..NOTHING };
+        assert_eq!(Consequences::of(&removed, &removed), again);
+    }
+}
