@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::offender::shortened;
+
 /// A word that is not in its closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot read {set} \"{word}\"")]
@@ -15,7 +17,7 @@ pub struct UnknownWord {
 impl UnknownWord {
     /// A refusal that names the offender, shortened.
     pub fn new(set: &'static str, word: &str) -> Self {
-        Self { set, word: word.chars().take(64).collect() }
+        Self { set, word: shortened(word) }
     }
 }
 
@@ -68,3 +70,43 @@ macro_rules! closed_set {
 }
 
 pub(crate) use closed_set;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::UnknownWord;
+    use crate::broker::event::EventType;
+    use crate::broker::phase::Phase;
+
+    #[test]
+    fn every_word_of_a_set_is_read_back() {
+        for phase in Phase::ALL {
+            assert_eq!(phase.as_str().parse(), Ok(*phase));
+            assert_eq!(phase.to_string(), phase.as_str());
+        }
+        for event in EventType::ALL {
+            assert_eq!(event.as_str().parse(), Ok(*event));
+        }
+    }
+
+    #[test]
+    fn another_word_is_refused_by_name() {
+        for word in ["", "ready", "READY", " Ready", "Ready\0", "Running"] {
+            let refusal = word.parse::<Phase>().unwrap_err();
+            assert_eq!(refusal, UnknownWord::new("phase", word));
+        }
+        let refusal = "Running".parse::<Phase>().unwrap_err();
+        assert_eq!(refusal.to_string(), "cannot read phase \"Running\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_word_or_a_refusal(text in ".*") {
+            match text.parse::<Phase>() {
+                Ok(phase) => prop_assert_eq!(phase.as_str(), text),
+                Err(refusal) => prop_assert!(refusal.word.chars().count() <= 64),
+            }
+        }
+    }
+}
