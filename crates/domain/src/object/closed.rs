@@ -76,35 +76,41 @@ mod tests {
     use proptest::prelude::*;
 
     use super::UnknownWord;
-    use crate::broker::event::EventType;
-    use crate::broker::phase::Phase;
+
+    closed_set! {
+        /// A set of two.
+        "size" Size {
+            /// Small.
+            Small = "small",
+            /// Large.
+            Large = "very-large",
+        }
+    }
 
     #[test]
     fn every_word_of_a_set_is_read_back() {
-        for phase in Phase::ALL {
-            assert_eq!(phase.as_str().parse(), Ok(*phase));
-            assert_eq!(phase.to_string(), phase.as_str());
-        }
-        for event in EventType::ALL {
-            assert_eq!(event.as_str().parse(), Ok(*event));
+        assert_eq!(Size::ALL, [Size::Small, Size::Large]);
+        for size in Size::ALL {
+            assert_eq!(size.as_str().parse(), Ok(*size));
+            assert_eq!(size.to_string(), size.as_str());
         }
     }
 
     #[test]
     fn another_word_is_refused_by_name() {
-        for word in ["", "ready", "READY", " Ready", "Ready\0", "Running"] {
-            let refusal = word.parse::<Phase>().unwrap_err();
-            assert_eq!(refusal, UnknownWord::new("phase", word));
+        for word in ["", "Small", "SMALL", " small", "small\0", "large"] {
+            let refusal = word.parse::<Size>().unwrap_err();
+            assert_eq!(refusal, UnknownWord::new("size", word));
         }
-        let refusal = "Running".parse::<Phase>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot read phase \"Running\"");
+        let refusal = "large".parse::<Size>().unwrap_err();
+        assert_eq!(refusal.to_string(), "cannot read size \"large\"");
     }
 
     proptest! {
         #[test]
         fn any_text_is_a_word_or_a_refusal(text in ".*") {
-            match text.parse::<Phase>() {
-                Ok(phase) => prop_assert_eq!(phase.as_str(), text),
+            match text.parse::<Size>() {
+                Ok(size) => prop_assert_eq!(size.as_str(), text),
                 Err(refusal) => prop_assert!(refusal.word.chars().count() <= 64),
             }
         }
