@@ -55,6 +55,14 @@ pub struct ConfigType {
     pub scope: Scope,
 }
 
+impl ConfigType {
+    /// Its kind with the group before it.
+    pub fn group_kind(&self) -> String {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        format!("{group}/{}", self.kind)
+    }
+}
+
 /// What a provider accepts as a tag; lengths are in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagRules {
