@@ -80,7 +80,7 @@ impl Seat<'_> {
         match self.life {
             Life::Resource(_) => step(&BentBroker(self), self, self, now).await.map(|it| it.wake),
             Life::Tombstone(_) => {
-                let life = Tombstone { interval: millis(INTERVAL) };
+                let life = Tombstone { interval: millis(INTERVAL), ..Tombstone::default() };
                 step(&life, self, self, now).await.map(|it| it.wake)
             }
             Life::Config => step(&BentConfig(self), self, self, now).await.map(|it| it.wake),

@@ -46,12 +46,21 @@ pub(super) fn peer_id(byte: u8) -> PeerId {
 
 /// The type of every XR here.
 pub(super) fn composite() -> CompositeType {
+    scoped("Namespaced")
+}
+
+/// The same type beside all namespaces.
+pub(super) fn cluster_wide() -> CompositeType {
+    scoped("Cluster")
+}
+
+fn scoped(scope: &str) -> CompositeType {
     let xrd = json!({
         "apiVersion": "apiextensions.crossplane.io/v2",
         "kind": "CompositeResourceDefinition",
         "metadata": { "name": "xnodes.example.org" },
         "spec": {
-            "scope": "Namespaced",
+            "scope": scope,
             "group": "example.org",
             "names": { "kind": "XNode", "plural": "xnodes" },
             "versions": [{ "name": "v1", "served": true }],

@@ -9,7 +9,7 @@ use usher_kernel::{
     Unknown, Version,
 };
 
-use super::aggregate::{Fields, KIND_ANCHOR, KIND_PEER, Resource};
+use super::aggregate::{Fields, KIND_PEER, Resource};
 use super::effect::Effect;
 use super::event::{Event, Outcome};
 use super::facts::Tenure;
@@ -21,6 +21,7 @@ use super::look::{
 };
 use super::observe::fold;
 use super::phase::Phase;
+use super::render::anchor::is_anchor;
 use super::tombstone::Tombstone;
 use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
@@ -209,7 +210,7 @@ fn is_unknown(resource: &Resource, look: &Look, name: &Name) -> bool {
     if name.kind == KIND_PEER {
         return look.peers.is_err();
     }
-    let heard = if name.kind == KIND_ANCHOR {
+    let heard = if is_anchor(name) {
         look.anchors.is_ok()
     } else if *name == resource.xr_name(name.generation) {
         look.xr.is_ok()
@@ -241,10 +242,11 @@ fn is_proven(record: &Record<Resource>, look: &Look, name: &Name, uid: &Uid) -> 
     let anchors = look.anchors.iter().flatten().map(|(generation, it)| (Some(*generation), it));
     let xrs = look.xr.iter().flatten().map(|it| (None, &it.object));
     let by_labels = anchors.chain(xrs).any(|(generation, it)| {
-        let owned =
-            record.book.rows().iter().any(|row| {
-                row.name.kind == KIND_ANCHOR && row.uid.is_some() && row.uid == it.owner
-            });
+        let owned = record
+            .book
+            .rows()
+            .iter()
+            .any(|row| is_anchor(&row.name) && row.uid.is_some() && row.uid == it.owner);
         let fits = match generation {
             Some(generation) => record.state.anchor_name(generation) == *name,
             None => name.kind == record.state.pinned().composite.group_kind() && owned,

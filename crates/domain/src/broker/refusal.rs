@@ -90,6 +90,12 @@ pub enum Refusal {
         /// The resource.
         what: String,
     },
+    /// Only what was given up can be taken back.
+    #[error("cannot reap \"{what}\": it was not abandoned")]
+    NotAbandoned {
+        /// The resource.
+        what: String,
+    },
     /// A reason must be given.
     #[error("cannot abandon \"{what}\" without a reason")]
     ReasonRequired {
@@ -116,6 +122,7 @@ impl Refusal {
             Self::NameInUse { .. } => "name_in_use",
             Self::NotReplaceable { .. } => "not_replaceable",
             Self::PeerLive { .. } => "peer_live",
+            Self::NotAbandoned { .. } => "not_abandoned",
             Self::ReasonRequired { .. } => "reason_required",
         }
     }
@@ -126,7 +133,7 @@ mod tests {
     use super::*;
 
     /// Every refusal and its code.
-    fn codes() -> [(Refusal, &'static str); 15] {
+    fn codes() -> [(Refusal, &'static str); 16] {
         let what = || String::from("x");
         let text = String::from("cannot use credential \"x\": it ran out");
         [
@@ -147,12 +154,13 @@ mod tests {
             (Refusal::NameInUse { what: what() }, "name_in_use"),
             (Refusal::NotReplaceable { phase: what() }, "not_replaceable"),
             (Refusal::PeerLive { what: what() }, "peer_live"),
+            (Refusal::NotAbandoned { what: what() }, "not_abandoned"),
             (Refusal::ReasonRequired { what: what() }, "reason_required"),
         ]
     }
 
     /// What each of them says.
-    const WORDS: [&str; 15] = [
+    const WORDS: [&str; 16] = [
         "cannot accept field \"x\"",
         "cannot find blueprint version \"x\"",
         "cannot find cloud \"x\"",
@@ -167,6 +175,7 @@ mod tests {
         "cannot take name \"x\": it is in use",
         "cannot replace a resource that is \"x\"",
         "cannot abandon \"x\" while its node is registered",
+        "cannot reap \"x\": it was not abandoned",
         "cannot abandon \"x\" without a reason",
     ];
 

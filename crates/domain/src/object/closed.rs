@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::offender::shortened;
+
 /// A word that is not in its closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot read {set} \"{word}\"")]
@@ -15,7 +17,7 @@ pub struct UnknownWord {
 impl UnknownWord {
     /// A refusal that names the offender, shortened.
     pub fn new(set: &'static str, word: &str) -> Self {
-        Self { set, word: word.chars().take(64).collect() }
+        Self { set, word: shortened(word) }
     }
 }
 
@@ -68,3 +70,49 @@ macro_rules! closed_set {
 }
 
 pub(crate) use closed_set;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::UnknownWord;
+
+    closed_set! {
+        /// A set of two.
+        "size" Size {
+            /// Small.
+            Small = "small",
+            /// Large.
+            Large = "very-large",
+        }
+    }
+
+    #[test]
+    fn every_word_of_a_set_is_read_back() {
+        assert_eq!(Size::ALL, [Size::Small, Size::Large]);
+        for size in Size::ALL {
+            assert_eq!(size.as_str().parse(), Ok(*size));
+            assert_eq!(size.to_string(), size.as_str());
+        }
+    }
+
+    #[test]
+    fn another_word_is_refused_by_name() {
+        for word in ["", "Small", "SMALL", " small", "small\0", "large"] {
+            let refusal = word.parse::<Size>().unwrap_err();
+            assert_eq!(refusal, UnknownWord::new("size", word));
+        }
+        let refusal = "large".parse::<Size>().unwrap_err();
+        assert_eq!(refusal.to_string(), "cannot read size \"large\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_word_or_a_refusal(text in ".*") {
+            match text.parse::<Size>() {
+                Ok(size) => prop_assert_eq!(size.as_str(), text),
+                Err(refusal) => prop_assert!(refusal.word.chars().count() <= 64),
+            }
+        }
+    }
+}

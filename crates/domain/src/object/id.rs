@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+use super::offender::shortened;
+
 /// A text that is no id, or the id that means "none".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot read id \"{text}\"")]
@@ -82,7 +84,7 @@ typed_ids! {
 
 /// Only the canonical form is an id: lowercase, hyphenated, not zero.
 fn parse(text: &str) -> Result<Uuid, BadId> {
-    let bad = || BadId { text: text.chars().take(64).collect() };
+    let bad = || BadId { text: shortened(text) };
     let uuid = Uuid::try_parse(text).map_err(|_| bad())?;
     if uuid.is_nil() || uuid.hyphenated().to_string() != text {
         return Err(bad());

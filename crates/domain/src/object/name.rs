@@ -6,20 +6,27 @@ use uuid::Builder;
 
 use super::id::{ProjectId, ProviderConfigId, ResourceId, TokenId};
 
+/// The suffix, spelled once.
+macro_rules! suffix {
+    () => {
+        "usher.dev"
+    };
+}
+
 /// The suffix of every group, label, annotation and finalizer of ours.
-pub const SUFFIX: &str = "usher.dev";
+pub const SUFFIX: &str = suffix!();
 /// The field manager of every apply.
 pub const FIELD_MANAGER: &str = "usher-broker";
 /// Label: which life an object belongs to.
-pub const LABEL_RESOURCE_ID: &str = "usher.dev/resource-id";
+pub const LABEL_RESOURCE_ID: &str = concat!(suffix!(), "/resource-id");
 /// Label: which installation an object belongs to.
-pub const LABEL_INSTALLATION: &str = "usher.dev/installation";
+pub const LABEL_INSTALLATION: &str = concat!(suffix!(), "/installation");
 /// Label: the object is in use.
-pub const LABEL_IN_USE: &str = "usher.dev/in-use";
+pub const LABEL_IN_USE: &str = concat!(suffix!(), "/in-use");
 /// Finalizer of anchors.
-pub const FINALIZER_ANCHOR: &str = "usher.dev/anchor";
+pub const FINALIZER_ANCHOR: &str = concat!(suffix!(), "/anchor");
 /// The API version of anchors.
-pub const ANCHOR_API_VERSION: &str = "broker.usher.dev/v1alpha1";
+pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
 
 /// The name of a resource's XR: never supplied by a caller, the same in every generation.
 pub fn xr(resource: ResourceId) -> String {
@@ -80,6 +87,14 @@ mod tests {
         assert_eq!(text.parse(), Ok(ids[0]), "a valid id: {text}");
     }
     use uuid::Uuid;
+
+    #[test]
+    fn names_of_ours_end_or_begin_with_the_one_suffix() {
+        let names = [LABEL_RESOURCE_ID, LABEL_INSTALLATION, LABEL_IN_USE, FINALIZER_ANCHOR];
+        assert!(names.iter().all(|it| it.starts_with(SUFFIX)), "{names:?}");
+        assert_eq!(ANCHOR_API_VERSION, "broker.usher.dev/v1alpha1");
+        assert_eq!(LABEL_RESOURCE_ID, "usher.dev/resource-id");
+    }
 
     #[test]
     fn derived_names_are_dns_labels() {

@@ -9,7 +9,8 @@
 //!
 //! **Invariants**
 //! - `Unknown` changes nothing.
-//! - A row that is gone or abandoned never changes again; what comes back is another row.
+//! - No answer changes a row that is gone or abandoned; what comes back is another row, and what
+//!   was given up is taken back by command only.
 //! - A foreign name is never deletable.
 
 use serde::{Deserialize, Serialize};
@@ -291,6 +292,17 @@ impl Book {
             .iter()
             .filter(|row| !row.standing.is_settled())
             .map(|row| row.turned(Standing::Abandoned, Evidence::new(by, why, at)))
+            .collect()
+    }
+
+    /// Every row that was given up taken back, for a life that is shown out after all.
+    pub fn adopt(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
+        let given_up = self.rows.iter().filter(|row| row.standing == Standing::Abandoned);
+        given_up
+            .map(|row| {
+                let standing = if row.uid.is_some() { Standing::Seen } else { Standing::Intended };
+                row.turned(standing, Evidence::new(by, why, at))
+            })
             .collect()
     }
 

@@ -128,6 +128,23 @@ fn abandoning_gives_up_open_rows_only() {
 }
 
 #[test]
+fn what_was_given_up_can_be_taken_back() {
+    let mut unseen = row(Standing::Abandoned);
+    unseen.name.name = "pr-2".into();
+    let seen = Row { uid: Some(Uid::new("u1")), ..row(Standing::Abandoned) };
+    let mut gone = row(Standing::Gone);
+    gone.name.name = "pr-3".into();
+    let book = Book::new([seen.clone(), unseen.clone(), gone]);
+    let evidence = Evidence::new("admin", "reaped", NOW);
+    let taken_back = book.adopt("admin", "reaped", NOW);
+    let expected = vec![
+        Row { standing: Standing::Seen, evidence: evidence.clone(), ..seen },
+        Row { standing: Standing::Intended, evidence, ..unseen },
+    ];
+    assert_eq!(taken_back, expected);
+}
+
+#[test]
 fn sightings_of_one_look_build_on_each_other() {
     let book = Book::new([row(Standing::Intended)]);
     let rows = book.absorb(&[

@@ -288,6 +288,13 @@ impl Resource {
         next.touched(self, now)
     }
 
+    /// The row after it was taken back to be shown out.
+    pub(super) fn reaped(&self, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.outcome = Some(Outcome::Removed);
+        next.touched(self, now)
+    }
+
     fn touched(mut self, before: &Self, now: Timestamp) -> Self {
         if self == *before {
             return self;

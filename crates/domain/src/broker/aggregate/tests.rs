@@ -4,6 +4,7 @@ use usher_kernel::{Evidence, Standing, Uid};
 use uuid::Uuid;
 
 use super::*;
+use crate::broker::fixture::cluster_wide;
 use crate::broker::fixture::{G1, G2, NOW, START, fields, gone, leaving, resource, seen};
 use crate::broker::reason::Reason;
 use crate::broker::verdict::{EventKind, Rest};
@@ -389,4 +390,22 @@ fn a_node_intends_a_token_and_a_standalone_does_not() {
         it.pinned.role = MeshRole::Standalone;
     });
     assert_eq!(alone.intended("usher", NOW), names[..2].iter().map(row).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_resource_without_a_node_skips_the_drain() {
+    let it = resource(|it| it.pinned.role = MeshRole::Standalone).retired(None, NOW);
+    assert_eq!(it.phase(), Phase::Deprovisioning);
+}
+
+#[test]
+fn an_xr_beside_all_namespaces_and_its_anchor_live_nowhere_else() {
+    let it = resource(|it| it.pinned.composite = cluster_wide());
+    let anchor = it.anchor_name(G1);
+    assert_eq!((anchor.kind.as_str(), anchor.place.as_str()), ("ClusterAnchor", ""));
+    assert_eq!(it.xr_name(G1).place, "");
+    let it = resource(|_| ());
+    let anchor = it.anchor_name(G1);
+    assert_eq!((anchor.kind.as_str(), anchor.place.as_str()), ("Anchor", "ns"));
+    assert_eq!(it.xr_name(G1).place, "ns");
 }

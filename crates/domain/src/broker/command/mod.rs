@@ -89,5 +89,15 @@ pub fn abandon(
     Ok(Change { next: resource.abandoned(now), rows, event })
 }
 
+/// Takes back what was given up: its tombstone shows it out after all. Nothing is told again.
+pub fn reap(record: &Record<Resource>, by: &str, now: Timestamp) -> Result<Change, Refusal> {
+    let resource = &record.state;
+    if resource.fields().outcome != Some(Outcome::Abandoned) {
+        return Err(Refusal::NotAbandoned { what: resource.id().to_string() });
+    }
+    let rows = record.book.adopt(by, "reaped", now);
+    Ok(Change { next: resource.reaped(now), rows, event: None })
+}
+
 #[cfg(test)]
 mod tests;

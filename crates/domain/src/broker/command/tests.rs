@@ -105,3 +105,19 @@ fn giving_up_what_is_deleted_changes_and_tells_nothing() {
     let change = Change { next: it, rows: vec![], event: None };
     assert_eq!(abandon(&record, false, ("admin", "again"), NOW), Ok(change));
 }
+
+#[test]
+fn what_was_given_up_is_taken_back_and_nothing_else_is() {
+    let it = leaving(Phase::Deprovisioning);
+    let refused = Err(Refusal::NotAbandoned { what: it.id().to_string() });
+    assert_eq!(reap(&record(it.clone(), []), "admin", NOW), refused);
+    let standing = record(it.clone(), [seen(it.xr_name(G1), "x")]);
+    let given_up = abandon(&standing, false, ("admin", "lost"), START).unwrap();
+    let given_up = record(given_up.next, given_up.rows);
+    let Change { next, rows, event } = reap(&given_up, "admin", NOW).unwrap();
+    assert_eq!(next.fields().outcome, Some(Outcome::Removed));
+    assert_eq!((next.phase(), event), (Phase::Deleted, None));
+    let evidence = Evidence::new("admin", "reaped", NOW);
+    assert_eq!(rows, vec![Row { evidence, ..seen(it.xr_name(G1), "x") }]);
+    assert_eq!(rows[0].standing, Standing::Seen);
+}

@@ -145,7 +145,11 @@ fn only_waiting_reasons_become_overdue() {
 }
 
 fn addressed(kind: EffectKind, rows: Vec<Row>) -> Option<Effect> {
-    let effect = address(kind, &resource(|it| it.generation = G2), &Book::new(rows));
+    let second = resource(|it| {
+        it.generation = G2;
+        it.tenure = Tenure::Leaving;
+    });
+    let effect = address(kind, &second, &Book::new(rows));
     assert!(effect.as_ref().is_none_or(|it| it.kind() == kind), "{effect:?} is no {kind}");
     effect
 }
@@ -177,7 +181,11 @@ fn every_verb_is_addressed_by_the_rows() {
         (EffectKind::Apply, vec![seen(anchor, "a2"), intended(xr.clone())], create),
         (EffectKind::Apply, both, update),
         (EffectKind::DeregisterNode, peers, Effect::DeregisterNode { token: token(G2) }),
-        (EffectKind::ReleaseProtection, vec![], Effect::ReleaseProtection { xr }),
+        (
+            EffectKind::ReleaseProtection,
+            xrs.clone(),
+            Effect::ReleaseProtection { xr: it.xr_name(G1), uid: uid("x1") },
+        ),
         (
             EffectKind::DeleteSubstrate,
             xrs,
@@ -192,6 +200,16 @@ fn every_verb_is_addressed_by_the_rows() {
     for (kind, rows, effect) in cases {
         assert_eq!(addressed(kind, rows), Some(effect), "{kind}");
     }
+}
+
+#[test]
+fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
+    let it = resource(|it| it.generation = G2);
+    let old = seen(it.anchor_name(G1), "a1");
+    let both = Book::new([old.clone(), seen(it.anchor_name(G2), "a2")]);
+    let effect = Effect::DeleteAnchor { anchor: it.anchor_name(G2), uid: Uid::new("a2") };
+    assert_eq!(address(EffectKind::DeleteAnchor, &it, &both), Some(effect));
+    assert_eq!(address(EffectKind::DeleteAnchor, &it, &Book::new([old])), None);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::Row;
 use usher_kernel::Unknown::{self, ClusterReplaced, Forbidden, Unreachable};
+use usher_kernel::{Row, Standing};
 
 use super::*;
 use crate::broker::aggregate::Fields;
@@ -37,6 +37,8 @@ fn present(uid: &str, ours: bool) -> Answer {
     Answer::Present { uid: Uid::new(uid), ours }
 }
 
+/// The kind of an anchor in a namespace.
+const ANCHOR: &str = "Anchor";
 const OPEN: Answer = Answer::Absent { settled: false };
 const SETTLED: Answer = Answer::Absent { settled: true };
 
@@ -198,7 +200,7 @@ fn while_converging_only_the_current_anchor_counts() {
     let replacing = second(|it| it.tenure = Tenure::Leaving);
     assert_eq!(facts(&replacing, rows(&replacing), &old).anchor, Anchor::Ours, "every one counts");
     let book = Book::new(rows(&converging));
-    let told = answers(&converging, &book, &old, KIND_ANCHOR);
+    let told = answers(&converging, &book, &old, ANCHOR);
     assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
 }
 
@@ -257,8 +259,8 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (
             Row { incarnation: 2, ..recorded() },
             plain(Condition::Ready),
-            Xr::Replaced,
-            "the second object of its generation",
+            Xr::Ready,
+            "the same object, back again",
         ),
         (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement on its way out"),
         (recorded(), unlabelled.clone(), Xr::Ready, "on record, its labels taken off"),
@@ -275,6 +277,49 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         let rows = anchored([row, seen(part("p", G1), "p")]);
         assert_eq!(facts(&it, rows, &look).xr, expected, "{why}");
     }
+}
+
+#[test]
+fn a_second_object_of_a_generation_counts_as_replaced_for_good() {
+    let it = resource(|it| it.tenure = Tenure::Live);
+    let name = it.xr_name(G1);
+    let second = Row { incarnation: 2, ..seen(name.clone(), "x") };
+    let rows = anchored([gone(name, "y"), second]);
+    let look = bent(|look| look.xr = Ok(Some(xr("x", "a", Condition::Ready))));
+    assert_eq!(facts(&it, rows, &look).xr, Xr::Replaced);
+}
+
+#[test]
+fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
+    let tripped = |change: fn(&mut Look)| {
+        bent(|look| {
+            look.rail_tripped = true;
+            change(look);
+        })
+    };
+    let blank = tripped(|_| ());
+    let another = tripped(|look| look.xr = Ok(Some(xr("y", "a", Condition::Ready))));
+    let it = resource(|it| it.tenure = Tenure::Live);
+    let rows = || anchored([seen(it.xr_name(G1), "x")]);
+    for look in [&blank, &another] {
+        let seen = fold(&it, &Book::new(rows()), look);
+        assert_eq!((seen.facts.sight, seen.facts.xr), (Sight::RailTripped, Xr::Unknown));
+        let changed = Book::new(rows()).absorb(&seen.sightings);
+        assert!(changed.iter().all(|row| row.standing != Standing::Gone), "{changed:?}");
+    }
+    let fresh = resource(|_| ());
+    let intent = || anchored([intended(fresh.xr_name(G1))]);
+    assert_eq!(facts(&fresh, intent(), &blank).xr, Xr::Absent, "it was never there");
+    let asked = leaving(Phase::Deprovisioning);
+    let seen = facts(&asked, rows(), &blank);
+    assert_eq!((seen.sight, seen.xr), (Sight::Clear, Xr::Absent), "it was asked to go");
+}
+
+#[test]
+fn a_standalone_resource_asks_nobody_about_nodes() {
+    let unheard = bent(|look| look.peers = Err(Unknown::Unreachable));
+    let it = resource(|it| it.pinned.role = MeshRole::Standalone);
+    assert_eq!(facts(&it, vec![], &unheard).node, Node::None);
 }
 
 #[test]
@@ -382,7 +427,7 @@ fn absence_settles_only_while_showing_out_and_quiet() {
         (resource(|it| it.tenure = Tenure::Leaving), SETTLED, "being replaced"),
     ];
     for (it, expected, why) in cases {
-        for kind in [KIND_ANCHOR.to_owned(), xr_kind()] {
+        for kind in [ANCHOR.to_owned(), xr_kind()] {
             let told = answers(&it, &Book::default(), &look(), &kind);
             assert_eq!(told, vec![(G1, expected.clone())], "{why}");
         }

@@ -14,6 +14,7 @@ use super::event::Outcome;
 use super::facts::{Anchor, Composed, Facts, Protection, Sight, Xr};
 use super::life::address;
 use super::observe::Observed;
+use super::phase::Phase;
 use super::verdict::EffectKind;
 use crate::object::closed::closed_set;
 
@@ -22,11 +23,13 @@ use crate::object::closed::closed_set;
 pub struct Tombstone {
     /// How soon to look again at something that came back.
     pub interval: Duration,
+    /// How long a tombstone is kept; then it hinders nobody any more.
+    pub keep: Duration,
 }
 
 impl Default for Tombstone {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(30) }
+        Self { interval: Duration::from_secs(30), keep: Duration::from_hours(24) }
     }
 }
 
@@ -92,6 +95,15 @@ impl Lifecycle for Tombstone {
             wake,
             reason,
         }
+    }
+}
+
+impl Tombstone {
+    /// Whether the tombstone may be put away: it was kept long enough and nothing came back that is
+    /// still on record as standing. What was given up is nobody's to look after.
+    pub fn is_over(&self, record: &Record<Resource>, now: Timestamp) -> bool {
+        let kept = now.since(record.state.fields().phase_since) >= self.keep;
+        record.state.phase() == Phase::Deleted && kept && record.book.is_settled()
     }
 }
 

@@ -3,14 +3,20 @@
 use usher_kernel::{Answer, Row, Sighting, Uid};
 
 use super::*;
-use crate::broker::fixture::{G1, NOTHING, NOW, START, gone, intended, leaving, record, seen};
+use crate::broker::facts::Tenure;
+use crate::broker::fixture::{G1, NOTHING, NOW, START, gone, intended, record, resource, seen};
 use crate::broker::phase::Phase;
 
 /// A decision, in parts that can be compared.
 type Parts = (Resource, Vec<Row>, Option<Effect>, Wake, Reason);
 
 fn deleted() -> Resource {
-    leaving(Phase::Deprovisioning).abandoned(START)
+    resource(|it| {
+        it.phase = Phase::Deleted;
+        it.tenure = Tenure::Live;
+        it.deletion_requested_at = Some(START);
+        it.outcome = Some(Outcome::Removed);
+    })
 }
 
 fn decide(rows: Vec<Row>, seen: &Observed) -> Parts {
@@ -54,7 +60,7 @@ fn what_came_back_is_recorded_and_taken_away() {
 fn our_own_guard_on_what_came_back_is_released_first() {
     let name = deleted().xr_name(G1);
     let facts = Facts { xr: Xr::Ready, protection: Protection::Ours, ..NOTHING };
-    let effect = Effect::ReleaseProtection { xr: name.clone() };
+    let effect = Effect::ReleaseProtection { xr: name.clone(), uid: Uid::new("x") };
     let expected = (deleted(), vec![], Some(effect), soon(), Reason::ReleasingProtection);
     assert_eq!(decide(vec![seen(name, "x")], &observed(facts)), expected);
 }
@@ -83,14 +89,57 @@ fn whoever_is_not_recorded_as_ours_is_not_touched() {
 fn a_tombstone_looks_again_at_whatever_it_waits_for() {
     let cases = [
         (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingToGo),
-        (Facts { anchor: Anchor::Leaving, ..NOTHING }, Reason::WaitingToGo),
         (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingToGo),
         (Facts { xr: Xr::Ready, protection: Protection::Somebody, ..NOTHING }, Reason::InUse),
         (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
-        (Facts { sight: Sight::ClusterReplaced, ..NOTHING }, Reason::Unreachable),
+        (Facts { sight: Sight::ClusterReplaced, ..NOTHING }, Reason::ClusterReplaced),
     ];
     for (facts, reason) in cases {
         let expected = (deleted(), vec![], None, soon(), reason);
         assert_eq!(decide(vec![], &observed(facts)), expected, "{facts:?}");
     }
+}
+
+#[test]
+fn an_anchor_held_by_our_finalizer_is_let_go() {
+    let name = deleted().anchor_name(G1);
+    let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
+    let facts = observed(Facts { anchor: Anchor::Leaving, ..NOTHING });
+    let expected = (deleted(), vec![], Some(effect), soon(), Reason::RemovingAnchor);
+    assert_eq!(decide(vec![seen(name, "a")], &facts), expected);
+}
+
+#[test]
+fn what_came_back_is_on_record_before_it_is_taken_away() {
+    let facts = Facts { xr: Xr::Ready, composed: Composed::Unrecorded, ..NOTHING };
+    let expected = (deleted(), vec![], None, Wake::Now, Reason::Recording);
+    assert_eq!(decide(vec![seen(deleted().xr_name(G1), "x")], &observed(facts)), expected);
+}
+
+#[test]
+fn what_was_given_up_is_left_alone() {
+    let given_up = resource(|it| {
+        it.phase = Phase::Deleted;
+        it.deletion_requested_at = Some(START);
+        it.outcome = Some(Outcome::Abandoned);
+    });
+    let rows = vec![seen(given_up.xr_name(G1), "x")];
+    let facts = Facts { xr: Xr::Ready, protection: Protection::Ours, ..NOTHING };
+    let decision = Tombstone::default().decide(&record(given_up, rows), &observed(facts), NOW);
+    assert_eq!(decision.effect, None);
+    assert_eq!((decision.wake, decision.reason), (Wake::OnChange, Reason::AtRest));
+}
+
+#[test]
+fn a_tombstone_is_over_when_it_was_kept_and_nothing_stands() {
+    let tombstone = Tombstone::default();
+    let rows = || vec![gone(deleted().xr_name(G1), "x")];
+    let end = START.after(Duration::from_hours(24));
+    let before = START.after(Duration::from_hours(24) - Duration::from_micros(1));
+    assert!(!tombstone.is_over(&record(deleted(), rows()), before), "a moment too early");
+    assert!(tombstone.is_over(&record(deleted(), rows()), end));
+    let back = vec![seen(deleted().xr_name(G1), "x")];
+    assert!(!tombstone.is_over(&record(deleted(), back), end), "something came back");
+    let leaving = crate::broker::fixture::leaving(Phase::Deprovisioning);
+    assert!(!tombstone.is_over(&record(leaving, rows()), end), "it has not ended yet");
 }
