@@ -243,6 +243,12 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_config_type_is_known_by_group_and_kind() {
+        let kind = Provider::Hetzner.config_type().group_kind();
+        assert_eq!(kind, "hcloud.crossplane.io/ProviderConfig");
+    }
+
     proptest! {
         #[test]
         fn garbage_is_no_provider(text in any::<String>()) {
