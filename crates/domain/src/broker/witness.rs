@@ -8,6 +8,31 @@ use super::render::anchor::is_anchor;
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 
+/// A name that every generation shares, and what was heard of it.
+pub(super) struct Shared<'a> {
+    /// The name in each generation, the current one last.
+    pub(super) names: Vec<Name>,
+    /// What stands under it.
+    pub(super) heard: Heard<Option<&'a Object>>,
+    /// Whether absence counts as the end of a name that was only intended.
+    pub(super) settled: bool,
+    /// Whether every generation counts, and not the current one alone.
+    pub(super) showing_out: bool,
+}
+
+/// Whose the object under a shared name is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nobody knows.
+    Unknown,
+    /// Nothing stands there.
+    Absent,
+    /// Somebody else's, or of an older generation: it holds the name until it is collected.
+    Foreign,
+    /// Ours, under the name of its generation.
+    Ours(Name),
+}
+
 /// Who answered, and what is on record.
 #[derive(Clone, Copy)]
 pub(super) struct Witness<'a> {
@@ -65,13 +90,58 @@ impl Witness<'_> {
         object: &Object,
         labelled: bool,
     ) -> Option<Generation> {
+        let is_owner = |name: &Name| labelled && is_anchor(name);
+        self.owned_by(names, object, is_owner)
+    }
+
+    /// The generation that recorded this very object or, failing that, the one of the row among
+    /// those that may own it whose uid its owner has.
+    pub(super) fn owned_by(
+        &self,
+        names: &[Name],
+        object: &Object,
+        is_owner: impl Fn(&Name) -> bool,
+    ) -> Option<Generation> {
         let recorded = names.iter().find(|name| self.is_recorded(name, object));
         recorded.map(|name| name.generation).or_else(|| {
-            let owner = object.owner.as_ref().filter(|_| labelled)?;
-            let anchors = self.book.rows().iter().filter(|row| is_anchor(&row.name));
-            let anchor = anchors.rev().find(|row| row.uid.as_ref() == Some(owner))?;
-            Some(anchor.name.generation)
+            let owner = object.owner.as_ref()?;
+            let owners = self.book.rows().iter().filter(|row| is_owner(&row.name));
+            let row = owners.rev().find(|row| row.uid.as_ref() == Some(owner))?;
+            Some(row.name.generation)
         })
+    }
+
+    /// Judges a shared name: whose it is, and what is told to each generation. `owning` finds the
+    /// generation that an object belongs to.
+    pub(super) fn claim(
+        &self,
+        shared: Shared<'_>,
+        owning: impl Fn(&[Name], &Object) -> Option<Generation>,
+    ) -> (Claim, Vec<Sighting>) {
+        let Shared { names, heard, settled, showing_out } = shared;
+        let found = match heard {
+            Ok(found) => found,
+            Err(why) => {
+                let told = names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
+                return (Claim::Unknown, told.into_iter().collect());
+            }
+        };
+        let current = names.last().map(|it| it.generation);
+        let owning = found.and_then(|it| owning(&names, it));
+        let counted = if showing_out { owning.or(current) } else { current };
+        let sightings = self.shared(names, found, owning, settled);
+        let counted = sightings.iter().find(|it| Some(it.name.generation) == counted);
+        let claim = match (counted.map(|it| (&it.answer, &it.name)), found) {
+            (None | Some((Answer::Unknown(_), _)), _) => Claim::Unknown,
+            (Some((Answer::Present { .. }, _)), None) => Claim::Unknown,
+            (Some((Answer::Absent { .. } | Answer::Announced, _)), None) => Claim::Absent,
+            (Some((Answer::Present { ours: true, .. }, name)), Some(_)) => {
+                Claim::Ours(name.clone())
+            }
+            (Some((Answer::Absent { .. } | Answer::Announced, _)), Some(_))
+            | (Some((Answer::Present { ours: false, .. }, _)), Some(_)) => Claim::Foreign,
+        };
+        (claim, sightings)
     }
 
     /// What stands under a name that every generation shares, told to each of them: an object of

@@ -1,9 +1,6 @@
 //! Where a secret lies, never what it says: coordinates in a key-value store.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::offender::shortened;
@@ -76,22 +73,6 @@ impl KvCoordinates {
     pub fn path(&self) -> &str {
         &self.path
     }
-
-    /// The name of the Secret that is materialised from here.
-    pub fn secret_name(&self) -> String {
-        let mut hash = Sha256::new();
-        // Lengths first, so that "a/b" + "c" and "a" + "b/c" are two names.
-        for part in [&self.mount, &self.path] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        let mut name = String::from("cloud-credentials-");
-        for byte in hash.finalize().iter().take(8) {
-            // Writing to a String cannot fail.
-            let _ = write!(name, "{byte:02x}");
-        }
-        name
-    }
 }
 
 impl TryFrom<Unchecked> for KvCoordinates {
@@ -116,18 +97,6 @@ mod tests {
 
     fn at(mount: &str, path: &str) -> KvCoordinates {
         KvCoordinates::new(mount, path).unwrap()
-    }
-
-    #[test]
-    fn the_secret_name_is_stable() {
-        let name = at("secret", "clouds/aws/main").secret_name();
-        assert_eq!(name, "cloud-credentials-1f96cc87d1e8cecc");
-    }
-
-    #[test]
-    fn moving_the_border_between_mount_and_path_changes_the_name() {
-        assert_ne!(at("a/b", "c").secret_name(), at("a", "b/c").secret_name());
-        assert_ne!(at("a", "b").secret_name(), at("b", "a").secret_name());
     }
 
     #[test]
@@ -158,19 +127,6 @@ mod tests {
         fn garbage_is_refused_or_kept(mount in any::<String>(), path in "[a./]{0,6}") {
             if let Ok(it) = KvCoordinates::new(&mount, &path) {
                 prop_assert_eq!((it.mount(), it.path()), (mount.as_str(), path.as_str()));
-            }
-        }
-
-        #[test]
-        fn different_places_have_different_dns_names(
-            one in ("[a-c]{1,3}", "[a-c]{1,3}"),
-            other in ("[a-c]{1,3}", "[a-c]{1,3}"),
-        ) {
-            let names = [at(&one.0, &one.1).secret_name(), at(&other.0, &other.1).secret_name()];
-            prop_assert_eq!(one == other, names[0] == names[1]);
-            for name in names {
-                prop_assert_eq!(name.len(), 34);
-                prop_assert!(crate::object::label::is_dns_label(&name));
             }
         }
     }

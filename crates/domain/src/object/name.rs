@@ -38,7 +38,7 @@ pub fn anchor(resource: ResourceId, generation: Generation) -> String {
     format!("pr-{resource}-{generation}")
 }
 
-/// The name of a ProviderConfig and of everything that lives exactly as long.
+/// The name of a ProviderConfig.
 pub fn provider_config(id: ProviderConfigId) -> String {
     format!("pc-{id}")
 }
@@ -46,6 +46,12 @@ pub fn provider_config(id: ProviderConfigId) -> String {
 /// The name of the anchor of one generation of a ProviderConfig.
 pub fn provider_config_anchor(id: ProviderConfigId, generation: Generation) -> String {
     format!("pc-{id}-{generation}")
+}
+
+/// The name of the Secret of a ProviderConfig, and of the ExternalSecret that makes it. Two
+/// ProviderConfigs may use one credential and never one Secret: each goes with its own.
+pub fn provider_config_secret(id: ProviderConfigId) -> String {
+    format!("cloud-credentials-{id}")
 }
 
 /// The namespace of a project.
@@ -102,6 +108,7 @@ mod tests {
                 anchor(resource, last),
                 provider_config(config),
                 provider_config_anchor(config, last),
+                provider_config_secret(config),
                 namespace(ProjectId::from_uuid(uuid)),
             ];
             assert_eq!(names[0].len(), 39);

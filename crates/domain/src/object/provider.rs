@@ -55,6 +55,14 @@ pub struct ConfigType {
     pub scope: Scope,
 }
 
+impl ConfigType {
+    /// Its kind with the group before it.
+    pub fn group_kind(&self) -> String {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        format!("{group}/{}", self.kind)
+    }
+}
+
 /// What a provider accepts as a tag; lengths are in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagRules {
@@ -233,6 +241,12 @@ mod tests {
                 ("local.crossplane.io/v1beta1", Scope::Namespaced),
             ]
         );
+    }
+
+    #[test]
+    fn a_config_type_is_known_by_group_and_kind() {
+        let kind = Provider::Hetzner.config_type().group_kind();
+        assert_eq!(kind, "hcloud.crossplane.io/ProviderConfig");
     }
 
     proptest! {

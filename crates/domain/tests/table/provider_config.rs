@@ -1,8 +1,8 @@
 //! The ProviderConfig's life: its facts, its answer, and where its rules stand.
 
-use usher_domain::broker::facts::{Anchor, Gate, Sight};
+use usher_domain::broker::facts::{Anchor, Closing, Gate, Sight};
 use usher_domain::broker::provider_config::{
-    Facts, Object, Phase, Reason, Rest, RowFacts, Rows, Users, VerbKind, Verdict, rules,
+    Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict, rules,
 };
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
@@ -16,7 +16,7 @@ pub(crate) struct Cell {
 
 /// Any cell.
 const START: Cell = Cell {
-    row: RowFacts { phase: Phase::Pending, users: Users::None, rows: Rows::Open },
+    row: RowFacts { phase: Phase::Pending, users: Users::None, closing: Closing::Open },
     seen: Facts {
         sight: Sight::Clear,
         gate: Gate::Ready,
@@ -33,7 +33,7 @@ pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("provider_config", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
-        .fact(Origin::Row, "rows", words!(Rows), |c, v| c.row.rows = Rows::ALL[v])
+        .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
         .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
@@ -60,25 +60,33 @@ fn outcome(verdict: Verdict) -> Outcome {
     if verdict.next_generation { said.with(2, 0) } else { said }
 }
 
-const COMMITTED: &str = "nothing is asked to go before the row says that it leaves";
+const COMMITTED: &str = "nothing that was not leaving by itself goes before the row says so";
 const STICKY: &str = "whoever leaves comes back only with a new generation, all rows settled";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const UNKNOWN: &str = "nothing is done to an object that nobody knows";
+const QUIET: &str = "the anchor of what leaves stays until all is quiet and every object is gone";
+const COMPLETE: &str = "only what is complete becomes Ready";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 4] = [COMMITTED, STICKY, REBUILT, UNKNOWN];
+const LAWS: [&str; 6] = [COMMITTED, STICKY, REBUILT, UNKNOWN, QUIET, COMPLETE];
 
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let leaving = |phase| matches!(phase, Phase::Leaving | Phase::Gone);
-    let deletes = matches!(verdict.verb, Some(VerbKind::Delete | VerbKind::DeleteAnchor));
+    let lets_go = verdict.verb == Some(VerbKind::DeleteAnchor);
+    let stays = cell.seen.anchor != Anchor::Leaving;
+    let deletes = verdict.verb == Some(VerbKind::Delete) || (lets_go && stays);
+    let becomes_ready = cell.row.phase != Phase::Ready && verdict.phase == Phase::Ready;
+    let nothing = matches!(cell.seen.object, Object::Absent | Object::Foreign);
     let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
-    let settled = cell.row.rows == Rows::Settled;
+    let settled = cell.row.closing == Closing::Settled;
     let holds = [
         !deletes || leaving(cell.row.phase),
         returns == verdict.next_generation && (!returns || settled),
         verdict.verb.is_none() || cell.seen.sight != Sight::ClusterReplaced,
         verdict.verb.is_none() || cell.seen.object != Object::Unknown,
+        !lets_go || !leaving(cell.row.phase) || (cell.row.closing != Closing::Quiet && nothing),
+        !becomes_ready || cell.seen.object == Object::Present,
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
@@ -102,17 +110,23 @@ pub(crate) fn check() -> Result<String, String> {
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<(&'static str, Cell, Verdict)> {
     let with = |verb| Verdict { verb: Some(verb), ..hold(Phase::Pending) };
-    let row = |phase, rows| Cell { row: RowFacts { phase, rows, ..START.row }, ..START };
+    let row = |phase, closing| Cell { row: RowFacts { phase, closing, ..START.row }, ..START };
     let seen = |sight, object| Cell { seen: Facts { sight, object, ..START.seen }, ..START };
+    let let_go = Verdict { verb: Some(VerbKind::DeleteAnchor), ..hold(Phase::Leaving) };
+    let standing = Facts { object: Object::Present, ..START.seen };
     let next = Verdict { next_generation: true, ..hold(Phase::Pending) };
     vec![
         (COMMITTED, START, with(VerbKind::Delete)),
         (COMMITTED, START, with(VerbKind::DeleteAnchor)),
-        (STICKY, row(Phase::Leaving, Rows::Settled), hold(Phase::Pending)),
-        (STICKY, row(Phase::Gone, Rows::Open), next),
+        (STICKY, row(Phase::Leaving, Closing::Settled), hold(Phase::Pending)),
+        (STICKY, row(Phase::Gone, Closing::Open), next),
         (STICKY, START, next),
         (REBUILT, seen(Sight::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
         (UNKNOWN, seen(Sight::Clear, Object::Unknown), with(VerbKind::CreateAnchor)),
+        (QUIET, row(Phase::Leaving, Closing::Quiet), let_go),
+        (QUIET, Cell { seen: standing, ..row(Phase::Leaving, Closing::Open) }, let_go),
+        (COMPLETE, START, hold(Phase::Ready)),
+        (COMPLETE, seen(Sight::Clear, Object::Drifted), hold(Phase::Ready)),
     ]
 }
 

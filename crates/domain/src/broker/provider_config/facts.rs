@@ -1,6 +1,6 @@
 //! The finite facts of a ProviderConfig's life, and its verdict.
 
-use crate::broker::facts::{Anchor, Gate, Sight};
+use crate::broker::facts::{Anchor, Closing, Gate, Sight};
 use crate::object::closed::closed_set;
 
 closed_set! {
@@ -28,29 +28,19 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether every identity row is gone, foreign or abandoned.
-    "rows" Rows {
-        /// Some row is open.
-        Open = "Open",
-        /// None is.
-        Settled = "Settled",
-    }
-}
-
-closed_set! {
     /// The ProviderConfig together with its Secret, which lives exactly as long.
     "object" Object {
         /// Neither is there.
         Absent = "Absent",
-        /// Ours, but its uid is not in the ledger yet.
+        /// Ours, but the uid of one is not in the ledger yet.
         Unrecorded = "Unrecorded",
-        /// Ours, recorded, and as rendered.
+        /// Ours, recorded, and as rendered; while showing out: one still stands.
         Present = "Present",
-        /// Ours and recorded, but not as it should be rendered.
+        /// Ours and recorded, but one is not as it should be rendered, or missing.
         Drifted = "Drifted",
-        /// Ours and on its way out.
+        /// Ours, and one is on its way out.
         Deleting = "Deleting",
-        /// Somebody else's object has its name.
+        /// Somebody else's object has a name of theirs; while showing out: and no other stands.
         Foreign = "Foreign",
         /// Nobody knows.
         Unknown = "Unknown",
@@ -62,9 +52,9 @@ closed_set! {
     "verb" VerbKind {
         /// Create the anchor of the generation.
         CreateAnchor = "CreateAnchor",
-        /// Create the object, or apply it onto the one that was seen.
+        /// Create each object, or apply it onto the one that was seen.
         Apply = "Apply",
-        /// Ask the object to go, at the uid and revision that were seen.
+        /// Ask one object to go, at the uid and revision that were seen.
         Delete = "Delete",
         /// Ask the anchor to go.
         DeleteAnchor = "DeleteAnchor",
@@ -78,6 +68,8 @@ closed_set! {
         Now = "Now",
         /// Until the next look, or a change.
         Poll = "Poll",
+        /// Until no driver from before the leaving can be heard.
+        Quiet = "Quiet",
         /// Until something changes.
         OnChange = "OnChange",
     }
@@ -112,6 +104,8 @@ closed_set! {
         Deleting = "Deleting",
         /// Something is on its way out.
         WaitingToGo = "WaitingToGo",
+        /// A driver from before the last user left may still be heard.
+        QuietTime = "QuietTime",
         /// The anchor's deletion is being asked for.
         DeletingAnchor = "DeletingAnchor",
         /// Nothing was seen, but some identity row is still open.
@@ -138,8 +132,8 @@ pub struct RowFacts {
     pub phase: Phase,
     /// Whether anybody uses it.
     pub users: Users,
-    /// Whether every identity row is settled.
-    pub rows: Rows,
+    /// How far the row is from being allowed to end.
+    pub closing: Closing,
 }
 
 /// What one observation saw.
@@ -151,7 +145,7 @@ pub struct Facts {
     pub gate: Gate,
     /// The anchor.
     pub anchor: Anchor,
-    /// The object.
+    /// The ProviderConfig together with its Secret.
     pub object: Object,
 }
 

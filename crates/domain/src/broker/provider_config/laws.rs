@@ -5,8 +5,11 @@ use proptest::sample::select;
 use usher_kernel::{Book, Decision, Lifecycle, Record, Standing, Uid, Version};
 
 use super::*;
+use crate::broker::facts::Anchor;
 use crate::broker::fixture::{G1, G2, NOW, installation, uuid};
 use crate::broker::laws::{any_authority, any_book, any_heard, any_object, by_generation};
+use crate::broker::look;
+use crate::broker::render::anchor::is_anchor;
 use crate::object::authority::Authority;
 
 fn id() -> ProviderConfigId {
@@ -14,20 +17,29 @@ fn id() -> ProviderConfigId {
 }
 
 fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
-    let state = (select(Phase::ALL.to_vec()), select(vec![G1, G2]), 0_u32..2);
-    let state = state.prop_map(|(phase, generation, users)| ProviderConfig {
-        id: id(),
-        installation: installation(),
-        world: "local".to_owned(),
-        namespace: "ns".to_owned(),
-        credential: CredentialId::from_uuid(uuid(5)),
-        users,
-        phase,
-        generation,
-    });
+    let quiet = prop::option::of(select(vec![NOW, Timestamp::from_millis(90_000)]));
+    let provider = select(vec![Provider::Local, Provider::Hetzner]);
+    let state = (select(Phase::ALL.to_vec()), select(vec![G1, G2]), 0_u32..2, quiet, provider);
+    let state =
+        state.prop_map(|(phase, generation, users, quiet_until, provider)| ProviderConfig {
+            id: id(),
+            installation: installation(),
+            world: "local".to_owned(),
+            namespace: "ns".to_owned(),
+            provider,
+            credential: CredentialId::from_uuid(uuid(5)),
+            coordinates: KvCoordinates::new("secret", "clouds/main").unwrap(),
+            users,
+            phase,
+            generation,
+            quiet_until,
+        });
     state.prop_flat_map(|state| {
         let generations = (1..=state.generation.0).map(Generation);
-        let names = generations.flat_map(|it| [state.anchor_name(it), state.config_name(it)]);
+        let names = generations.flat_map(|it| {
+            let written = [state.config_name(it), state.external_secret_name(it)];
+            written.into_iter().chain([state.anchor_name(it), state.secret_name(it)])
+        });
         let books = any_book(names.collect());
         books.prop_map(move |book| Record { version: Version(1), state: state.clone(), book })
     })
@@ -35,27 +47,42 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
 
 fn any_look() -> impl Strategy<Value = Look> {
     let object = || any_object(id().to_string());
-    let config = (object(), any::<bool>()).prop_map(|(object, drifted)| ConfigObject {
-        object,
-        drifted,
-        revision: "r1".to_owned(),
-    });
+    let found = || {
+        let found = (object(), any::<bool>(), select(vec!["r1", "r2"]));
+        let found = found.prop_map(|(object, drifted, revision)| Found {
+            object,
+            drifted,
+            revision: revision.to_owned(),
+        });
+        any_heard(prop::option::of(found))
+    };
     (
         any_authority(),
         prop::bool::weighted(0.1),
         any_heard(prop::bool::weighted(0.8)),
         any_heard(by_generation(object())),
-        any_heard(prop::option::of(config)),
+        (found(), found(), found()),
     )
-        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, object)| Look {
+        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, found)| Look {
             by: "cluster".to_owned(),
             at: NOW,
             authority,
             rail_tripped,
             namespace_ready,
             anchors,
-            object,
+            config: found.0,
+            external_secret: found.1,
+            secret: found.2,
         })
+}
+
+/// What a look heard of an object that is no anchor.
+fn heard<'a>(look: &'a Look, name: &Name) -> &'a look::Heard<Option<Found>> {
+    match name.kind.as_str() {
+        KIND_SECRET => &look.secret,
+        KIND_EXTERNAL_SECRET => &look.external_secret,
+        _ => &look.config,
+    }
 }
 
 fn decide(
@@ -77,8 +104,9 @@ proptest! {
     fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
         let (_, rows, _) = decide(&record, &look);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
-            let anchor = row.name.kind == KIND_ANCHOR;
-            let heard = if anchor { look.anchors.is_ok() } else { look.object.is_ok() };
+            let anchors = look.anchors.is_ok();
+            let heard =
+                if is_anchor(&row.name) { anchors } else { heard(&look, &row.name).is_ok() };
             prop_assert!(heard && look.authority == Authority::Pinned, "{row:?}");
         }
     }
@@ -91,18 +119,53 @@ proptest! {
         let (_, rows, verb) = decide(&record, &look);
         let after = record.book.with(&rows);
         let taken = match &verb {
-            Some(Verb::Delete { config, uid, revision }) => {
-                let found = look.object.clone().unwrap().unwrap();
+            Some(Verb::Delete { object, uid, revision }) => {
+                let found = heard(&look, object).clone().unwrap().unwrap();
                 prop_assert_eq!((uid, revision), (&found.object.uid, &found.revision));
-                Some((config, uid))
+                Some((object, uid))
             }
             Some(Verb::DeleteAnchor { anchor, uid }) => Some((anchor, uid)),
             Some(Verb::CreateAnchor { .. } | Verb::Apply { .. }) | None => None,
         };
         if let Some((name, uid)) = taken {
             prop_assert!(is_seen(&after, name, uid), "{verb:?}");
-            prop_assert!(record.state.is_showing_out(), "{verb:?}");
+            let anchor = fold(&record.state, &record.book, &look).facts.anchor;
+            let by_itself = is_anchor(name) && anchor == Anchor::Leaving;
+            prop_assert!(record.state.is_showing_out() || by_itself, "{verb:?}");
             prop_assert_eq!(look.authority, Authority::Pinned);
+        }
+    }
+
+    #[test]
+    fn nothing_ends_before_all_is_quiet(record in any_record(), look in any_look()) {
+        let before = &record.state;
+        let (next, rows, verb) = decide(&record, &look);
+        if before.is_showing_out() && !before.is_quiet(NOW) {
+            let kept = !matches!(verb, Some(Verb::DeleteAnchor { .. }));
+            prop_assert!(kept && next.phase == before.phase, "{verb:?}");
+            let ended = |it: &&Row| it.standing == Standing::Gone && it.uid.is_none();
+            prop_assert_eq!(rows.iter().find(ended), None, "an intended name is not gone yet");
+        }
+    }
+
+    #[test]
+    fn only_what_is_written_is_applied_and_what_was_never_seen_is_created(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let (_, rows, verb) = decide(&record, &look);
+        let after = record.book.with(&rows);
+        if let Some(Verb::Apply { objects, anchor }) = verb {
+            let it = &record.state;
+            let generation = it.generation;
+            let names: Vec<_> = objects.iter().map(|it| it.0.clone()).collect();
+            let written = [it.external_secret_name(generation), it.config_name(generation)];
+            prop_assert_eq!(names, written);
+            prop_assert!(is_seen(&after, &it.anchor_name(generation), &anchor));
+            for (name, uid) in objects {
+                let recorded = after.seen(&name).and_then(|row| row.uid.clone());
+                prop_assert_eq!(recorded, uid);
+            }
         }
     }
 
@@ -114,9 +177,10 @@ proptest! {
         let promised = ProviderConfig {
             phase: next.phase,
             generation: if begun { before.generation.next() } else { before.generation },
+            quiet_until: before.quiet_until.filter(|_| !begun),
             ..before.clone()
         };
-        prop_assert_eq!(&next, &promised, "phase and generation move, nothing else");
+        prop_assert_eq!(&next, &promised, "phase and generation move, nothing else but the quiet time that ends");
         prop_assert!(!begun || (before.is_showing_out() && before.users > 0 && verb.is_none()));
         prop_assert!(!before.is_showing_out() || next.is_showing_out() || begun, "sticky");
         let settled = record.book.with(&rows).is_settled();

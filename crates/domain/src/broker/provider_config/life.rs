@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use usher_kernel::{Book, Decision, Lifecycle, Name, Record, Timestamp, Uid, Wake};
 
-use super::facts::{Reason, Rest, RowFacts, Rows, Users, VerbKind};
+use super::ProviderConfig;
+use super::facts::{Reason, Rest, RowFacts, Users, VerbKind};
 use super::observe::Observed;
 use super::reconcile::rules;
-use super::{KIND_ANCHOR, KIND_CONFIG, ProviderConfig};
+use crate::broker::facts::Closing;
+use crate::broker::render::anchor::is_anchor;
 
 /// The life of a ProviderConfig, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +33,18 @@ pub enum Verb {
         /// The anchor.
         anchor: Name,
     },
-    /// Create the object under the anchor, or apply it onto the one with this uid.
+    /// Create each object under the anchor, or apply it onto the one with this uid.
     Apply {
-        /// The object.
-        config: Name,
-        /// The object that was seen; `None` creates.
-        uid: Option<Uid>,
-        /// The anchor's uid, for the owner reference.
+        /// The objects in the order in which they are written, and what was seen of them; where
+        /// that is `None` it is a create.
+        objects: Vec<(Name, Option<Uid>)>,
+        /// The anchor's uid, for the owner references.
         anchor: Uid,
     },
-    /// Ask the object to go, if it still is what was seen.
+    /// Ask one object to go, if it still is what was seen.
     Delete {
         /// The object.
-        config: Name,
+        object: Name,
         /// The only object that may be deleted.
         uid: Uid,
         /// The only revision of it that may be deleted.
@@ -74,10 +75,11 @@ impl Lifecycle for Life {
         let config = &record.state;
         let mut rows = record.book.absorb(&seen.sightings);
         let book = record.book.with(&rows);
-        let verdict = rules(facts(config, &book), seen.facts);
+        let verdict = rules(facts(config, &book, now), seen.facts);
         let mut next = ProviderConfig { phase: verdict.phase, ..config.clone() };
         if verdict.next_generation {
             next.generation = config.generation.next();
+            next.quiet_until = None;
             rows.extend(next.intended("usher", now));
         }
         Decision {
@@ -86,6 +88,7 @@ impl Lifecycle for Life {
             wake: match verdict.rest {
                 Rest::Now => Wake::Now,
                 Rest::Poll => Wake::At(now.after(self.interval)),
+                Rest::Quiet => Wake::At(config.quiet_until.unwrap_or(now)),
                 Rest::OnChange => Wake::OnChange,
             },
             next,
@@ -95,14 +98,22 @@ impl Lifecycle for Life {
     }
 }
 
-fn facts(config: &ProviderConfig, book: &Book) -> RowFacts {
+fn facts(config: &ProviderConfig, book: &Book, now: Timestamp) -> RowFacts {
     RowFacts {
         phase: config.phase,
         users: if config.users == 0 { Users::None } else { Users::Some },
-        rows: if book.is_settled() { Rows::Settled } else { Rows::Open },
+        closing: if !config.is_quiet(now) {
+            Closing::Quiet
+        } else if book.is_settled() {
+            Closing::Settled
+        } else {
+            Closing::Open
+        },
     }
 }
 
+/// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose object
+/// is not recorded as ours is not done.
 fn address(kind: VerbKind, config: &ProviderConfig, book: &Book, seen: &Observed) -> Option<Verb> {
     let generation = config.generation;
     match kind {
@@ -111,17 +122,27 @@ fn address(kind: VerbKind, config: &ProviderConfig, book: &Book, seen: &Observed
         }
         VerbKind::Apply => {
             let anchor = book.seen(&config.anchor_name(generation))?.uid.clone()?;
-            let name = config.config_name(generation);
-            let uid = book.seen(&name).and_then(|row| row.uid.clone());
-            Some(Verb::Apply { config: name, uid, anchor })
+            // What is referred to is written before what refers to it.
+            let names = [config.external_secret_name(generation), config.config_name(generation)];
+            let onto = |name: Name| {
+                let uid = book.seen(&name).and_then(|row| row.uid.clone());
+                (name, uid)
+            };
+            Some(Verb::Apply { objects: names.into_iter().map(onto).collect(), anchor })
         }
         VerbKind::Delete => {
-            let row = book.first_seen(|it| it.kind == KIND_CONFIG)?;
-            let revision = seen.revision.clone()?;
-            Some(Verb::Delete { config: row.name.clone(), uid: row.uid.clone()?, revision })
+            let mut standing = seen.standing.iter();
+            standing.find_map(|(name, revision)| {
+                let uid = book.seen(name)?.uid.clone()?;
+                Some(Verb::Delete { object: name.clone(), uid, revision: revision.clone() })
+            })
         }
         VerbKind::DeleteAnchor => {
-            let row = book.first_seen(|it| it.kind == KIND_ANCHOR)?;
+            let row = if config.is_showing_out() {
+                book.first_seen(is_anchor)?
+            } else {
+                book.seen(&config.anchor_name(generation))?
+            };
             Some(Verb::DeleteAnchor { anchor: row.name.clone(), uid: row.uid.clone()? })
         }
     }

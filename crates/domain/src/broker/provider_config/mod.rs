@@ -8,27 +8,38 @@
 //! - `Leaving` is sticky until everything is proven gone; a new user then starts a new generation.
 //! - Only `Ready` may be referred to.
 //! - The anchor of a generation is first and last.
+//! - What teardown needs is in the row: types and places follow from the provider, every name from
+//!   the id, so that no two rows share an object.
+//!
+//! Three objects stand under an anchor: the ProviderConfig, the ExternalSecret, and the Secret that
+//! is materialised for it. The first two are ours to write. The Secret is somebody else's work: it
+//! is recorded when it is seen and goes with the rest.
 
 mod facts;
 mod life;
 mod observe;
 mod reconcile;
 
-pub use facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Rows, Users, VerbKind, Verdict};
+pub use facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict};
 pub use life::{Life, Verb};
-pub use observe::{ConfigObject, Look, Observed, fold};
+pub use observe::{Found, Look, Observed, fold};
 pub use reconcile::rules;
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Generation, Name, Row, Timestamp};
 
+use super::command::Outstanding;
+use super::render::anchor;
 use crate::object::id::{CredentialId, InstallationId, ProviderConfigId};
+use crate::object::kv::KvCoordinates;
+use crate::object::manifest::Scope;
 use crate::object::name;
+use crate::object::provider::Provider;
 
-/// The kind of a ProviderConfig's anchor in the identity ledger.
-pub const KIND_ANCHOR: &str = "Anchor";
-/// The kind of a ProviderConfig in the identity ledger.
-pub const KIND_CONFIG: &str = "ProviderConfig";
+/// The kind of an ExternalSecret in the identity ledger.
+pub const KIND_EXTERNAL_SECRET: &str = "external-secrets.io/ExternalSecret";
+/// The kind of a Secret in the identity ledger.
+pub const KIND_SECRET: &str = "Secret";
 
 /// The row of one ProviderConfig.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,35 +50,63 @@ pub struct ProviderConfig {
     pub installation: InstallationId,
     /// The world it lives in.
     pub world: String,
-    /// The namespace it lives in.
+    /// The namespace it serves; its Secret lives there in any case.
     pub namespace: String,
+    /// Whose it is; its type and scope follow from that.
+    pub provider: Provider,
     /// The credential it refers to.
     pub credential: CredentialId,
+    /// Where that credential lies.
+    pub coordinates: KvCoordinates,
     /// How many resources use it.
     pub users: u32,
     /// Where it is.
     pub phase: Phase,
     /// The generation.
     pub generation: Generation,
+    /// Until when a driver from before the last user left may be heard.
+    pub quiet_until: Option<Timestamp>,
 }
 
 impl ProviderConfig {
     /// The name of the anchor of a generation.
     pub fn anchor_name(&self, generation: Generation) -> Name {
-        self.outside(KIND_ANCHOR, name::provider_config_anchor(self.id, generation), generation)
+        Name {
+            kind: anchor::kind(self.provider.config_type().scope).to_owned(),
+            place: self.place(),
+            name: name::provider_config_anchor(self.id, generation),
+            generation,
+        }
     }
 
-    /// The name of the object of a generation.
+    /// The name of the ProviderConfig of a generation.
     pub fn config_name(&self, generation: Generation) -> Name {
-        self.outside(KIND_CONFIG, name::provider_config(self.id), generation)
+        Name {
+            kind: self.provider.config_type().group_kind(),
+            place: self.place(),
+            name: name::provider_config(self.id),
+            generation,
+        }
+    }
+
+    /// The name of the ExternalSecret of a generation.
+    pub fn external_secret_name(&self, generation: Generation) -> Name {
+        self.beside(KIND_EXTERNAL_SECRET, generation)
+    }
+
+    /// The name of the Secret that is materialised for a generation.
+    pub fn secret_name(&self, generation: Generation) -> Name {
+        self.beside(KIND_SECRET, generation)
     }
 
     /// The names the current generation will use, recorded before any of them is used.
     pub fn intended(&self, by: &str, now: Timestamp) -> Vec<Row> {
-        [self.anchor_name(self.generation), self.config_name(self.generation)]
-            .into_iter()
-            .map(|name| Row::intended(name, by, now))
-            .collect()
+        let names = [
+            self.anchor_name(self.generation),
+            self.config_name(self.generation),
+            self.external_secret_name(self.generation),
+        ];
+        names.into_iter().map(|name| Row::intended(name, by, now)).collect()
     }
 
     /// Whether what exists is being shown out.
@@ -89,13 +128,33 @@ impl ProviderConfig {
         Self { users: self.users.saturating_add(1), ..self.clone() }
     }
 
-    /// One user less, in the transaction that tells it deleted.
+    /// One user less, in the transaction that tells it deleted. With the last one the quiet time
+    /// begins: `outstanding` is what this row's own drivers may still do.
     #[must_use]
-    pub fn parted(&self) -> Self {
-        Self { users: self.users.saturating_sub(1), ..self.clone() }
+    pub fn parted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
+        let mut next = Self { users: self.users.saturating_sub(1), ..self.clone() };
+        if self.users == 1 && !self.is_showing_out() {
+            next.quiet_until = self.quiet_until.max(outstanding.quiet_until(now));
+        }
+        next
     }
 
-    fn outside(&self, kind: &str, name: String, generation: Generation) -> Name {
+    /// Whether absence counts: no driver from before the last user left can still be heard.
+    pub fn is_quiet(&self, now: Timestamp) -> bool {
+        self.quiet_until.is_none_or(|until| until <= now)
+    }
+
+    /// Where the ProviderConfig and its anchor live; empty beside all namespaces.
+    fn place(&self) -> String {
+        match self.provider.config_type().scope {
+            Scope::Namespaced => self.namespace.clone(),
+            Scope::Cluster => String::new(),
+        }
+    }
+
+    /// A name in the namespace, whatever the scope of the ProviderConfig.
+    fn beside(&self, kind: &str, generation: Generation) -> Name {
+        let name = name::provider_config_secret(self.id);
         Name { kind: kind.to_owned(), place: self.namespace.clone(), name, generation }
     }
 }

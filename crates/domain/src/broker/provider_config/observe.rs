@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp};
+use usher_kernel::{Book, Generation, Name, Sighting, Timestamp};
 
-use super::ProviderConfig;
 use super::facts::{Facts, Object};
+use super::{KIND_EXTERNAL_SECRET, ProviderConfig};
 use crate::broker::facts::{Anchor, Gate, Sight};
 use crate::broker::look;
 use crate::broker::look::Heard;
-use crate::broker::witness::{Witness, worst_anchor};
+use crate::broker::witness::{Claim, Shared, Witness, worst_anchor};
 use crate::object::authority::Authority;
 
 /// Everything one look saw, unjudged.
@@ -27,125 +27,203 @@ pub struct Look {
     pub namespace_ready: Heard<bool>,
     /// Every anchor under our names or with our label, by generation.
     pub anchors: Heard<BTreeMap<Generation, look::Object>>,
-    /// What stands under the name.
-    pub object: Heard<Option<ConfigObject>>,
+    /// What stands under the ProviderConfig's name.
+    pub config: Heard<Option<Found>>,
+    /// What stands under the ExternalSecret's name.
+    pub external_secret: Heard<Option<Found>>,
+    /// What stands under the Secret's name; nobody renders it, so it never drifts.
+    pub secret: Heard<Option<Found>>,
 }
 
-/// The ProviderConfig, together with its Secret.
+/// One of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigObject {
+pub struct Found {
     /// The object.
     pub object: look::Object,
-    /// Whether it, or its Secret, differs from what would be rendered.
+    /// Whether it differs from what would be rendered.
     pub drifted: bool,
     /// The revision it was read at.
     pub revision: String,
 }
 
-/// One observation: facts to branch on, sightings to record, the revision to insist on.
+/// One observation: facts to branch on, sightings to record, the revisions to insist on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// The only part a decision branches on.
     pub facts: Facts,
     /// What becomes identity rows of the same commit.
     pub sightings: Vec<Sighting>,
-    /// The revision the object was read at.
-    pub revision: Option<String>,
+    /// What stands and is ours, in the order in which it goes, and the revision it was read at.
+    pub standing: Vec<(Name, String)>,
 }
 
 /// Judges one look.
 pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
     let held = look.rail_tripped && !config.is_showing_out();
     let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
-    let is_ours = |it: &look::Object| it.is_labelled(config.installation, &config.id.to_string());
-    let anchors: Vec<(Anchor, Sighting)> = generations(config)
-        .map(|generation| {
-            let heard = match &look.anchors {
-                Err(why) => Err(*why),
-                Ok(anchors) => Ok(anchors.get(&generation)),
-            };
-            let settled = config.is_showing_out();
-            witness.anchor(config.anchor_name(generation), heard, settled, is_ours)
-        })
-        .collect();
-    let anchor = if config.is_showing_out() {
-        worst_anchor(anchors.iter().map(|it| it.0))
-    } else {
-        anchors.last().map_or(Anchor::Absent, |it| it.0)
-    };
-    let (object, sighting) = object(config, &witness, look, &is_ours);
-    let mut sightings: Vec<Sighting> = anchors.into_iter().map(|it| it.1).collect();
-    sightings.extend(sighting);
+    let judge = Judge { config, look, witness };
+    let (anchor, mut sightings) = judge.anchor();
+    let [written, external_secret] = judge.written();
+    // The ExternalSecret proves whose the Secret is, though it is recorded with this very commit.
+    let known = book.with(&book.absorb(&external_secret.sightings));
+    let secret = Judge { witness: Witness { book: &known, ..witness }, ..judge }.materialised();
+    let parts = [written, external_secret, secret];
+    let object = together([parts[0].fact, parts[1].fact, parts[2].fact], config.is_showing_out());
+    let mut standing = Vec::new();
+    for part in parts {
+        sightings.extend(part.sightings);
+        standing.extend(part.standing);
+    }
     let gate = match look.namespace_ready {
         Ok(true) => Gate::Ready,
         Ok(false) => Gate::NotReady,
         Err(_) => Gate::Unknown,
     };
-    let revision = match &look.object {
-        Ok(Some(it)) => Some(it.revision.clone()),
-        Ok(None) | Err(_) => None,
-    };
-    Observed {
-        facts: Facts { sight: sight(look, held), gate, anchor, object },
-        sightings,
-        revision,
-    }
+    let facts = Facts { sight: sight(look, held), gate, anchor, object };
+    Observed { facts, sightings, standing }
 }
 
 fn sight(look: &Look, held: bool) -> Sight {
     let unknowns = [
         look.namespace_ready.as_ref().err(),
         look.anchors.as_ref().err(),
-        look.object.as_ref().err(),
+        look.config.as_ref().err(),
+        look.external_secret.as_ref().err(),
+        look.secret.as_ref().err(),
     ];
     let worst = unknowns.into_iter().flatten().max().copied();
     Sight::judge(look.authority, held, worst)
 }
 
-fn object(
-    config: &ProviderConfig,
-    witness: &Witness<'_>,
-    look: &Look,
-    is_ours: &impl Fn(&look::Object) -> bool,
-) -> (Object, Vec<Sighting>) {
-    let current = config.generation;
-    let found = match &look.object {
-        Err(why) => {
-            let name = config.config_name(current);
-            return (Object::Unknown, vec![witness.sighting(name, Answer::Unknown(*why))]);
-        }
-        Ok(found) => found.as_ref(),
-    };
-    let showing_out = config.is_showing_out();
-    let object = found.map(|it| &it.object);
-    let names: Vec<Name> = generations(config).map(|it| config.config_name(it)).collect();
-    let owning = object.and_then(|it| witness.owning(&names, it, is_ours(it)));
-    let sightings = witness.shared(names, object, owning, showing_out);
-    let counted = if showing_out { owning.unwrap_or(current) } else { current };
-    let counted = sightings.iter().find(|it| it.name.generation == counted);
-    let fact = match (counted.map(|it| &it.answer), found) {
-        (None | Some(Answer::Unknown(_)), _) | (Some(Answer::Present { .. }), None) => {
-            Object::Unknown
-        }
-        (Some(Answer::Absent { .. } | Answer::Announced), None) => Object::Absent,
-        // An object of an older generation holds the name until it is collected.
-        (
-            Some(Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. }),
-            Some(_),
-        ) => Object::Foreign,
-        (Some(Answer::Present { ours: true, .. }), Some(it)) => standing(
-            it,
-            counted.is_some_and(|counted| witness.is_recorded(&counted.name, &it.object)),
-        ),
-    };
-    (fact, sightings)
+#[derive(Clone, Copy)]
+struct Judge<'a> {
+    config: &'a ProviderConfig,
+    look: &'a Look,
+    witness: Witness<'a>,
 }
 
-fn generations(config: &ProviderConfig) -> impl Iterator<Item = Generation> + use<> {
-    (Generation::FIRST.0..=config.generation.0).map(Generation)
+/// One of the objects, judged.
+struct Part {
+    fact: Object,
+    sightings: Vec<Sighting>,
+    standing: Option<(Name, String)>,
 }
 
-fn standing(it: &ConfigObject, recorded: bool) -> Object {
+impl Judge<'_> {
+    /// Whether absence of a name that we alone create counts as its end.
+    fn settled(&self) -> bool {
+        self.config.is_showing_out() && self.config.is_quiet(self.look.at)
+    }
+
+    fn carries_our_labels(&self, object: &look::Object) -> bool {
+        object.is_labelled(self.config.installation, &self.config.id.to_string())
+    }
+
+    fn generations(&self) -> impl Iterator<Item = Generation> + use<> {
+        (Generation::FIRST.0..=self.config.generation.0).map(Generation)
+    }
+
+    /// While showing out, any anchor that still stands counts before one that does not.
+    fn anchor(&self) -> (Anchor, Vec<Sighting>) {
+        let judged = self.generations().map(|generation| {
+            let heard = match &self.look.anchors {
+                Err(why) => Err(*why),
+                Ok(anchors) => Ok(anchors.get(&generation)),
+            };
+            let name = self.config.anchor_name(generation);
+            self.witness.anchor(name, heard, self.settled(), |it| self.carries_our_labels(it))
+        });
+        let (facts, sightings): (Vec<Anchor>, Vec<Sighting>) = judged.unzip();
+        let anchor = if self.config.is_showing_out() {
+            worst_anchor(facts.into_iter())
+        } else {
+            facts.last().copied().unwrap_or(Anchor::Absent)
+        };
+        (anchor, sightings)
+    }
+
+    /// The ProviderConfig and the ExternalSecret: ours by our labels and a recorded anchor.
+    fn written(&self) -> [Part; 2] {
+        let owning = |names: &[Name], it: &look::Object| {
+            self.witness.owning(names, it, self.carries_our_labels(it))
+        };
+        let config = self.names(|it| self.config.config_name(it));
+        let external_secret = self.names(|it| self.config.external_secret_name(it));
+        [
+            self.part(config, &self.look.config, owning),
+            self.part(external_secret, &self.look.external_secret, owning),
+        ]
+    }
+
+    /// The Secret: ours by a recorded ExternalSecret as its owner, whoever labels it.
+    fn materialised(&self) -> Part {
+        let owning = |names: &[Name], it: &look::Object| {
+            self.witness.owned_by(names, it, |name| name.kind == KIND_EXTERNAL_SECRET)
+        };
+        self.part(self.names(|it| self.config.secret_name(it)), &self.look.secret, owning)
+    }
+
+    fn names(&self, name: impl Fn(Generation) -> Name) -> Vec<Name> {
+        self.generations().map(name).collect()
+    }
+
+    fn part(
+        &self,
+        names: Vec<Name>,
+        heard: &Heard<Option<Found>>,
+        owning: impl Fn(&[Name], &look::Object) -> Option<Generation>,
+    ) -> Part {
+        let (showing_out, settled) = (self.config.is_showing_out(), self.settled());
+        let found = heard.as_ref().map(Option::as_ref).map_err(|why| *why);
+        let heard = found.map(|it| it.map(|it| &it.object));
+        let shared = Shared { names, heard, settled, showing_out };
+        let (claim, sightings) = self.witness.claim(shared, owning);
+        let (fact, standing) = match (claim, found) {
+            (Claim::Unknown, _) | (Claim::Ours(_), Ok(None) | Err(_)) => (Object::Unknown, None),
+            (Claim::Absent, _) => (Object::Absent, None),
+            (Claim::Foreign, _) => (Object::Foreign, None),
+            (Claim::Ours(name), Ok(Some(it))) => {
+                let recorded = self.witness.is_recorded(&name, &it.object);
+                (standing(it, recorded), Some((name, it.revision.clone())))
+            }
+        };
+        Part { fact, sightings, standing }
+    }
+}
+
+/// One fact for the ProviderConfig, the ExternalSecret and the Secret.
+///
+/// While showing out whatever stands counts, and what is on its way out is waited for before the
+/// next is asked. Otherwise both that are written must be there; the Secret is somebody else's work
+/// and counts only where its name is taken.
+fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -> Object {
+    let worst = |facts: [Object; 3], foreign| {
+        facts.into_iter().max_by_key(|it| rank(*it, foreign)).unwrap_or(Object::Unknown)
+    };
+    if showing_out {
+        return worst([config, external_secret, secret], 1);
+    }
+    let taken = if secret == Object::Foreign { secret } else { Object::Absent };
+    match worst([config, external_secret, taken], 6) {
+        Object::Present if config != external_secret => Object::Drifted,
+        fact => fact,
+    }
+}
+
+/// Which fact counts before which; how much a foreign object does depends on what is wanted.
+const fn rank(object: Object, foreign: u8) -> u8 {
+    match object {
+        Object::Unknown => 7,
+        Object::Foreign => foreign,
+        Object::Deleting => 5,
+        Object::Unrecorded => 4,
+        Object::Drifted => 3,
+        Object::Present => 2,
+        Object::Absent => 0,
+    }
+}
+
+fn standing(it: &Found, recorded: bool) -> Object {
     if it.object.deleting {
         Object::Deleting
     } else if !recorded {

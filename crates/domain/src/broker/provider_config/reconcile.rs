@@ -1,7 +1,7 @@
 //! What happens next to a ProviderConfig, and why.
 
-use super::facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Rows, Users, VerbKind, Verdict};
-use crate::broker::facts::{Anchor, Gate, Sight};
+use super::facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict};
+use crate::broker::facts::{Anchor, Closing, Gate, Sight};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
@@ -25,7 +25,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Object::Deleting => pending(Rest::Poll, Reason::LeavingUnasked),
         Object::Unrecorded => pending(Rest::Now, Reason::Recording),
         Object::Present => Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Steady),
-        Object::Drifted => keep(seen),
+        Object::Drifted => keep(row, seen),
         Object::Absent if row.phase == Phase::Ready && seen.sight == Sight::RailTripped => {
             Verdict::rest(Phase::Ready, Rest::Poll, Reason::RailTripped)
         }
@@ -55,9 +55,10 @@ fn create(seen: Facts) -> Verdict {
     }
 }
 
-/// Writes the object again, which may be referred to all the while.
-fn keep(seen: Facts) -> Verdict {
-    let hold = |rest, reason| Verdict::rest(Phase::Ready, rest, reason);
+/// Writes again what drifted or is missing. Whoever could refer to it still can; a ProviderConfig
+/// that never was complete is not Ready before it is.
+fn keep(row: RowFacts, seen: Facts) -> Verdict {
+    let hold = |rest, reason| Verdict::rest(row.phase, rest, reason);
     match seen.gate {
         Gate::NotReady => return hold(Rest::Poll, Reason::NamespaceNotReady),
         Gate::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
@@ -69,12 +70,12 @@ fn keep(seen: Facts) -> Verdict {
         Anchor::Unrecorded => hold(Rest::Now, Reason::Recording),
         // Held by our finalizer, a leaving anchor still owns what stands under it.
         Anchor::Ours | Anchor::Leaving => {
-            Verdict::doing(VerbKind::Apply, Phase::Ready, Reason::Correcting)
+            Verdict::doing(VerbKind::Apply, row.phase, Reason::Correcting)
         }
     }
 }
 
-/// object → anchor → gone. What comes back after that is shown out again.
+/// objects → quiet → anchor → gone. What comes back after that is shown out again.
 fn leave(row: RowFacts, seen: Facts) -> Verdict {
     let hold = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
     if seen.sight == Sight::ClusterReplaced {
@@ -88,6 +89,9 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Object::Deleting => return hold(Reason::WaitingToGo),
         Object::Absent | Object::Foreign => {}
     }
+    if row.closing == Closing::Quiet {
+        return Verdict::rest(row.phase, Rest::Quiet, Reason::QuietTime);
+    }
     match seen.anchor {
         Anchor::Unknown => return hold(sightless(seen.sight)),
         // One that is on its way out is held by our finalizer: the same verb lets it go.
@@ -96,10 +100,10 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         }
         Anchor::Absent | Anchor::Foreign => {}
     }
-    match (row.rows, row.users) {
-        (Rows::Open, _) => hold(Reason::UnsettledRows),
-        (Rows::Settled, Users::None) => Verdict::rest(Phase::Gone, Rest::OnChange, Reason::Gone),
-        (Rows::Settled, Users::Some) => Verdict {
+    match (row.closing, row.users) {
+        (Closing::Quiet | Closing::Open, _) => hold(Reason::UnsettledRows),
+        (Closing::Settled, Users::None) => Verdict::rest(Phase::Gone, Rest::OnChange, Reason::Gone),
+        (Closing::Settled, Users::Some) => Verdict {
             next_generation: true,
             ..Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced)
         },

@@ -10,7 +10,8 @@ use usher_kernel::{
 use super::*;
 use crate::broker::facts::{Anchor, Gate, Sight};
 use crate::broker::fixture::{G1, G2, NOW, foreign, gone, installation, intended, seen, uuid};
-use crate::broker::look;
+use crate::broker::look::{self, Heard};
+use crate::broker::render::{self, anchor::is_anchor};
 use crate::object::authority::Authority;
 
 fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
@@ -19,10 +20,13 @@ fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
         installation: installation(),
         world: "local".to_owned(),
         namespace: "ns".to_owned(),
+        provider: Provider::Local,
         credential: CredentialId::from_uuid(uuid(5)),
+        coordinates: KvCoordinates::new("secret", "clouds/main").unwrap(),
         users: 1,
         phase: Phase::Pending,
         generation: G1,
+        quiet_until: None,
     };
     bend(&mut config);
     config
@@ -46,8 +50,8 @@ fn object(uid: &str, owner: Option<&str>) -> look::Object {
     }
 }
 
-fn found(uid: &str, owner: &str) -> ConfigObject {
-    ConfigObject { object: object(uid, Some(owner)), drifted: false, revision: "r1".to_owned() }
+fn found(uid: &str, owner: &str) -> Found {
+    Found { object: object(uid, Some(owner)), drifted: false, revision: format!("r-{uid}") }
 }
 
 fn bent(bend: impl FnOnce(&mut Look)) -> Look {
@@ -58,7 +62,9 @@ fn bent(bend: impl FnOnce(&mut Look)) -> Look {
         rail_tripped: false,
         namespace_ready: Ok(true),
         anchors: Ok([].into()),
-        object: Ok(None),
+        config: Ok(None),
+        external_secret: Ok(None),
+        secret: Ok(None),
     };
     bend(&mut look);
     look
@@ -75,10 +81,11 @@ fn present(uid: &str, ours: bool) -> Answer {
     Answer::Present { uid: Uid::new(uid), ours }
 }
 
-/// The answers about the object, by generation.
+/// The answers about the ProviderConfig, by generation.
 fn answers(config: &ProviderConfig, book: &Book, look: &Look) -> Vec<(Generation, Answer)> {
+    let kind = config.config_name(G1).kind;
     let sightings = fold(config, book, look).sightings.into_iter();
-    let wanted = sightings.filter(|it| it.name.kind == KIND_CONFIG);
+    let wanted = sightings.filter(|it| it.name.kind == kind);
     wanted.map(|it| (it.name.generation, it.answer)).collect()
 }
 
@@ -93,9 +100,12 @@ fn names_are_derived_and_recorded_before_they_are_used() {
     };
     let names = [
         name("Anchor", format!("pc-{}-g2", it.id)),
-        name("ProviderConfig", format!("pc-{}", it.id)),
+        name("local.crossplane.io/ProviderConfig", format!("pc-{}", it.id)),
+        name("external-secrets.io/ExternalSecret", format!("cloud-credentials-{}", it.id)),
     ];
-    assert_eq!([it.anchor_name(G2), it.config_name(G2)], names);
+    let written = [it.anchor_name(G2), it.config_name(G2), it.external_secret_name(G2)];
+    assert_eq!(written, names);
+    assert_eq!(it.secret_name(G2), name("Secret", format!("cloud-credentials-{}", it.id)));
     let row = |name| Row {
         name,
         incarnation: 1,
@@ -103,16 +113,86 @@ fn names_are_derived_and_recorded_before_they_are_used() {
         uid: None,
         evidence: Evidence::new("usher", "recorded", NOW),
     };
-    assert_eq!(it.intended("usher", NOW), names.map(row));
+    assert_eq!(it.intended("usher", NOW), names.map(row), "the Secret is made by somebody else");
+}
+
+#[test]
+fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
+    for provider in Provider::ALL {
+        let it = config(|it| it.provider = provider);
+        let rendered = render::ProviderConfig {
+            id: it.id,
+            generation: G1,
+            life: render::Life::of_provider_config(it.id, it.installation),
+            provider,
+            namespace: &it.namespace,
+            endpoint: &serde_json::Map::new(),
+            credential: &it.coordinates,
+            anchor: &Uid::new("a"),
+        };
+        let scope = provider.config_type().scope;
+        let anchor = it.anchor_name(G1);
+        let manifests = [
+            (anchor.clone(), anchor::anchor(rendered.life, &anchor.name, scope, &it.namespace)),
+            (it.config_name(G1), render::provider_config(&rendered, None)),
+            (it.external_secret_name(G1), render::external_secret(&rendered, "store", None)),
+        ];
+        for (name, manifest) in manifests {
+            let value = manifest.as_value();
+            let group = value["apiVersion"].as_str().unwrap().split('/').next().unwrap();
+            let kind = manifest.kind().to_owned();
+            let kind = if is_anchor(&name) { kind } else { format!("{group}/{kind}") };
+            let place = manifest.namespace().unwrap_or_default().to_owned();
+            let said = Name { kind, place, name: manifest.name().to_owned(), generation: G1 };
+            assert_eq!(name, said, "{provider}");
+        }
+        let target = render::external_secret(&rendered, "store", None);
+        let target = &target.as_value()["spec"]["target"]["name"];
+        assert_eq!(it.secret_name(G1).name, *target, "{provider}");
+        assert_eq!(it.secret_name(G1).place, "ns", "{provider}");
+    }
+}
+
+/// A driver that may be heard for another ten seconds.
+fn outstanding() -> Outstanding {
+    Outstanding { heard_until: Some(NOW), request_bound: Duration::from_secs(10) }
+}
+
+fn quiet_end() -> Timestamp {
+    NOW.after(Duration::from_secs(10))
 }
 
 #[test]
 fn users_are_counted_and_never_below_none() {
     let with = |users| config(|it| it.users = users);
+    let parted = |it: ProviderConfig| it.parted(&outstanding(), NOW).users;
     assert_eq!(with(1).joined(), with(2));
-    assert_eq!(with(2).parted(), with(1));
-    assert_eq!(with(0).parted(), with(0), "told deleted twice");
+    assert_eq!(parted(with(2)), 1);
+    assert_eq!(parted(with(1)), 0);
+    assert_eq!(parted(with(0)), 0, "told deleted twice");
     assert_eq!(with(u32::MAX).joined(), with(u32::MAX));
+}
+
+#[test]
+fn the_quiet_time_begins_when_the_last_user_leaves() {
+    let with = |users, quiet_until| {
+        config(|it| {
+            it.users = users;
+            it.quiet_until = quiet_until;
+        })
+    };
+    let later = Some(quiet_end().after(Duration::from_secs(1)));
+    let parted = |it: &ProviderConfig| it.parted(&outstanding(), NOW);
+    assert_eq!(parted(&with(2, None)), with(1, None), "somebody uses it");
+    assert_eq!(parted(&with(1, None)), with(0, Some(quiet_end())));
+    assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
+    assert_eq!(parted(&with(0, None)), with(0, None), "it began before");
+    let nobody = Outstanding { heard_until: None, ..outstanding() };
+    assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "nobody is at work");
+    let leaving = out(G1).joined();
+    assert_eq!(parted(&leaving), out(G1), "whoever is at work only shows it out");
+    let it = with(0, Some(quiet_end()));
+    assert_eq!([NOW, quiet_end()].map(|now| it.is_quiet(now)), [false, true]);
 }
 
 #[test]
@@ -127,15 +207,22 @@ fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
 
 #[test]
 fn a_clear_look_at_nothing_says_so() {
-    for (it, settled) in [(config(|_| ()), false), (out(G1), true)] {
+    let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
+    for (it, settled) in [(config(|_| ()), false), (loud, false), (out(G1), true)] {
         let sighting = |name| Sighting {
             name,
             answer: Answer::Absent { settled },
             by: "cluster".to_owned(),
             at: NOW,
         };
-        let sightings = vec![sighting(it.anchor_name(G1)), sighting(it.config_name(G1))];
-        let expected = Observed { facts: NOTHING, sightings, revision: None };
+        let names = [
+            it.anchor_name(G1),
+            it.config_name(G1),
+            it.external_secret_name(G1),
+            it.secret_name(G1),
+        ];
+        let sightings = names.map(sighting).to_vec();
+        let expected = Observed { facts: NOTHING, sightings, standing: vec![] };
         assert_eq!(fold(&it, &Book::default(), &bent(|_| ())), expected, "settled: {settled}");
     }
 }
@@ -152,7 +239,12 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
         let cases = [
             (bent(|it| it.namespace_ready = Err(why)), Facts { gate: Gate::Unknown, ..nothing }),
             (bent(|it| it.anchors = Err(why)), Facts { anchor: Anchor::Unknown, ..nothing }),
-            (bent(|it| it.object = Err(why)), Facts { object: Object::Unknown, ..nothing }),
+            (bent(|it| it.config = Err(why)), Facts { object: Object::Unknown, ..nothing }),
+            (
+                bent(|it| it.external_secret = Err(why)),
+                Facts { object: Object::Unknown, ..nothing },
+            ),
+            (bent(|it| it.secret = Err(why)), Facts { object: Object::Unknown, ..nothing }),
         ];
         for (look, facts) in cases {
             let it = out(G1);
@@ -173,10 +265,10 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
 }
 
 #[test]
-fn the_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
+fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     let it = config(|_| ());
     let name = it.config_name(G1);
-    let other = |bend: fn(&mut ConfigObject)| {
+    let other = |bend: fn(&mut Found)| {
         let mut object = found("c", "a");
         bend(&mut object);
         object
@@ -202,11 +294,121 @@ fn the_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     for (row, object, expected, why) in cases {
         let mut stranger = seen(name.clone(), "s");
         stranger.name.name = "other".into();
-        let book = Book::new([seen(it.anchor_name(G1), "a"), row, stranger]);
-        let folded = fold(&it, &book, &bent(|look| look.object = Ok(Some(object))));
+        let beside = seen(it.external_secret_name(G1), "e");
+        let book = Book::new([seen(it.anchor_name(G1), "a"), row, stranger, beside]);
+        let folded = fold(
+            &it,
+            &book,
+            &bent(|look| {
+                look.config = Ok(Some(object));
+                look.external_secret = Ok(Some(found("e", "a")));
+            }),
+        );
         assert_eq!(folded.facts.object, expected, "{why}");
-        assert_eq!(folded.revision.as_deref(), Some("r1"), "{why}");
+        let standing = [(name.clone(), "r-c".to_owned())];
+        let standing = standing.into_iter().filter(|_| expected != Object::Foreign);
+        let beside = (it.external_secret_name(G1), "r-e".to_owned());
+        assert_eq!(folded.standing, standing.chain([beside]).collect::<Vec<_>>(), "{why}");
     }
+}
+
+/// How one of the objects stands, and the row that goes with it.
+fn stand(name: Name, uid: &str, owner: &str, how: Object) -> (Heard<Option<Found>>, Row) {
+    let mut it = found(uid, owner);
+    it.drifted = how == Object::Drifted;
+    it.object.deleting = how == Object::Deleting;
+    match how {
+        Object::Unknown => (Err(Unreachable), seen(name, uid)),
+        Object::Absent => (Ok(None), gone(name, uid)),
+        Object::Unrecorded => (Ok(Some(it)), intended(name)),
+        Object::Foreign => (Ok(Some(found("f", "b"))), gone(name, uid)),
+        Object::Present | Object::Drifted | Object::Deleting => (Ok(Some(it)), seen(name, uid)),
+    }
+}
+
+/// The fact of a ProviderConfig whose three objects stand like this.
+fn fact(it: &ProviderConfig, [config, external_secret, secret]: [Object; 3]) -> Object {
+    let config = stand(it.config_name(G1), "c", "a", config);
+    let external_secret = stand(it.external_secret_name(G1), "e", "a", external_secret);
+    let secret = stand(it.secret_name(G1), "s", "e", secret);
+    let book = Book::new([seen(it.anchor_name(G1), "a"), config.1, external_secret.1, secret.1]);
+    let look = bent(|look| {
+        look.config = config.0;
+        look.external_secret = external_secret.0;
+        look.secret = secret.0;
+    });
+    fold(it, &book, &look).facts.object
+}
+
+#[test]
+fn both_that_are_written_must_be_there_and_the_worse_one_counts() {
+    use Object::{Absent, Deleting, Drifted, Foreign, Present, Unknown, Unrecorded};
+    let it = config(|_| ());
+    let worst_first = [Unknown, Foreign, Deleting, Unrecorded, Drifted, Present];
+    for (rank, worse) in worst_first.into_iter().enumerate() {
+        for other in &worst_first[rank..] {
+            for pair in [[worse, *other], [*other, worse]] {
+                let [config, external_secret] = pair;
+                let told = fact(&it, [config, external_secret, Present]);
+                assert_eq!(told, worse, "{pair:?}");
+            }
+        }
+    }
+    for (config, external_secret) in [(Present, Absent), (Absent, Present)] {
+        assert_eq!(fact(&it, [config, external_secret, Present]), Drifted, "one is missing");
+    }
+    assert_eq!(fact(&it, [Absent, Absent, Absent]), Absent);
+    for secret in [Absent, Present, Deleting, Unrecorded, Unknown] {
+        assert_eq!(fact(&it, [Present, Present, secret]), Present, "not ours to write");
+        assert_eq!(fact(&it, [Absent, Absent, secret]), Absent, "not ours to write");
+    }
+    assert_eq!(fact(&it, [Present, Present, Foreign]), Foreign, "its name is taken");
+}
+
+#[test]
+fn while_showing_out_whatever_stands_counts_before_somebody_elses() {
+    use Object::{Absent, Deleting, Drifted, Foreign, Present, Unknown, Unrecorded};
+    let worst_first = [Unknown, Deleting, Unrecorded, Drifted, Present, Foreign, Absent];
+    let it = out(G1);
+    for (rank, worse) in worst_first.into_iter().enumerate() {
+        for other in &worst_first[rank..] {
+            for facts in [[worse, *other, *other], [*other, worse, *other]] {
+                assert_eq!(fact(&it, facts), worse, "{facts:?}");
+            }
+        }
+    }
+    for secret in [Present, Deleting, Unrecorded, Unknown, Foreign] {
+        assert_eq!(fact(&it, [Absent, Absent, secret]), secret, "it goes with the rest");
+    }
+}
+
+#[test]
+fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen() {
+    let it = out(G1);
+    let mut secret = found("s", "e");
+    secret.object.life = None;
+    let look = bent(|look| {
+        look.external_secret = Ok(Some(found("e", "a")));
+        look.secret = Ok(Some(secret.clone()));
+    });
+    let rows = [
+        seen(it.anchor_name(G1), "a"),
+        intended(it.config_name(G1)),
+        intended(it.external_secret_name(G1)),
+    ];
+    let book = Book::new(rows);
+    let folded = fold(&it, &book, &look);
+    let after = book.with(&book.absorb(&folded.sightings));
+    let recorded = |name: &Name| after.seen(name).and_then(|row| row.uid.clone());
+    assert_eq!(recorded(&it.external_secret_name(G1)), Some(Uid::new("e")));
+    assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same look");
+    let alone = bent(|look| look.secret = Ok(Some(secret.clone())));
+    let left = fold(&it, &after, &alone);
+    assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "nobody collected it");
+    let stranger = Found { object: object("s", Some("a")), ..secret };
+    let strange = bent(|look| look.secret = Ok(Some(stranger)));
+    let facts = fold(&it, &book, &strange).facts;
+    assert_eq!(facts.object, Object::Foreign, "no ExternalSecret owns it");
 }
 
 #[test]
@@ -219,7 +421,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
         intended(it.config_name(G2)),
     ];
     let book = Book::new(rows);
-    let late = bent(|look| look.object = Ok(Some(found("c1", "a1"))));
+    let late = bent(|look| look.config = Ok(Some(found("c1", "a1"))));
     assert_eq!(fold(&it, &book, &late).facts.object, Object::Foreign, "it holds the name");
     let open = Answer::Absent { settled: false };
     let told = vec![(G1, present("c1", true)), (G2, open.clone())];
@@ -244,7 +446,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
 fn a_foreign_object_is_foreign_to_every_generation() {
     let it = config(|it| it.generation = G2);
     let book = Book::new([gone(it.config_name(G1), "c1"), foreign(it.config_name(G2))]);
-    let look = bent(|look| look.object = Ok(Some(found("d", "b"))));
+    let look = bent(|look| look.config = Ok(Some(found("d", "b"))));
     let told = vec![(G1, present("d", false)), (G2, present("d", false))];
     assert_eq!(answers(&it, &book, &look), told);
     assert_eq!(fold(&it, &book, &look).facts.object, Object::Foreign);
@@ -269,13 +471,15 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         gone(it.anchor_name(G1), "a1"),
         seen(it.anchor_name(G2), "a2"),
         seen(it.config_name(G2), "c2"),
+        seen(it.external_secret_name(G2), "e2"),
     ];
     let book = Book::new(rows);
-    let replaced = |anchor: &str, object: Option<ConfigObject>| {
+    let replaced = |anchor: &str, object: Option<Found>| {
         let look = bent(|look| {
             look.authority = Authority::Replaced;
             look.anchors = Ok([(G2, self::object(anchor, None))].into());
-            look.object = Ok(object);
+            look.config = Ok(object);
+            look.external_secret = Ok(Some(found("e2", "a2")));
         });
         fold(&it, &book, &look).facts
     };
@@ -305,7 +509,7 @@ fn decide(state: &ProviderConfig, rows: &[Row], seen: &Observed) -> Parts {
 }
 
 fn observed(facts: Facts) -> Observed {
-    Observed { facts, sightings: vec![], revision: Some("r1".to_owned()) }
+    Observed { facts, sightings: vec![], standing: vec![] }
 }
 
 fn soon() -> Wake {
@@ -318,34 +522,79 @@ const UP: Facts = Facts { anchor: Anchor::Ours, object: Object::Present, ..NOTHI
 fn every_verb_is_addressed_by_the_rows() {
     let it = config(|it| it.generation = G2);
     let [anchor, name] = [it.anchor_name(G2), it.config_name(G2)];
+    let secret = it.external_secret_name(G2);
     let uid = Uid::new;
     let made = vec![seen(anchor.clone(), "a2"), intended(name.clone())];
     let kept = vec![seen(anchor.clone(), "a2"), seen(name.clone(), "c2")];
     let leaving = out(G2);
-    let both = vec![
+    let all = vec![
         seen(name.clone(), "c2"),
+        seen(it.secret_name(G1), "s1"),
+        seen(it.external_secret_name(G1), "e1"),
         seen(it.config_name(G1), "c1"),
         seen(anchor.clone(), "a2"),
         seen(it.anchor_name(G1), "a1"),
     ];
     let absent = Facts { anchor: Anchor::Ours, ..NOTHING };
+    let anchor_leaves = Facts { anchor: Anchor::Leaving, ..NOTHING };
     let drifted = Facts { object: Object::Drifted, ..UP };
-    let apply = |uid| Verb::Apply { config: name.clone(), uid, anchor: Uid::new("a2") };
-    let delete =
-        Verb::Delete { config: it.config_name(G1), uid: uid("c1"), revision: "r1".to_owned() };
-    let delete_anchor = Verb::DeleteAnchor { anchor: it.anchor_name(G1), uid: uid("a1") };
+    let apply = |uid| {
+        let objects = vec![(secret.clone(), None), (name.clone(), uid)];
+        Verb::Apply { objects, anchor: Uid::new("a2") }
+    };
+    let delete = Verb::Delete {
+        object: it.external_secret_name(G1),
+        uid: uid("e1"),
+        revision: "r-e".to_owned(),
+    };
+    let delete_anchor = |it: &ProviderConfig, generation, text| Verb::DeleteAnchor {
+        anchor: it.anchor_name(generation),
+        uid: uid(text),
+    };
     let cases = [
         (&it, vec![], NOTHING, Verb::CreateAnchor { anchor }, Reason::CreatingAnchor),
         (&it, made, absent, apply(None), Reason::Creating),
         (&it, kept, drifted, apply(Some(uid("c2"))), Reason::Correcting),
-        (&leaving, both.clone(), UP, delete, Reason::Deleting),
-        (&leaving, both, absent, delete_anchor, Reason::DeletingAnchor),
+        (&leaving, all.clone(), UP, delete, Reason::Deleting),
+        (&leaving, all.clone(), absent, delete_anchor(&it, G1, "a1"), Reason::DeletingAnchor),
+        (&it, all, anchor_leaves, delete_anchor(&it, G2, "a2"), Reason::DeletingAnchor),
+    ];
+    let standing = vec![
+        (it.external_secret_name(G1), "r-e".to_owned()),
+        (it.secret_name(G1), "r-s".to_owned()),
     ];
     for (it, rows, facts, verb, reason) in cases {
-        let phase = if reason == Reason::Correcting { Phase::Ready } else { it.phase };
-        let next = ProviderConfig { phase, ..it.clone() };
-        let expected = (next, vec![], Some(verb), soon(), reason);
-        assert_eq!(decide(it, &rows, &observed(facts)), expected, "{reason}");
+        let expected = (it.clone(), vec![], Some(verb), soon(), reason);
+        let seen = Observed { standing: standing.clone(), ..observed(facts) };
+        assert_eq!(decide(it, &rows, &seen), expected, "{reason}");
+    }
+}
+
+#[test]
+fn the_objects_go_one_after_the_other() {
+    let it = out(G1);
+    let names = [it.config_name(G1), it.external_secret_name(G1), it.secret_name(G1)];
+    let uids = ["c", "e", "s"];
+    let mut heard: Vec<_> =
+        [found("c", "a"), found("e", "a"), found("s", "e")].into_iter().map(Some).collect();
+    let rows = [seen(it.anchor_name(G1), "a")].into_iter();
+    let rows = rows.chain(names.iter().cloned().zip(uids).map(|(name, uid)| seen(name, uid)));
+    let mut book = Book::new(rows);
+    for (next, (name, uid)) in names.iter().zip(uids).enumerate() {
+        let look = bent(|look| {
+            look.anchors = Ok([(G1, object("a", None))].into());
+            let [config, external_secret, secret] = [0, 1, 2].map(|it| heard[it].clone());
+            look.config = Ok(config);
+            look.external_secret = Ok(external_secret);
+            look.secret = Ok(secret);
+        });
+        let seen = fold(&it, &book, &look);
+        let (_, changed, verb, ..) = decide(&it, book.rows(), &seen);
+        let (object, uid) = (name.clone(), Uid::new(uid));
+        let revision = format!("r-{}", uid.0);
+        assert_eq!(verb, Some(Verb::Delete { object, uid, revision }));
+        book = book.with(&changed);
+        heard[next] = None;
     }
 }
 
@@ -354,20 +603,36 @@ fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
     let it = config(|_| ());
     let leaving = out(G1);
     let absent = Facts { anchor: Anchor::Ours, ..NOTHING };
-    let unread = Observed { revision: None, ..observed(UP) };
+    let standing = vec![(it.config_name(G1), "r1".to_owned())];
+    let up = || Observed { standing: standing.clone(), ..observed(UP) };
     let [anchor, name] = [it.anchor_name(G1), it.config_name(G1)];
     let cases = [
         (&it, vec![intended(anchor.clone())], observed(absent), "the anchor was not seen"),
         (&it, vec![seen(name.clone(), "c")], observed(absent), "no anchor is recorded"),
-        (&leaving, vec![intended(name.clone())], observed(UP), "the object was not seen"),
-        (&leaving, vec![seen(anchor.clone(), "a")], observed(UP), "an anchor is no object"),
-        (&leaving, vec![seen(name.clone(), "c")], unread, "nobody knows the revision"),
+        (&leaving, vec![intended(name.clone())], up(), "the object was not seen"),
+        (&leaving, vec![seen(anchor.clone(), "a")], up(), "an anchor is no object"),
+        (&leaving, vec![seen(name.clone(), "c")], observed(UP), "nobody knows the revision"),
         (&leaving, vec![intended(anchor)], observed(absent), "the anchor was not seen"),
         (&leaving, vec![seen(name, "c")], observed(absent), "an object is no anchor"),
     ];
     for (it, rows, seen, why) in cases {
         assert_eq!(decide(it, &rows, &seen).2, None, "{why}");
     }
+}
+
+#[test]
+fn the_anchor_waits_until_nobody_from_before_can_be_heard() {
+    let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
+    let rows = [seen(loud.anchor_name(G1), "a"), seen(loud.config_name(G1), "c")];
+    let absent = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
+    let expected = (loud.clone(), vec![], None, Wake::At(quiet_end()), Reason::QuietTime);
+    assert_eq!(decide(&loud, &rows, &absent), expected);
+    let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
+    let delete = decide(&loud, &rows, &up).2;
+    assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may go all the while");
+    let quiet = ProviderConfig { quiet_until: Some(NOW), ..loud };
+    let verb = decide(&quiet, &rows, &absent).2;
+    assert!(matches!(verb, Some(Verb::DeleteAnchor { .. })), "{verb:?}");
 }
 
 #[test]
@@ -397,7 +662,8 @@ fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation()
     let next = config(|it| it.generation = G2);
     let rows = next.intended("usher", NOW);
     let expected = (next, rows, None, Wake::Now, Reason::GenerationReplaced);
-    assert_eq!(decide(&it.joined(), &settled, &observed(NOTHING)), expected);
+    let joined = ProviderConfig { quiet_until: Some(NOW), ..it.joined() };
+    assert_eq!(decide(&joined, &settled, &observed(NOTHING)), expected);
 }
 
 #[test]

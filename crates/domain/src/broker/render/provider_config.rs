@@ -45,7 +45,7 @@ pub fn provider_config(it: &ProviderConfig<'_>, seen: Option<&Uid>) -> Manifest 
             "source": "Secret",
             "secretRef": {
                 "namespace": it.namespace,
-                "name": it.credential.secret_name(),
+                "name": name::provider_config_secret(it.id),
                 "key": SECRET_KEY,
             },
         }),
@@ -58,7 +58,7 @@ pub fn provider_config(it: &ProviderConfig<'_>, seen: Option<&Uid>) -> Manifest 
 
 /// The order to materialise the Secret from the store called `store`, for exactly as long.
 pub fn external_secret(it: &ProviderConfig<'_>, store: &str, seen: Option<&Uid>) -> Manifest {
-    let secret = it.credential.secret_name();
+    let secret = name::provider_config_secret(it.id);
     let key = format!("{}/{}", it.credential.mount(), it.credential.path());
     let bare = Manifest::new("external-secrets.io/v1", "ExternalSecret", &secret)
         .in_namespace(it.namespace);
