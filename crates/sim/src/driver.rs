@@ -10,7 +10,7 @@ use crate::breakage::Breakage;
 use crate::check::Checker;
 use crate::fault::Fault;
 use crate::plan::{LEASE, Pair, REQUEST_BOUND, STEP_DEADLINE, Strike, Tick};
-use crate::seat::{Point, Seat, Sim};
+use crate::seat::{Point, Seat, Sim, millis};
 use crate::state::State;
 use crate::store::{Life, PACE};
 
@@ -96,6 +96,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
         point: std::cell::Cell::new(Point::Load),
         looked_at: std::cell::Cell::new(state.tick),
         behind_rail: std::cell::Cell::new(false),
+        done: std::cell::Cell::new(false),
         pair: std::cell::Cell::new(None),
     });
     let worker = std::rc::Rc::clone(&seat);
@@ -107,6 +108,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
 fn claim(sim: &Sim) -> Option<(Life, Claim)> {
     let mut state = sim.state.borrow_mut();
     let now = state.now();
+    let jitter = jitter(&mut state);
     let lives = state.store.lives();
     let first = usize::try_from(state.rng.below(lives.len() as u64)).unwrap_or(0);
     for i in 0..lives.len() {
@@ -118,7 +120,7 @@ fn claim(sim: &Sim) -> Option<(Life, Claim)> {
         if sim.breakage == Some(Breakage::DoubleLease) {
             entry.lease_until = None;
         }
-        if let Some(claim) = entry.claim(&PACE, now) {
+        if let Some(claim) = entry.claim(&PACE, jitter, now) {
             if leased {
                 state.wrong(Checker::OneVoice, format!("{life:?} was leased twice"));
             }
@@ -128,11 +130,15 @@ fn claim(sim: &Sim) -> Option<(Life, Claim)> {
     None
 }
 
+fn jitter(state: &mut State) -> Jitter {
+    Jitter(u32::try_from(state.rng.below(1 << 32)).unwrap_or(u32::MAX))
+}
+
 /// Gives the lease back.
 fn finish(sim: &Sim, seat: &Seat<'_>, outcome: Result<Wake, Stopped>) {
     let mut state = sim.state.borrow_mut();
     let now = state.now();
-    let jitter = Jitter(u32::try_from(state.rng.below(1 << 32)).unwrap_or(u32::MAX));
+    let jitter = jitter(&mut state);
     if let Err(stopped) = &outcome {
         state.say(|_| format!("{:?}: {stopped}: {}", seat.life, stopped.trouble));
     }
@@ -165,16 +171,23 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
                 None
             }
         }
-        Point::AfterVerb => state.wants(pair, Strike::CrashAfter).then_some(Fate::Die),
+        Point::AfterVerb => {
+            let wanted = work.seat.done.get() && state.wants(pair, Strike::CrashAfter);
+            wanted.then_some(Fate::Die)
+        }
         Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit => None,
     };
     let fate = targeted.unwrap_or_else(|| drawn(&mut state));
     match &fate {
         Fate::Die => {
             state.met(Fault::Crash);
-            state.note_crash(pair, point);
+            state.note_crash(pair, (point, work.seat.done.get()));
         }
-        Fate::Sleep(_) => state.met(Fault::Sleep),
+        Fate::Sleep(ticks) => {
+            if work.seat.claim.until <= state.now().after(millis(*ticks)) {
+                state.met(Fault::Sleep);
+            }
+        }
         // A driver that knows the time stops; one that overslept does one more thing first.
         Fate::GoOn | Fate::Yield if tick - work.started > STEP_DEADLINE => {
             if !std::mem::take(&mut work.overslept) {
@@ -189,7 +202,7 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
 fn drawn(state: &mut State) -> Fate {
     if state.strikes(Fault::Crash, 40) {
         Fate::Die
-    } else if state.strikes(Fault::Sleep, 25) {
+    } else if state.happens(Fault::Sleep, 25) {
         Fate::Sleep(state.rng.between(5, 2 * LEASE))
     } else if state.rng.percent(15) {
         Fate::Yield
@@ -207,11 +220,13 @@ impl State {
         wanted
     }
 
-    fn note_crash(&mut self, pair: Option<Pair>, point: Point) {
-        let strike = match point {
-            Point::BeforeVerb => Strike::CrashBefore,
-            Point::AfterVerb => Strike::CrashAfter,
-            Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit => return,
+    /// A crash after a verb counts only if the verb was really done.
+    fn note_crash(&mut self, pair: Option<Pair>, at: (Point, bool)) {
+        let strike = match at {
+            (Point::BeforeVerb, _) => Strike::CrashBefore,
+            (Point::AfterVerb, true) => Strike::CrashAfter,
+            (Point::AfterVerb, false)
+            | (Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit, _) => return,
         };
         if let Some(pair) = pair {
             self.coverage.strike(pair, strike);
