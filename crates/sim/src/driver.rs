@@ -107,6 +107,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
 fn claim(sim: &Sim) -> Option<(Life, Claim)> {
     let mut state = sim.state.borrow_mut();
     let now = state.now();
+    let jitter = jitter(&mut state);
     let lives = state.store.lives();
     let first = usize::try_from(state.rng.below(lives.len() as u64)).unwrap_or(0);
     for i in 0..lives.len() {
@@ -118,7 +119,7 @@ fn claim(sim: &Sim) -> Option<(Life, Claim)> {
         if sim.breakage == Some(Breakage::DoubleLease) {
             entry.lease_until = None;
         }
-        if let Some(claim) = entry.claim(&PACE, now) {
+        if let Some(claim) = entry.claim(&PACE, jitter, now) {
             if leased {
                 state.wrong(Checker::OneVoice, format!("{life:?} was leased twice"));
             }
@@ -128,11 +129,15 @@ fn claim(sim: &Sim) -> Option<(Life, Claim)> {
     None
 }
 
+fn jitter(state: &mut State) -> Jitter {
+    Jitter(u32::try_from(state.rng.below(1 << 32)).unwrap_or(u32::MAX))
+}
+
 /// Gives the lease back.
 fn finish(sim: &Sim, seat: &Seat<'_>, outcome: Result<Wake, Stopped>) {
     let mut state = sim.state.borrow_mut();
     let now = state.now();
-    let jitter = Jitter(u32::try_from(state.rng.below(1 << 32)).unwrap_or(u32::MAX));
+    let jitter = jitter(&mut state);
     if let Err(stopped) = &outcome {
         state.say(|_| format!("{:?}: {stopped}: {}", seat.life, stopped.trouble));
     }

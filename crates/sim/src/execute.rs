@@ -3,7 +3,7 @@
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
-use usher_domain::broker::provider_config::Verb;
+use usher_domain::broker::provider_config::{KIND_EXTERNAL_SECRET, Verb};
 use usher_kernel::{Generation, Name, Trouble, Uid};
 
 use crate::breakage::Breakage;
@@ -64,8 +64,12 @@ impl State {
                 self.drain(*token);
                 Ok(())
             }
-            AnyVerb::Resource(Effect::ReleaseProtection { xr }) => {
-                let found = self.outside.objects.iter_mut().find(|it| it.name == xr.name);
+            AnyVerb::Resource(Effect::ReleaseProtection { xr, uid }) => {
+                let found = self.outside.objects.iter_mut().find(|it| it.uid == number(uid));
+                debug_assert!(
+                    found.as_ref().is_none_or(|it| it.name == xr.name),
+                    "one uid, one name"
+                );
                 if let Some(composite) = found.and_then(|it| it.xr.as_mut())
                     && composite.guard == Guard::Ours
                 {
@@ -81,11 +85,13 @@ impl State {
             | AnyVerb::Config(Verb::DeleteAnchor { anchor, uid }) => {
                 self.delete(request, Kind::Anchor, anchor, uid)
             }
-            AnyVerb::Config(Verb::Apply { config, uid, anchor }) => {
-                self.apply_config(request, config, uid.as_ref(), number(anchor))
+            AnyVerb::Config(Verb::Apply { objects, anchor }) => {
+                objects.iter().try_for_each(|(name, uid)| {
+                    self.apply_config(request, (name, uid), number(anchor))
+                })
             }
-            AnyVerb::Config(Verb::Delete { config, uid, revision }) => {
-                self.delete_config(request, config, uid, revision)
+            AnyVerb::Config(Verb::Delete { object, uid, revision }) => {
+                self.delete_config(request, object, uid, revision)
             }
         }
     }
@@ -308,17 +314,17 @@ impl State {
     fn apply_config(
         &mut self,
         request: &Request,
-        config: &Name,
-        expected: Option<&Uid>,
+        (config, expected): (&Name, &Option<Uid>),
         owner: u64,
     ) -> Result<(), Trouble> {
         self.check_recorded(request.sender, config);
         let labels = self.labels(request.sender);
-        match (self.outside.find(Kind::Config, &config.name), expected) {
+        let kind = config_kind(config);
+        match (self.outside.find(kind, &config.name), expected) {
             (Some(found), None) if found.labels.as_ref() == Some(&labels) => Ok(()),
             (Some(found), Some(it)) if found.uid == number(it) => Ok(()),
             (None, None) => {
-                let bare = Object::foreign(Kind::Config, config.name.clone());
+                let bare = Object::foreign(kind, config.name.clone());
                 self.put(Object { owner: Some(owner), labels: Some(labels), ..bare });
                 Ok(())
             }
@@ -333,7 +339,8 @@ impl State {
         expected: &Uid,
         revision: &str,
     ) -> Result<(), Trouble> {
-        let Some(found) = self.outside.find(Kind::Config, &config.name).cloned() else {
+        let kind = config_kind(config);
+        let Some(found) = self.outside.find(kind, &config.name).cloned() else {
             return Ok(());
         };
         if found.uid != number(expected) || found.revision.to_string() != *revision {
@@ -346,8 +353,13 @@ impl State {
             let what = "the ProviderConfig was asked to go while a resource refers to it";
             self.wrong(Checker::ConfigLast, what.to_owned());
         }
-        self.delete(request, Kind::Config, config, expected)
+        self.delete(request, kind, config, expected)
     }
+}
+
+/// Which of a ProviderConfig's objects a name is.
+fn config_kind(name: &Name) -> Kind {
+    if name.kind == KIND_EXTERNAL_SECRET { Kind::Secret } else { Kind::Config }
 }
 
 impl Request {

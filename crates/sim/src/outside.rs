@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use usher_domain::broker::provider_config::KIND_EXTERNAL_SECRET;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Uid};
 
@@ -22,6 +23,8 @@ pub enum Kind {
     Part(u8),
     /// A ProviderConfig.
     Config,
+    /// The ExternalSecret of a ProviderConfig.
+    Secret,
 }
 
 impl Kind {
@@ -31,7 +34,8 @@ impl Kind {
             Self::Anchor => "Anchor".to_owned(),
             Self::Xr => XR_KIND.to_owned(),
             Self::Part(n) => format!("parts.example/Part{n}"),
-            Self::Config => "ProviderConfig".to_owned(),
+            Self::Config => "local.crossplane.io/ProviderConfig".to_owned(),
+            Self::Secret => KIND_EXTERNAL_SECRET.to_owned(),
         }
     }
 }
@@ -238,7 +242,7 @@ impl Outside {
             .filter(|it| it.owner.is_some_and(|owner| self.by_uid(owner).is_none()))
             .filter(|it| match it.kind {
                 Kind::Part(n) => self.blind_until.get(&n).is_none_or(|until| *until <= tick),
-                Kind::Anchor | Kind::Xr | Kind::Config => true,
+                Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => true,
             })
             .map(|it| it.uid)
             .collect();

@@ -70,7 +70,7 @@ impl State {
         let row = &self.store.resources[index];
         if change.next != row.record.state {
             let next = (change.next, change.rows.as_slice());
-            let written = self.store.write(index, None, next, change.event);
+            let written = self.store.write(index, None, next, change.event, now);
             debug_assert!(written.is_ok(), "a command holds the row");
             self.settle_tokens(index);
         }

@@ -191,7 +191,8 @@ impl Seat<'_> {
         let version = (!self.is_broken(Breakage::SkipVersion)).then_some(version);
         let users = state.store.config.record.state.users;
         let event = decision.event.clone().filter(|_| !self.is_broken(Breakage::TellNothing));
-        state.store.write(index, version, (next, &decision.rows), event)?;
+        let now = state.now();
+        state.store.write(index, version, (next, &decision.rows), event, now)?;
         state.settle_tokens(index);
         if self.is_broken(Breakage::TellTwice) && decision.event.is_some() {
             let told = state.store.events.last().cloned();
@@ -333,7 +334,8 @@ impl Ledger<Tombstone> for Seat<'_> {
             let mut state = self.sim.state.borrow_mut();
             let next = (decision.next.clone(), decision.rows.as_slice());
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
-            state.store.write(self.index(), Some(version), next, None)
+            let now = state.now();
+            state.store.write(self.index(), Some(version), next, None, now)
         };
         self.committed(written).await
     }

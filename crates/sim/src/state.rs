@@ -15,6 +15,7 @@ use usher_domain::object::id::{
     BlueprintVersionId, CloudId, CredentialId, InstallationId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
 };
+use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
 use usher_kernel::schedule::Entry;
 use usher_kernel::{Book, Generation, Record, Timestamp, Uid, Version};
@@ -73,10 +74,13 @@ impl State {
             installation: installation(),
             world: "local".to_owned(),
             namespace: "ns".to_owned(),
+            provider: Provider::Local,
             credential: CredentialId::from_uuid(id(3, 0)),
+            coordinates: coordinates(),
             users: 0,
             phase: provider_config::Phase::Gone,
             generation: Generation::FIRST,
+            quiet_until: None,
         };
         let mut entry = Entry::new(now);
         entry.due = None;
@@ -160,7 +164,7 @@ impl State {
             Kind::Part(n) => {
                 self.outside.removed_until.get(&n).is_some_and(|until| self.tick < *until)
             }
-            Kind::Anchor | Kind::Xr | Kind::Config => false,
+            Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => false,
         }
     }
 
@@ -242,6 +246,12 @@ impl State {
 /// The installation every simulated object belongs to.
 pub fn installation() -> InstallationId {
     InstallationId::from_uuid(id(9, 0))
+}
+
+/// Where the simulated credential lies.
+#[expect(clippy::expect_used, reason = "a fixed and valid value")]
+fn coordinates() -> KvCoordinates {
+    KvCoordinates::new("secret", "clouds/local").expect("valid coordinates")
 }
 
 /// The XRD of the simulated blueprint.

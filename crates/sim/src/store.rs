@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::command::Outstanding;
 use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
@@ -13,7 +14,8 @@ use usher_kernel::schedule::{Entry, Pace};
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
 
 use crate::mesh::{PeerRow, TokenRow};
-use crate::plan::{LEASE, Tick};
+use crate::plan::{LEASE, REQUEST_BOUND, Tick};
+use crate::seat::millis;
 
 /// The figures of the simulated queue.
 pub const PACE: Pace = Pace {
@@ -146,6 +148,7 @@ impl Store {
         version: Option<Version>,
         (next, rows): (Resource, &[Row]),
         event: Option<Event>,
+        now: Timestamp,
     ) -> Result<(), Trouble> {
         let row = &mut self.resources[index];
         if version.is_some_and(|it| it != row.record.version) {
@@ -163,7 +166,9 @@ impl Store {
         }
         if ended {
             let config = &mut self.config;
-            config.record.state = config.record.state.parted();
+            let heard_until = config.entry.heard_until();
+            let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
+            config.record.state = config.record.state.parted(&outstanding, now);
             config.record.version = config.record.version.next();
         }
         Ok(())

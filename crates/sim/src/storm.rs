@@ -64,7 +64,7 @@ impl State {
             let fault = match kind {
                 Kind::Xr => Fault::XrDeleted,
                 Kind::Anchor => Fault::AnchorDeleted,
-                Kind::Config => Fault::ConfigDeleted,
+                Kind::Config | Kind::Secret => Fault::ConfigDeleted,
                 Kind::Part(_) => continue,
             };
             if settled && self.strikes(fault, 3) {
