@@ -2,7 +2,7 @@
 
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::phase::Phase;
-use usher_domain::broker::provider_config::Verb;
+use usher_domain::broker::provider_config::{KIND_EXTERNAL_SECRET, Verb};
 use usher_kernel::{Generation, Name, Trouble, Uid};
 
 use crate::breakage::Breakage;
@@ -85,11 +85,13 @@ impl State {
             | AnyVerb::Config(Verb::DeleteAnchor { anchor, uid }) => {
                 self.delete(request, Kind::Anchor, anchor, uid)
             }
-            AnyVerb::Config(Verb::Apply { config, uid, anchor }) => {
-                self.apply_config(request, config, uid.as_ref(), number(anchor))
+            AnyVerb::Config(Verb::Apply { objects, anchor }) => {
+                objects.iter().try_for_each(|(name, uid)| {
+                    self.apply_config(request, (name, uid), number(anchor))
+                })
             }
-            AnyVerb::Config(Verb::Delete { config, uid, revision }) => {
-                self.delete_config(request, config, uid, revision)
+            AnyVerb::Config(Verb::Delete { object, uid, revision }) => {
+                self.delete_config(request, object, uid, revision)
             }
         }
     }
@@ -310,7 +312,7 @@ impl State {
         }
         match kind {
             Kind::Anchor => self.outside.let_go(found.uid, self.tick + dwell, self.tick),
-            Kind::Xr | Kind::Part(_) | Kind::Config => {
+            Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret => {
                 self.outside.mark(found.uid, self.tick + dwell, self.tick);
             }
         }
@@ -337,17 +339,17 @@ impl State {
     fn apply_config(
         &mut self,
         request: &Request,
-        config: &Name,
-        expected: Option<&Uid>,
+        (config, expected): (&Name, &Option<Uid>),
         owner: u64,
     ) -> Result<(), Trouble> {
         self.check_recorded(request.sender, config);
         let labels = self.labels(request.sender);
-        match (self.outside.find(Kind::Config, &config.name), expected) {
+        let kind = config_kind(config);
+        match (self.outside.find(kind, &config.name), expected) {
             (Some(found), None) if found.labels.as_ref() == Some(&labels) => Ok(()),
             (Some(found), Some(it)) if found.uid == number(it) => Ok(()),
             (None, None) => {
-                let bare = Object::foreign(Kind::Config, config.name.clone());
+                let bare = Object::foreign(kind, config.name.clone());
                 let (labels, made_by) = (Some(labels), Some(request.sender));
                 self.put(Object { owner: Some(owner), labels, made_by, ..bare });
                 Ok(())
@@ -363,7 +365,8 @@ impl State {
         expected: &Uid,
         revision: &str,
     ) -> Result<(), Trouble> {
-        let Some(found) = self.outside.find(Kind::Config, &config.name).cloned() else {
+        let kind = config_kind(config);
+        let Some(found) = self.outside.find(kind, &config.name).cloned() else {
             return Ok(());
         };
         if found.uid != number(expected) || found.revision.to_string() != *revision {
@@ -373,24 +376,31 @@ impl State {
             (Kind::Xr, Some(Sender::Resource(i))) => {
                 self.store.resources[i].record.state.phase() != Phase::Deleted
             }
-            (Kind::Anchor | Kind::Xr | Kind::Part(_) | Kind::Config, _) => false,
+            (Kind::Anchor | Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret, _) => false,
         });
         if let Some(user) = user {
             let what = format!("the ProviderConfig was asked to go while {} stands", user.name);
             self.wrong(Checker::ConfigLast, what);
         }
-        self.delete(request, Kind::Config, config, expected)
+        self.delete(request, kind, config, expected)
     }
+}
+
+/// Which of a ProviderConfig's objects a name is.
+fn config_kind(name: &Name) -> Kind {
+    if name.kind == KIND_EXTERNAL_SECRET { Kind::Secret } else { Kind::Config }
 }
 
 impl Request {
     /// Whether it writes onto an object that was seen, and so must not create one.
-    const fn names_its_object(&self) -> bool {
-        matches!(
-            self.verb,
-            AnyVerb::Resource(Effect::Apply { uid: Some(_), .. })
-                | AnyVerb::Config(Verb::Apply { uid: Some(_), .. })
-        )
+    fn names_its_object(&self) -> bool {
+        match &self.verb {
+            AnyVerb::Resource(Effect::Apply { uid, .. }) => uid.is_some(),
+            AnyVerb::Config(Verb::Apply { objects, .. }) => {
+                objects.iter().all(|(_, uid)| uid.is_some())
+            }
+            AnyVerb::Resource(_) | AnyVerb::Config(_) => false,
+        }
     }
 
     /// Whether it goes to the cluster, and not to our own store or mesh.

@@ -6,7 +6,7 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::look::{
     ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, TokenState, XrObject,
 };
-use usher_domain::broker::provider_config::{self, ConfigObject, ProviderConfig};
+use usher_domain::broker::provider_config::{self, Found, ProviderConfig};
 use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Book, Generation, Name, Record, Uid, Unknown};
 
@@ -205,13 +205,13 @@ impl State {
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
         let page = self.page(true, record.state.is_showing_out());
         let config = &record.state;
-        let name = config.config_name(config.generation).name;
-        let found = page.objects.iter().find(|it| it.kind == Kind::Config && it.name == name);
-        let found = found.map(|it| ConfigObject {
-            object: object(it),
-            drifted: false,
-            revision: it.revision.to_string(),
-        });
+        let found = |kind, name: Name| {
+            let found = page.objects.iter().find(|it| it.kind == kind && it.name == name.name);
+            let revision = |it: &outside::Object| it.revision.to_string();
+            found.map(|it| Found { object: object(it), drifted: false, revision: revision(it) })
+        };
+        let written = found(Kind::Config, config.config_name(config.generation));
+        let secret = found(Kind::Secret, config.external_secret_name(config.generation));
         let anchors = anchors(&page, |it| config.anchor_name(it).name, config.generation);
         let ready = self.outside.namespace_ready_at <= self.tick;
         provider_config::Look {
@@ -221,7 +221,9 @@ impl State {
             rail_tripped: self.store.rail_tripped,
             namespace_ready: self.heard(ready),
             anchors: self.heard(anchors),
-            object: self.heard(found),
+            config: self.heard(written),
+            external_secret: self.heard(secret),
+            secret: self.heard(None),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use usher_domain::broker::provider_config::KIND_EXTERNAL_SECRET;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Uid};
 
@@ -23,6 +24,8 @@ pub enum Kind {
     Part(u8),
     /// A ProviderConfig.
     Config,
+    /// The ExternalSecret of a ProviderConfig.
+    Secret,
 }
 
 impl Kind {
@@ -32,7 +35,8 @@ impl Kind {
             Self::Anchor => "Anchor".to_owned(),
             Self::Xr => XR_KIND.to_owned(),
             Self::Part(n) => format!("parts.example/Part{n}"),
-            Self::Config => "ProviderConfig".to_owned(),
+            Self::Config => "local.crossplane.io/ProviderConfig".to_owned(),
+            Self::Secret => KIND_EXTERNAL_SECRET.to_owned(),
         }
     }
 }
@@ -273,7 +277,7 @@ impl Outside {
         for (uid, kind) in orphans {
             let hidden = match kind {
                 Kind::Part(n) => self.blind_until.get(&n).is_some_and(|until| tick < *until),
-                Kind::Anchor | Kind::Xr | Kind::Config => false,
+                Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => false,
             };
             overlooked |= hidden;
             if !hidden && rng.percent(40) {

@@ -15,6 +15,7 @@ use usher_domain::object::id::{
     BlueprintVersionId, CloudId, CredentialId, InstallationId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
 };
+use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
 use usher_kernel::schedule::Entry;
 use usher_kernel::{Book, Generation, Record, Timestamp, Uid, Version};
@@ -73,10 +74,13 @@ impl State {
             installation: installation(),
             world: "local".to_owned(),
             namespace: "ns".to_owned(),
+            provider: Provider::Local,
             credential: CredentialId::from_uuid(id(3, 0)),
+            coordinates: coordinates(),
             users: 0,
             phase: provider_config::Phase::Gone,
             generation: Generation::FIRST,
+            quiet_until: None,
         };
         let mut entry = Entry::new(now);
         entry.due = None;
@@ -166,7 +170,7 @@ impl State {
             Kind::Part(n) => {
                 self.outside.removed_until.get(&n).is_some_and(|until| self.tick < *until)
             }
-            Kind::Anchor | Kind::Xr | Kind::Config => false,
+            Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => false,
         }
     }
 
@@ -248,6 +252,12 @@ impl State {
 /// The installation every simulated object belongs to.
 pub fn installation() -> InstallationId {
     InstallationId::from_uuid(id(9, 0))
+}
+
+/// Where the simulated credential lies.
+fn coordinates() -> KvCoordinates {
+    KvCoordinates::new("secret", "clouds/local")
+        .unwrap_or_else(|_| unreachable!("a fixed and valid value"))
 }
 
 /// The XRD of the simulated blueprint.

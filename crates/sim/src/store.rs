@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::command::Outstanding;
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::provider_config::ProviderConfig;
@@ -14,7 +15,8 @@ use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
 
 use crate::breakage::Breakage;
 use crate::mesh::{PeerRow, TokenRow};
-use crate::plan::{LEASE, Tick};
+use crate::plan::{LEASE, REQUEST_BOUND, Tick};
+use crate::seat::millis;
 
 /// The figures of the simulated queue.
 pub const PACE: Pace = Pace {
@@ -198,7 +200,9 @@ impl Store {
         }
         if part_provider_config {
             let config = &mut self.config;
-            config.record.state = config.record.state.parted();
+            let heard_until = config.entry.heard_until();
+            let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
+            config.record.state = config.record.state.parted(&outstanding, now);
             config.record.version = config.record.version.next();
             config.entry.wake(now);
         }

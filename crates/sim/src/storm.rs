@@ -66,7 +66,7 @@ impl State {
             let fault = match kind {
                 Kind::Xr => Fault::XrDeleted,
                 Kind::Anchor => Fault::AnchorDeleted,
-                Kind::Config => Fault::ConfigDeleted,
+                Kind::Config | Kind::Secret => Fault::ConfigDeleted,
                 Kind::Part(_) => Fault::PartDeleted,
             };
             if settled && self.strikes(fault, 3) {
@@ -96,7 +96,9 @@ impl State {
         let book = match (it.kind, it.made_by) {
             (Kind::Xr | Kind::Anchor, Some(Sender::Resource(i))) => self.store.book(i),
             (Kind::Anchor, Some(Sender::Config)) => &self.store.config.record.book,
-            (Kind::Xr | Kind::Anchor | Kind::Part(_) | Kind::Config, _) => return false,
+            (Kind::Xr | Kind::Anchor | Kind::Part(_) | Kind::Config | Kind::Secret, _) => {
+                return false;
+            }
         };
         let uid = outside::uid(uid);
         book.rows()
