@@ -74,11 +74,10 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     }
     fs::create_dir_all(repo.root().join(OUTPUT))
         .map_err(|cause| Failure::told(format!("cannot make \"{OUTPUT}\": {cause}")))?;
-    let status = repo.cargo_status(&words(args), &[])?;
-    if !status.code().is_some_and(|code| FINISHED.contains(&code)) {
-        return Err(Failure::told("mutants: cargo mutants did not come to its end"));
+    let mut tally = pass(repo, args, Pass::Quick)?;
+    if tally.is_open() {
+        tally = tally.then(pass(repo, args, Pass::Whole)?);
     }
-    let tally = Tally::read(&repo.root().join(OUTPUT).join("mutants.out"))?;
     let list = fs::read_to_string(repo.root().join(ACCEPTED))
         .map_err(|cause| Failure::told(format!("cannot read \"{ACCEPTED}\": {cause}")))?;
     output::say(tally.summary());
@@ -92,17 +91,38 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     Err(Failure::told(format!("mutants: {}", verdict.wrong.join("\nmutants: "))))
 }
 
-fn words(args: &Args) -> Vec<&str> {
+/// The unit tests catch most mutants and build quickly; the tables see to what is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Quick,
+    Whole,
+}
+
+fn pass(repo: &Repo, args: &Args, pass: Pass) -> Result<Tally, Failure> {
+    let status = repo.cargo_status(&words(args, pass), &[])?;
+    if !status.code().is_some_and(|code| FINISHED.contains(&code)) {
+        return Err(Failure::told("mutants: cargo mutants did not come to its end"));
+    }
+    Tally::read(&repo.root().join(OUTPUT).join("mutants.out"))
+}
+
+fn words(args: &Args, pass: Pass) -> Vec<&str> {
     let file = args.file.as_deref().unwrap_or(SOURCES);
     let mut words = vec!["mutants", "--package", "usher-domain", "--file", file];
-    words.extend(["--no-shuffle", "-j2", "--profile", "mutants", "--output", OUTPUT]);
-    // The exhaustive tables take seconds where a unit test takes none.
+    words.extend(["--no-shuffle", "-j2", "--output", OUTPUT]);
     words.extend(["--minimum-test-timeout", "60", "--timeout-multiplier", "4"]);
+    words.extend(match pass {
+        Pass::Quick => ["--profile", "mutants-quick"].as_slice(),
+        Pass::Whole => ["--profile", "mutants", "--iterate"].as_slice(),
+    });
     if let Some(shard) = &args.shard {
         words.extend(["--shard", shard]);
     }
     words.extend(args.rest.iter().map(String::as_str));
-    words.extend(["--", "--lib", "--tests"]);
+    words.extend(match pass {
+        Pass::Quick => ["--", "--lib"].as_slice(),
+        Pass::Whole => ["--", "--lib", "--tests"].as_slice(),
+    });
     words
 }
 
@@ -121,6 +141,16 @@ impl Tally {
             timeout: lines("timeout.txt")?.len(),
             unviable: lines("unviable.txt")?.len(),
         })
+    }
+
+    /// Whether some mutant was not caught yet.
+    fn is_open(&self) -> bool {
+        !self.missed.is_empty() || self.timeout > 0
+    }
+
+    /// The tally after another pass over what was not caught.
+    fn then(self, next: Self) -> Self {
+        Self { caught: self.caught + next.caught, unviable: self.unviable + next.unviable, ..next }
     }
 
     /// Those that compiled.
@@ -240,6 +270,15 @@ mod tests {
     }
 
     #[test]
+    fn a_second_pass_sees_to_what_the_first_one_left() {
+        let first = tally(90, &[MISS, MISS]);
+        assert!(first.is_open() && !tally(9, &[]).is_open());
+        assert!(Tally { timeout: 1, ..tally(9, &[]) }.is_open());
+        let both = first.then(Tally { timeout: 0, unviable: 2, ..tally(1, &[MISS]) });
+        assert_eq!(both, Tally { unviable: 3, ..tally(91, &[MISS]) });
+    }
+
+    #[test]
     fn an_entry_without_a_reason_is_refused() {
         for list in ["- `a.rs: replace x`\n", "- `a.rs: replace x` — \n"] {
             assert!(accepted(list).is_err(), "{list}");
@@ -270,8 +309,11 @@ mod tests {
     #[test]
     fn a_part_of_the_mutants_can_be_chosen() {
         let args = Args { shard: Some("0/4".into()), file: Some("a.rs".into()), rest: vec![] };
-        let line = words(&args).join(" ");
-        assert!(line.contains("--file a.rs") && line.contains("--shard 0/4"), "{line}");
+        for pass in [Pass::Quick, Pass::Whole] {
+            let line = words(&args, pass).join(" ");
+            assert!(line.contains("--file a.rs") && line.contains("--shard 0/4"), "{line}");
+            assert_eq!(line.contains("--iterate"), pass == Pass::Whole, "{line}");
+        }
         assert!(!args.is_whole() && Args::default().is_whole());
     }
 }

@@ -138,8 +138,13 @@ impl Witness<'_> {
             (Some((Answer::Present { ours: true, .. }, name)), Some(_)) => {
                 Claim::Ours(name.clone())
             }
-            (Some((Answer::Absent { .. } | Answer::Announced, _)), Some(_))
-            | (Some((Answer::Present { ours: false, .. }, _)), Some(_)) => Claim::Foreign,
+            (
+                Some((
+                    Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. },
+                    _,
+                )),
+                Some(_),
+            ) => Claim::Foreign,
         };
         (claim, sightings)
     }
