@@ -132,8 +132,8 @@ impl Witness<'_> {
         let sightings = self.shared(names, found, owning, settled);
         let counted = sightings.iter().find(|it| Some(it.name.generation) == counted);
         let claim = match (counted.map(|it| (&it.answer, &it.name)), found) {
-            (None | Some((Answer::Unknown(_), _)), _) => Claim::Unknown,
-            (Some((Answer::Present { .. }, _)), None) => Claim::Unknown,
+            (None | Some((Answer::Unknown(_), _)), _)
+            | (Some((Answer::Present { .. }, _)), None) => Claim::Unknown,
             (Some((Answer::Absent { .. } | Answer::Announced, _)), None) => Claim::Absent,
             (Some((Answer::Present { ours: true, .. }, name)), Some(_)) => {
                 Claim::Ours(name.clone())
