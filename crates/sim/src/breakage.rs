@@ -56,6 +56,8 @@ breakages! {
     TellNothing = "drop-event",
     /// The crossing into `Ready` is not told.
     TellNotReady = "drop-ready-event",
+    /// An event gets its number before its commit, so that a reader may have passed it.
+    NumberEarly = "number-event-early",
     /// The XR is created without its owner.
     DropAnchor = "drop-anchor",
     /// Nobody looks after a tombstone.

@@ -318,6 +318,7 @@ impl State {
             self.wrong(Checker::EndsAsWished, what);
         }
         self.check_events();
+        self.check_reader();
     }
 
     fn check_residue(&mut self, index: usize) {

@@ -93,6 +93,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
         life,
         claim,
         claimed_at: state.now(),
+        next_number: state.store.next_number(),
         point: std::cell::Cell::new(Point::Load),
         looked_at: std::cell::Cell::new(state.tick),
         behind_rail: std::cell::Cell::new(false),

@@ -24,6 +24,7 @@ impl State {
             self.met(Fault::BlindCollector);
         }
         self.deliver_watch();
+        self.read_events();
     }
 
     /// The composer announces children, then creates them; it reads a cache, so it may be late.

@@ -372,12 +372,12 @@ impl State {
         if found.uid != number(expected) || found.revision.to_string() != *revision {
             return Err(Trouble::Blocked { what: config.name.clone() });
         }
-        let user = self.outside.objects.iter().find(|it| match (it.kind, it.made_by) {
-            (Kind::Xr, Some(Sender::Resource(i))) => {
-                self.store.resources[i].record.state.phase() != Phase::Deleted
-            }
-            (Kind::Anchor | Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret, _) => false,
-        });
+        let is_user = |sender| match sender {
+            Sender::Resource(i) => self.store.resources[i].record.state.phase() != Phase::Deleted,
+            Sender::Config => false,
+        };
+        let mut xrs = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr);
+        let user = xrs.find(|it| it.made_by.is_some_and(is_user));
         if let Some(user) = user {
             let what = format!("the ProviderConfig was asked to go while {} stands", user.name);
             self.wrong(Checker::ConfigLast, what);

@@ -25,6 +25,7 @@ pub mod mesh;
 pub mod outside;
 pub mod people;
 pub mod plan;
+pub mod reader;
 pub mod rng;
 pub mod run;
 pub mod seat;

@@ -72,7 +72,8 @@ impl State {
         let before = Crossing::from(&self.store.resources[index].record.state);
         if change.next != self.store.resources[index].record.state {
             let command::Change { next, rows, event } = change;
-            let write = Write { version: None, next, rows: &rows, event, breakage: None };
+            let write =
+                Write { version: None, next, rows: &rows, event, promised: None, breakage: None };
             let written = self.store.write(index, write, now);
             debug_assert!(written.is_ok(), "a command holds the row");
             self.check_told(index, before);

@@ -63,6 +63,8 @@ pub struct Seat<'a> {
     pub claim: Claim,
     /// When it claimed.
     pub claimed_at: Timestamp,
+    /// The number of the next event when it claimed.
+    pub next_number: u64,
     /// Where it paused.
     pub point: Cell<Point>,
     /// When it last looked at the world.
@@ -197,7 +199,8 @@ impl Seat<'_> {
             None => (decision.next.clone(), decision.event.clone()),
         };
         let version = (!self.is_broken(Breakage::SkipVersion)).then_some(version);
-        let write = Write { version, next, rows: &decision.rows, event, breakage };
+        let promised = self.is_broken(Breakage::NumberEarly).then_some(self.next_number);
+        let write = Write { version, next, rows: &decision.rows, event, promised, breakage };
         state.store.write(index, write, now)?;
         state.check_given_up(index, &before, self.behind_rail.get());
         let before = Crossing::from(&before.state);
@@ -316,6 +319,7 @@ impl Ledger<Tombstone> for Seat<'_> {
                 next: decision.next.clone(),
                 rows: &decision.rows,
                 event: None,
+                promised: None,
                 breakage: self.sim.breakage,
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));

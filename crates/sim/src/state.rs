@@ -28,6 +28,7 @@ use crate::fault::Fault;
 use crate::mesh::server_key;
 use crate::outside::{Kind, Object, Outside};
 use crate::plan::{Plan, Tick};
+use crate::reader::Reader;
 use crate::rng::Rng;
 use crate::store::{ConfigRow, EventRow, ResourceRow, Store, timestamp};
 
@@ -53,6 +54,8 @@ pub struct State {
     pub struck: bool,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
+    /// Somebody who reads the event log.
+    pub reader: Reader,
     /// What this life met.
     pub coverage: Coverage,
     /// The first thing that went wrong.
@@ -106,6 +109,7 @@ impl State {
             late_parts: vec![],
             struck: false,
             watch_down_until: -1,
+            reader: Reader::default(),
             coverage: Coverage::default(),
             wrong: None,
             story: listen.then(Vec::new),
@@ -195,7 +199,8 @@ impl State {
         let record = Record { version, state: resource, book: Book::new(rows) };
         self.store.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
         let generation = Generation::FIRST;
-        self.store.events.push(EventRow { resource: index, version, generation, event });
+        let number = self.store.next_number();
+        self.store.events.push(EventRow { number, resource: index, version, generation, event });
         let config = &mut self.store.config;
         config.record.state = config.record.state.joined();
         if new_provider_config {

@@ -72,6 +72,8 @@ pub struct Write<'a> {
     pub rows: &'a [Row],
     /// What is told.
     pub event: Option<Event>,
+    /// The number the event was promised, if it was promised one before its commit.
+    pub promised: Option<u64>,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
@@ -79,6 +81,8 @@ pub struct Write<'a> {
 /// One row of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
+    /// Its place in the log.
+    pub number: u64,
     /// The resource.
     pub resource: usize,
     /// The version the crossing was committed with.
@@ -159,7 +163,7 @@ impl Store {
 
     /// The one door: writes a resource if its version still holds, and whatever goes with it.
     pub fn write(&mut self, index: usize, write: Write<'_>, now: Timestamp) -> Result<(), Trouble> {
-        let Write { version, next, rows, event, breakage } = write;
+        let Write { version, next, rows, event, promised, breakage } = write;
         let row = &mut self.resources[index];
         if version.is_some_and(|it| it != row.record.version) {
             return Err(Trouble::Conflict);
@@ -173,7 +177,8 @@ impl Store {
         row.record.state = next;
         let (version, generation) = (row.record.version, row.record.state.generation());
         if let Some(event) = event {
-            let row = EventRow { resource: index, version, generation, event };
+            let number = promised.unwrap_or(self.next_number());
+            let row = EventRow { number, resource: index, version, generation, event };
             if breakage == Some(Breakage::TellTwice) {
                 self.events.push(row.clone());
             }
@@ -209,6 +214,11 @@ impl Store {
         if bury {
             self.resources[index].tombstone = Some(Entry::new(now));
         }
+    }
+
+    /// The number of the next event.
+    pub fn next_number(&self) -> u64 {
+        self.events.len() as u64 + 1
     }
 
     /// The events of one resource, of one type.

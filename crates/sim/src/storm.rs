@@ -90,15 +90,15 @@ impl State {
 
     /// Whether an XR or an anchor is in the ledger with its uid.
     fn is_on_record(&self, uid: u64) -> bool {
-        let Some(it) = self.outside.by_uid(uid).filter(|it| it.labels.is_some()) else {
+        let is_root = |it: &&Object| matches!(it.kind, Kind::Xr | Kind::Anchor);
+        let labelled = self.outside.by_uid(uid).filter(|it| it.labels.is_some());
+        let Some(it) = labelled.filter(is_root) else {
             return false;
         };
-        let book = match (it.kind, it.made_by) {
-            (Kind::Xr | Kind::Anchor, Some(Sender::Resource(i))) => self.store.book(i),
-            (Kind::Anchor, Some(Sender::Config)) => &self.store.config.record.book,
-            (Kind::Xr | Kind::Anchor | Kind::Part(_) | Kind::Config | Kind::Secret, _) => {
-                return false;
-            }
+        let book = match it.made_by {
+            Some(Sender::Resource(i)) => self.store.book(i),
+            Some(Sender::Config) => &self.store.config.record.book,
+            None => return false,
         };
         let uid = outside::uid(uid);
         book.rows()

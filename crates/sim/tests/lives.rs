@@ -61,14 +61,44 @@ fn the_pairs_are_those_of_the_table() {
     assert_eq!(written, simulated);
 }
 
+/// For every checker a broken rule that it is the first to notice.
+const NOTICED: [(Checker, Breakage); 19] = [
+    (Checker::NodeFirst, Breakage::SwapTeardown),
+    (Checker::NoOrphans, Breakage::ConfigNeverCounted),
+    (Checker::NoLateEnrolment, Breakage::ForgetRevocation),
+    (Checker::DeletedMeansGone, Breakage::TrustForeground),
+    (Checker::ForeignUntouched, Breakage::ForeignIsOurs),
+    (Checker::OneEventPerCrossing, Breakage::TellTwice),
+    (Checker::OneLiveToken, Breakage::IssueUnasked),
+    (Checker::EndsAsWished, Breakage::KeepAnchor),
+    (Checker::NameBeforeUse, Breakage::ForgetNames),
+    (Checker::ConfigLast, Breakage::ConfigFirst),
+    (Checker::OneVoice, Breakage::DoubleLease),
+    (Checker::IntentWins, Breakage::LoseIntent),
+    (Checker::Sticky, Breakage::FlapReady),
+    (Checker::ReadyMeansEnrolled, Breakage::SkipEnrolling),
+    (Checker::GuardHonoured, Breakage::IgnoreGuard),
+    (Checker::QuietTime, Breakage::SkipQuietTime),
+    (Checker::ComposedRecorded, Breakage::SkipRecording),
+    (Checker::RailHolds, Breakage::IgnoreRail),
+    (Checker::ApplyNeverCreates, Breakage::ApplyWithoutUid),
+];
+
 #[test]
-fn a_checker_notices_what_breaks_its_rule() {
-    let noticed = |breakage| run::catch(breakage).map(|(_, wrong)| wrong.checker);
-    assert_eq!(noticed(Breakage::SwapTeardown), Some(Checker::NodeFirst));
-    assert_eq!(noticed(Breakage::TrustForeground), Some(Checker::DeletedMeansGone));
-    assert_eq!(noticed(Breakage::ForgetRevocation), Some(Checker::NoLateEnrolment));
-    assert_eq!(noticed(Breakage::TellTwice), Some(Checker::OneEventPerCrossing));
-    assert_eq!(noticed(Breakage::ForeignIsOurs), Some(Checker::ForeignUntouched));
+fn every_checker_notices_what_breaks_its_rule() {
+    assert_eq!(NOTICED.map(|it| it.0), Checker::ALL);
+    for (checker, breakage) in NOTICED {
+        let noticed = run::catch(breakage).map(|(_, wrong)| wrong.checker);
+        assert_eq!(noticed, Some(checker), "{}", breakage.as_str());
+    }
+}
+
+#[test]
+fn a_crossing_that_is_not_told_is_noticed_at_once() {
+    for breakage in [Breakage::TellNothing, Breakage::TellNotReady, Breakage::NumberEarly] {
+        let noticed = run::catch(breakage).map(|(_, wrong)| wrong.checker);
+        assert_eq!(noticed, Some(Checker::OneEventPerCrossing), "{}", breakage.as_str());
+    }
 }
 
 #[test]
