@@ -69,8 +69,8 @@ impl State {
         let now = self.now();
         let row = &self.store.resources[index];
         if change.next != row.record.state {
-            let next = (change.next, change.rows.as_slice());
-            let written = self.store.write(index, None, next, change.event, now);
+            let next = (change.next, change.rows.as_slice(), change.event);
+            let written = self.store.write(index, None, next, now);
             debug_assert!(written.is_ok(), "a command holds the row");
             self.settle_tokens(index);
         }

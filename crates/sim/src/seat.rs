@@ -192,7 +192,7 @@ impl Seat<'_> {
         let users = state.store.config.record.state.users;
         let event = decision.event.clone().filter(|_| !self.is_broken(Breakage::TellNothing));
         let now = state.now();
-        state.store.write(index, version, (next, &decision.rows), event, now)?;
+        state.store.write(index, version, (next, &decision.rows, event), now)?;
         state.settle_tokens(index);
         if self.is_broken(Breakage::TellTwice) && decision.event.is_some() {
             let told = state.store.events.last().cloned();
@@ -332,10 +332,10 @@ impl Ledger<Tombstone> for Seat<'_> {
         self.pause(Point::BeforeCommit).await;
         let written = {
             let mut state = self.sim.state.borrow_mut();
-            let next = (decision.next.clone(), decision.rows.as_slice());
+            let next = (decision.next.clone(), decision.rows.as_slice(), None);
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
             let now = state.now();
-            state.store.write(self.index(), Some(version), next, None, now)
+            state.store.write(self.index(), Some(version), next, now)
         };
         self.committed(written).await
     }

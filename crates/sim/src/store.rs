@@ -146,8 +146,7 @@ impl Store {
         &mut self,
         index: usize,
         version: Option<Version>,
-        (next, rows): (Resource, &[Row]),
-        event: Option<Event>,
+        (next, rows, event): (Resource, &[Row], Option<Event>),
         now: Timestamp,
     ) -> Result<(), Trouble> {
         let row = &mut self.resources[index];

@@ -204,10 +204,9 @@ fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -
         return worst([config, external_secret, secret], 1);
     }
     let taken = if secret == Object::Foreign { secret } else { Object::Absent };
-    match worst([config, external_secret, taken], 6) {
-        Object::Present if config != external_secret => Object::Drifted,
-        fact => fact,
-    }
+    let fact = worst([config, external_secret, taken], 6);
+    let one_is_missing = fact == Object::Present && config != external_secret;
+    if one_is_missing { Object::Drifted } else { fact }
 }
 
 /// Which fact counts before which; how much a foreign object does depends on what is wanted.
