@@ -95,7 +95,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
 fn words(args: &Args) -> Vec<&str> {
     let file = args.file.as_deref().unwrap_or(SOURCES);
     let mut words = vec!["mutants", "--package", "usher-domain", "--file", file];
-    words.extend(["--no-shuffle", "-j2", "--output", OUTPUT]);
+    words.extend(["--no-shuffle", "-j2", "--profile", "mutants", "--output", OUTPUT]);
     // The exhaustive tables take seconds where a unit test takes none.
     words.extend(["--minimum-test-timeout", "60", "--timeout-multiplier", "4"]);
     if let Some(shard) = &args.shard {

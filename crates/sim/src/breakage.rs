@@ -4,14 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use usher_domain::broker::aggregate::{Fields, Resource};
+use usher_domain::broker::aggregate::{Fields, KIND_TOKEN, Resource};
+use usher_domain::broker::consequence::Consequences;
+use usher_domain::broker::event::Event;
 use usher_domain::broker::facts::{Anchor, Composed, Node, Sight, Tenure, Token, Xr};
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::look::{ComposedState, Guard, Look};
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Authority;
-use usher_kernel::{Answer, Decision, Record, Timestamp};
+use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp};
+
+use crate::outside::Kind;
 
 macro_rules! breakages {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
@@ -50,6 +54,8 @@ breakages! {
     TellTwice = "emit-twice",
     /// An event is not written.
     TellNothing = "drop-event",
+    /// The crossing into `Ready` is not told.
+    TellNotReady = "drop-ready-event",
     /// The XR is created without its owner.
     DropAnchor = "drop-anchor",
     /// Nobody looks after a tombstone.
@@ -102,6 +108,10 @@ breakages! {
     KeepGuard = "keep-own-guard",
     /// No token is ever issued.
     NoToken = "never-issue-token",
+    /// Something whose kind was removed is taken for gone.
+    KindRemovedIsGone = "kind-removed-is-gone",
+    /// A new generation does not record the names it will use.
+    ForgetNames = "forget-intended-names",
 }
 
 impl Breakage {
@@ -123,6 +133,13 @@ impl Breakage {
         }
         if self == Self::IgnoreRail {
             look.rail_tripped = false;
+        }
+        if self == Self::KindRemovedIsGone {
+            let removed =
+                look.composed.iter_mut().filter(|it| it.heard == Ok(ComposedState::KindRemoved));
+            for it in removed {
+                it.heard = Ok(ComposedState::Absent);
+            }
         }
         let guard = look.protection;
         if self == Self::IgnoreGuard && guard == Ok(Guard::Somebody)
@@ -205,6 +222,28 @@ impl Breakage {
                 decision.effect = None;
             }
         }
+        let generation = decision.next.generation();
+        if self == Self::ForgetNames && generation > Generation::FIRST {
+            let own = [Kind::Anchor.text(), Kind::Xr.text(), KIND_TOKEN.to_owned()];
+            decision.rows.retain(|row| {
+                row.standing != Standing::Intended
+                    || row.name.generation != generation
+                    || !own.contains(&row.name.kind)
+            });
+        }
+    }
+
+    /// Around the Ledger: bends what is told.
+    pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
+        let drops =
+            self == Self::TellNothing || self == Self::TellNotReady && event == Some(Event::Ready);
+        event.filter(|_| !drops)
+    }
+
+    /// Around the Ledger: bends what goes with a write.
+    pub fn bend_consequences(self, consequences: &mut Consequences) {
+        consequences.bury &= self != Self::DropTombstone;
+        consequences.part_provider_config &= self != Self::ConfigNeverCounted;
     }
 
     /// Around the Ledger: bends the row that is written.

@@ -1,13 +1,20 @@
 //! What must never happen, by name.
 
 use usher_domain::blueprint::MeshRole;
+use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::{Event, EventType};
+use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::look::TokenState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::object::id::TokenId;
 
-use crate::outside::{Kind, uid};
+use usher_kernel::Record;
+
+use crate::execute::Sender;
+use crate::known;
+use crate::outside::{Kind, number, uid};
+use crate::plan::Tick;
 use crate::state::State;
 
 /// A rule that the world is held to.
@@ -30,7 +37,7 @@ pub enum Checker {
     /// A life that nobody disturbs any more ends as wished.
     EndsAsWished,
     /// Every outside name is in the ledger before it is used.
-    NameBeforeKnock,
+    NameBeforeUse,
     /// A ProviderConfig goes after everything that refers to it.
     ConfigLast,
     /// Nobody is given a lease while another one runs.
@@ -64,7 +71,7 @@ impl Checker {
         Self::OneEventPerCrossing,
         Self::OneLiveToken,
         Self::EndsAsWished,
-        Self::NameBeforeKnock,
+        Self::NameBeforeUse,
         Self::ConfigLast,
         Self::OneVoice,
         Self::IntentWins,
@@ -88,7 +95,7 @@ impl Checker {
             Self::OneEventPerCrossing => "one-event-per-crossing",
             Self::OneLiveToken => "one-live-token",
             Self::EndsAsWished => "ends-as-wished",
-            Self::NameBeforeKnock => "name-before-knock",
+            Self::NameBeforeUse => "name-before-use",
             Self::ConfigLast => "config-last",
             Self::OneVoice => "one-voice",
             Self::IntentWins => "intent-wins",
@@ -112,12 +119,88 @@ pub struct Wrong {
     pub what: String,
 }
 
+/// What a write may cross, as it stood before the write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    phase: Phase,
+    asked: bool,
+}
+
+impl From<&Resource> for Crossing {
+    fn from(resource: &Resource) -> Self {
+        let asked = resource.deletion_requested_at().is_some();
+        Self { phase: resource.phase(), asked }
+    }
+}
+
+impl Crossing {
+    /// The event that the crossing to `after` owes.
+    fn owes(self, after: Self) -> Option<EventType> {
+        let crossed = self.phase != after.phase;
+        match after.phase {
+            Phase::Ready => crossed.then_some(EventType::Ready),
+            Phase::Failed => crossed.then_some(EventType::Failed),
+            Phase::Deleted => crossed.then_some(EventType::Deleted),
+            Phase::Pending
+            | Phase::Provisioning
+            | Phase::Enrolling
+            | Phase::Deregistering
+            | Phase::Deprovisioning => (after.asked && !self.asked).then_some(EventType::Deleting),
+        }
+    }
+}
+
 impl State {
-    /// What every commit of a resource must respect.
-    pub(crate) fn check_commit(&mut self, index: usize, before: (Phase, bool), looked_at: i64) {
+    /// What every write of a resource must tell: its crossing at its version, and nothing else.
+    pub(crate) fn check_told(&mut self, index: usize, before: Crossing) {
+        let record = &self.store.resources[index].record;
+        let owed = before.owes(Crossing::from(&record.state));
+        let version = record.version;
+        let rows = self.store.events.iter().rev().take(4);
+        let told: Vec<EventType> = rows
+            .filter(|it| it.resource == index && it.version == version)
+            .map(|it| it.event.event_type())
+            .collect();
+        if told != owed.into_iter().collect::<Vec<_>>() {
+            let word = |it: &EventType| it.as_str().to_owned();
+            let owed = owed.as_ref().map_or_else(|| "nothing".to_owned(), word);
+            let told: Vec<String> = told.iter().map(word).collect();
+            let what = format!("resource {index} owes {owed} and tells [{}]", told.join(", "));
+            self.wrong(Checker::OneEventPerCrossing, what);
+        }
+    }
+
+    /// No generation is given up behind the rail, nor while the one object that ever stood under
+    /// its XR's name stands and nobody asked it to go.
+    pub(crate) fn check_given_up(
+        &mut self,
+        index: usize,
+        before: &Record<Resource>,
+        behind_rail: bool,
+    ) {
+        let next = &self.store.resources[index].record.state;
+        if next.tenure() != Tenure::Leaving || before.state.tenure() == Tenure::Leaving {
+            return;
+        }
+        if behind_rail {
+            let what = format!("resource {index} gave its generation up behind the rail");
+            self.wrong(Checker::RailHolds, what);
+        }
+        let name = before.state.xr_name(before.state.generation());
+        let mut uids = before.book.rows().iter().filter(|it| it.name == name);
+        let only = uids.next().and_then(|it| it.uid.clone()).filter(|_| uids.next().is_none());
+        let object = only.and_then(|it| self.outside.by_uid(number(&it)));
+        if object.is_some_and(|it| !it.leaving) {
+            let what = format!("resource {index} gave its generation up although its XR stands");
+            self.wrong(Checker::RailHolds, what);
+        }
+    }
+
+    /// What every commit of a driver must respect.
+    pub(crate) fn check_commit(&mut self, index: usize, before: Crossing, looked_at: Tick) {
         let row = &self.store.resources[index];
         let phase = row.record.state.phase();
-        let (was, was_asked) = before;
+        let Crossing { phase: was, asked: was_asked } = before;
         let asked = row.record.state.deletion_requested_at().is_some();
         if was_asked && !asked {
             self.wrong(Checker::IntentWins, format!("resource {index} forgot its deletion"));
@@ -136,19 +219,13 @@ impl State {
         }
     }
 
-    fn check_deleted(&mut self, index: usize, looked_at: i64) {
-        if self.was_abandoned(index) {
-            return;
-        }
+    fn check_deleted(&mut self, index: usize, looked_at: Tick) {
         let row = &self.store.resources[index];
         let open = row.record.book.rows().iter().find(|it| !it.standing.is_settled());
         let open = open.map(|it| format!("{} {}", it.standing.as_str(), it.name.name));
-        let label = row.record.state.id().to_string();
-        let alive = self.outside.objects.iter().find(|it| {
-            it.created < looked_at
-                && it.labels.as_ref().is_some_and(|labels| labels.life == label)
-                && !self.hidden(it.kind)
-        });
+        let maker = Some(Sender::Resource(index));
+        let mut alive = self.outside.objects.iter();
+        let alive = alive.find(|it| it.created < looked_at && it.made_by == maker);
         let alive = alive.map(|it| format!("{:?} {} lives", it.kind, it.name));
         let peer = self.store.peers.iter().find(|it| it.resource == index && it.is_registered());
         let peer = peer.map(|_| "its node is registered".to_owned());
@@ -225,12 +302,7 @@ impl State {
             self.check_end(index);
         }
         let config = self.store.config.record.state.clone();
-        let label = config.id.to_string();
-        let stands = self
-            .outside
-            .objects
-            .iter()
-            .any(|it| it.labels.as_ref().is_some_and(|labels| labels.life == label));
+        let stands = self.outside.objects.iter().any(|it| it.made_by == Some(Sender::Config));
         if config.users == 0 && (stands || config.phase != provider_config::Phase::Gone) {
             let what = format!("nobody uses the ProviderConfig and it is {}", config.phase);
             self.wrong(Checker::NoOrphans, what);
@@ -250,19 +322,17 @@ impl State {
 
     fn check_residue(&mut self, index: usize) {
         let row = &self.store.resources[index];
-        let label = row.record.state.id().to_string();
         let deleted = row.record.state.phase() == Phase::Deleted && !self.was_abandoned(index);
         let mut what = None;
         for it in &self.outside.objects {
-            if it.labels.as_ref().is_none_or(|labels| labels.life != label) {
+            if it.made_by != Some(Sender::Resource(index)) {
                 continue;
             }
-            let named = row
-                .record
-                .book
-                .rows()
-                .iter()
-                .any(|row| row.name.name == it.name && row.uid == Some(uid(it.uid)));
+            let exact = known::BLIND_LOOKS_ARE_REPEATED || !matches!(it.kind, Kind::Part(_));
+            let named =
+                row.record.book.rows().iter().any(|row| {
+                    row.name.name == it.name && (row.uid == Some(uid(it.uid)) || !exact)
+                });
             if deleted {
                 what = Some(format!("{:?} {} outlives resource {index}", it.kind, it.name));
             } else if !named && !self.was_abandoned(index) {
@@ -276,9 +346,8 @@ impl State {
         for peer in peers {
             let told = phase == Phase::Failed
                 || matches!(phase, Phase::Ready | Phase::Enrolling)
-                    && peer.generation() == generation
-                || self.was_abandoned(index);
-            if deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
+                    && peer.generation() == generation;
+            if phase == Phase::Deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
                 what = Some(format!("the peer of resource {index} has no substrate"));
             }
         }
@@ -302,7 +371,7 @@ impl State {
         }
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
         let stands = xr.is_some_and(|it| {
-            it.gone_at.is_none() && it.owner.is_some_and(|uid| self.outside.by_uid(uid).is_some())
+            !it.leaving && it.owner.is_some_and(|uid| self.outside.by_uid(uid).is_some())
         });
         let generation = state.generation();
         match phase {
@@ -338,6 +407,7 @@ impl State {
                 it.resource == index
                     && it.generation == generation
                     && it.tries_at.is_some()
+                    && self.outside.by_uid(it.machine).is_some()
                     && self.is_redeemable(it.token)
             }),
         }

@@ -10,7 +10,7 @@ use crate::breakage::Breakage;
 use crate::check::Checker;
 use crate::fault::Fault;
 use crate::plan::{LEASE, Pair, REQUEST_BOUND, STEP_DEADLINE, Strike, Tick};
-use crate::seat::{Point, Seat, Sim};
+use crate::seat::{Point, Seat, Sim, millis};
 use crate::state::State;
 use crate::store::{Life, PACE};
 
@@ -96,6 +96,7 @@ fn begin<'a>(sim: &'a Sim, life: Life, claim: Claim) -> Work<'a> {
         point: std::cell::Cell::new(Point::Load),
         looked_at: std::cell::Cell::new(state.tick),
         behind_rail: std::cell::Cell::new(false),
+        done: std::cell::Cell::new(false),
         pair: std::cell::Cell::new(None),
     });
     let worker = std::rc::Rc::clone(&seat);
@@ -170,16 +171,23 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
                 None
             }
         }
-        Point::AfterVerb => state.wants(pair, Strike::CrashAfter).then_some(Fate::Die),
+        Point::AfterVerb => {
+            let wanted = work.seat.done.get() && state.wants(pair, Strike::CrashAfter);
+            wanted.then_some(Fate::Die)
+        }
         Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit => None,
     };
     let fate = targeted.unwrap_or_else(|| drawn(&mut state));
     match &fate {
         Fate::Die => {
             state.met(Fault::Crash);
-            state.note_crash(pair, point);
+            state.note_crash(pair, (point, work.seat.done.get()));
         }
-        Fate::Sleep(_) => state.met(Fault::Sleep),
+        Fate::Sleep(ticks) => {
+            if work.seat.claim.until <= state.now().after(millis(*ticks)) {
+                state.met(Fault::Sleep);
+            }
+        }
         // A driver that knows the time stops; one that overslept does one more thing first.
         Fate::GoOn | Fate::Yield if tick - work.started > STEP_DEADLINE => {
             if !std::mem::take(&mut work.overslept) {
@@ -194,7 +202,7 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
 fn drawn(state: &mut State) -> Fate {
     if state.strikes(Fault::Crash, 40) {
         Fate::Die
-    } else if state.strikes(Fault::Sleep, 25) {
+    } else if state.happens(Fault::Sleep, 25) {
         Fate::Sleep(state.rng.between(5, 2 * LEASE))
     } else if state.rng.percent(15) {
         Fate::Yield
@@ -212,11 +220,13 @@ impl State {
         wanted
     }
 
-    fn note_crash(&mut self, pair: Option<Pair>, point: Point) {
-        let strike = match point {
-            Point::BeforeVerb => Strike::CrashBefore,
-            Point::AfterVerb => Strike::CrashAfter,
-            Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit => return,
+    /// A crash after a verb counts only if the verb was really done.
+    fn note_crash(&mut self, pair: Option<Pair>, at: (Point, bool)) {
+        let strike = match at {
+            (Point::BeforeVerb, _) => Strike::CrashBefore,
+            (Point::AfterVerb, true) => Strike::CrashAfter,
+            (Point::AfterVerb, false)
+            | (Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit, _) => return,
         };
         if let Some(pair) = pair {
             self.coverage.strike(pair, strike);

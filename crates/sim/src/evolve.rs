@@ -1,8 +1,9 @@
 //! The world goes its own way: composer, collector, machines, agents, drains, watches.
 
 use crate::breakage::Breakage;
+use crate::execute::Sender;
 use crate::fault::Fault;
-use crate::outside::{Agent, Guard, Kind, Object};
+use crate::outside::{Agent, Composite, Guard, Kind, Object};
 use crate::plan::Tick;
 use crate::state::State;
 
@@ -19,7 +20,9 @@ impl State {
         self.repeat_requests();
         self.outside.sweep(self.tick);
         let tick = self.tick;
-        self.outside.collect(tick, &mut self.rng);
+        if self.outside.collect(tick, &mut self.rng) {
+            self.met(Fault::BlindCollector);
+        }
         self.deliver_watch();
     }
 
@@ -32,13 +35,13 @@ impl State {
             let Some(composite) = xr.xr.as_ref() else {
                 continue;
             };
-            if xr.gone_at.is_some() {
+            if xr.leaving {
                 self.leave_substrate(&xr);
                 continue;
             }
             if composite.refs.is_empty() && composite.refs_at <= tick {
                 let refs: Vec<(u8, String)> = (0..composite.parts)
-                    .map(|kind| (kind, format!("{}-u{}-{kind}", xr.name, xr.uid)))
+                    .map(|kind| (kind, part_name(&xr, composite, kind)))
                     .collect();
                 self.with_composite(xr.uid, |it| it.refs = refs);
                 continue;
@@ -59,12 +62,11 @@ impl State {
     fn create_part(&mut self, xr: &Object, kind: u8, name: &str) {
         let ready_at = self.tick + self.rng.between(1, 25);
         let part = Object {
-            kind: Kind::Part(kind),
-            name: name.to_owned(),
             owner: Some(xr.uid),
-            labels: xr.labels.clone(),
+            labels: xr.xr.as_ref().map(|it| it.labels.clone()),
+            made_by: xr.made_by,
             ready_at,
-            ..Object::foreign(Kind::Part(kind), String::new())
+            ..Object::foreign(Kind::Part(kind), name.to_owned())
         };
         self.outside.create(part, self.tick);
     }
@@ -78,6 +80,9 @@ impl State {
         let failed = composite.is_some_and(|it| it.fails_at == Some(tick));
         let freed = composite.is_some_and(|it| it.guard == Guard::Somebody)
             && (self.rng.per_mille(8) || !self.stormy());
+        if failed {
+            self.met(Fault::Hopeless);
+        }
         if freed {
             self.with_composite(xr.uid, |it| it.guard = Guard::None);
         } else if turned || flapped || failed {
@@ -96,7 +101,7 @@ impl State {
         }
         let refs = xr.xr.as_ref().map(|it| it.refs.clone()).unwrap_or_default();
         if let Some((kind, name)) = refs.first().cloned()
-            && self.strikes(Fault::LateComposer, 300)
+            && self.happens(Fault::LateComposer, 300)
         {
             let at = self.tick + self.rng.between(1, 60);
             self.late_parts.push((at, xr.clone(), kind, name));
@@ -110,40 +115,33 @@ impl State {
         self.late_parts.retain(|it| it.0 > tick);
         for (_, xr, kind, name) in due {
             if self.outside.find(Kind::Part(kind), &name).is_none() {
+                self.met(Fault::LateComposer);
                 self.create_part(&xr, kind, &name);
             }
         }
     }
 
-    /// A machine boots once its XR is ready for the first time.
+    /// A machine boots once its XR is ready; one that was made again boots again.
     fn boot_agents(&mut self) {
         let tick = self.tick;
         let xrs: Vec<Object> =
             self.outside.objects.iter().filter(|it| it.xr.is_some()).cloned().collect();
         for xr in xrs {
-            let Some(composite) = xr.xr.as_ref().filter(|it| !it.booted) else {
-                continue;
-            };
-            let (Some((token, generation)), true) =
-                (composite.token, self.outside.is_ready(&xr, tick))
+            let machine = self.outside.children(xr.uid).find(|it| it.kind == Kind::Part(0));
+            let (Some(composite), Some(machine), Some(Sender::Resource(resource))) =
+                (xr.xr.as_ref(), machine.map(|it| it.uid), xr.made_by)
             else {
                 continue;
             };
-            let label = xr.labels.as_ref().map(|it| it.life.clone()).unwrap_or_default();
-            let owner = self
-                .store
-                .resources
-                .iter()
-                .position(|row| row.record.state.id().to_string() == label);
-            let machine = self.outside.children(xr.uid).next().map(|it| it.uid);
-            let (Some(resource), Some(machine)) = (owner, machine) else {
+            let booted = composite.booted == Some(machine) || !self.outside.is_ready(&xr, tick);
+            let Some((token, generation)) = composite.token.filter(|_| !booted) else {
                 continue;
             };
             let never = self.strikes(Fault::AgentNever, 200);
-            let late = self.strikes(Fault::AgentLate, 400);
+            let late = !never && self.strikes(Fault::AgentLate, 400);
             let delay = if late { self.rng.between(40, 250) } else { self.rng.between(0, 20) };
             let tries_at = (!never).then_some(tick + delay);
-            self.with_composite(xr.uid, |it| it.booted = true);
+            self.with_composite(xr.uid, |it| it.booted = Some(machine));
             let enrolled = false;
             let agent = Agent { machine, token, resource, generation, tries_at, enrolled };
             self.outside.agents.push(agent);
@@ -178,5 +176,14 @@ impl State {
         for (_, label) in due {
             self.store.wake_by_label(&label, now);
         }
+    }
+}
+
+/// The name of a part. In half of the lives nothing in it tells one XR from the next of its name.
+fn part_name(xr: &Object, composite: &Composite, kind: u8) -> String {
+    if composite.distinct {
+        format!("{}-u{}-{kind}", xr.name, xr.uid)
+    } else {
+        format!("{}-{kind}", xr.name)
     }
 }

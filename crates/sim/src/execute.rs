@@ -1,7 +1,6 @@
 //! Verbs arriving in the world: what the API server, the mesh and the token store do with them.
 
 use usher_domain::broker::effect::Effect;
-use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{KIND_EXTERNAL_SECRET, Verb};
 use usher_kernel::{Generation, Name, Trouble, Uid};
@@ -10,6 +9,7 @@ use crate::breakage::Breakage;
 use crate::check::Checker;
 use crate::fault::Fault;
 use crate::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
+use crate::plan::Tick;
 use crate::state::{State, installation};
 
 /// One verb on its way, with what its sender knew.
@@ -19,6 +19,8 @@ pub struct Request {
     pub sender: Sender,
     /// The verb.
     pub verb: AnyVerb,
+    /// When its sender looked at the world.
+    pub looked_at: Tick,
     /// Whether its sender is within its lease.
     pub in_time: bool,
     /// The rule that is broken on purpose.
@@ -44,8 +46,18 @@ pub enum AnyVerb {
 }
 
 impl State {
-    /// Does what a request asks for, as the real world would.
+    /// Does what a request asks for, as the real world would. One that names the object it saw
+    /// never ends in another one.
     pub fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
+        let created = self.outside.created();
+        let done = self.serve(request);
+        if request.names_its_object() && self.outside.created() > created {
+            self.wrong(Checker::ApplyNeverCreates, "an apply brought an object back".to_owned());
+        }
+        done
+    }
+
+    fn serve(&mut self, request: &Request) -> Result<(), Trouble> {
         let broken = |breakage| request.breakage == Some(breakage);
         match &request.verb {
             AnyVerb::Resource(Effect::CreateAnchor { anchor })
@@ -64,19 +76,7 @@ impl State {
                 self.drain(*token);
                 Ok(())
             }
-            AnyVerb::Resource(Effect::ReleaseProtection { xr, uid }) => {
-                let found = self.outside.objects.iter_mut().find(|it| it.uid == number(uid));
-                debug_assert!(
-                    found.as_ref().is_none_or(|it| it.name == xr.name),
-                    "one uid, one name"
-                );
-                if let Some(composite) = found.and_then(|it| it.xr.as_mut())
-                    && composite.guard == Guard::Ours
-                {
-                    composite.guard = Guard::None;
-                }
-                Ok(())
-            }
+            AnyVerb::Resource(Effect::ReleaseProtection { xr, uid }) => self.release(xr, uid),
             AnyVerb::Resource(Effect::DeleteSubstrate { xr, uid }) => {
                 self.check_substrate_may_go(request, xr, uid);
                 self.delete(request, Kind::Xr, xr, uid)
@@ -96,6 +96,22 @@ impl State {
         }
     }
 
+    /// Takes our guard off the very XR that was seen.
+    fn release(&mut self, xr: &Name, expected: &Uid) -> Result<(), Trouble> {
+        let found =
+            self.outside.objects.iter().find(|it| it.kind == Kind::Xr && it.name == xr.name);
+        let Some(found) = found else {
+            return Ok(());
+        };
+        if found.uid != number(expected) {
+            return Err(Trouble::Blocked { what: xr.name.clone() });
+        }
+        if found.xr.as_ref().is_some_and(|it| it.guard == Guard::Ours) {
+            self.with_composite(found.uid, |it| it.guard = Guard::None);
+        }
+        Ok(())
+    }
+
     fn labels(&self, sender: Sender) -> Labels {
         let life = match sender {
             Sender::Resource(i) => self.store.resources[i].record.state.id().to_string(),
@@ -104,7 +120,7 @@ impl State {
         Labels { installation: installation().to_string(), life }
     }
 
-    /// The ledger must know a name before anybody knocks at it.
+    /// The ledger must know a name before anybody uses it.
     fn check_recorded(&mut self, sender: Sender, name: &Name) {
         let book = match sender {
             Sender::Resource(i) => self.store.book(i),
@@ -112,7 +128,7 @@ impl State {
         };
         if book.latest(name).is_none() {
             let what = format!("{} {} is not in the ledger", name.kind, name.name);
-            self.wrong(Checker::NameBeforeKnock, what);
+            self.wrong(Checker::NameBeforeUse, what);
         }
     }
 
@@ -138,7 +154,8 @@ impl State {
         }
         self.check_quiet_time(request, &anchor.name);
         let bare = Object::foreign(Kind::Anchor, anchor.name.clone());
-        self.put(Object { labels: Some(labels), ..bare });
+        let made_by = Some(request.sender);
+        self.put(Object { labels: Some(labels), made_by, held: true, ..bare });
         Ok(())
     }
 
@@ -171,22 +188,23 @@ impl State {
             .iter()
             .any(|row| row.name.kind == "Anchor" && row.uid == owner.map(uid));
         if !anchored && request.breakage != Some(Breakage::DropAnchor) {
-            self.wrong(Checker::NameBeforeKnock, "an XR under an unrecorded anchor".to_owned());
+            self.wrong(Checker::NameBeforeUse, "an XR under an unrecorded anchor".to_owned());
         }
-        let composite = self.compose(index, xr.generation);
+        let composite = Some(self.compose(index, xr.generation, labels.clone()));
         let bare = Object::foreign(Kind::Xr, xr.name.clone());
-        self.put(Object { owner, labels: Some(labels), xr: Some(composite), ..bare });
+        let (labels, made_by) = (Some(labels), Some(request.sender));
+        self.put(Object { owner, labels, made_by, xr: composite, ..bare });
         Ok(())
     }
 
     /// Draws how this XR will fare.
-    fn compose(&mut self, index: usize, generation: Generation) -> Composite {
+    fn compose(&mut self, index: usize, generation: Generation, labels: Labels) -> Composite {
         let wishes = self.plan.wishes[index].clone();
         let tick = self.tick;
         let state = &self.store.resources[index].record.state;
         let is_node = state.pinned().role == usher_domain::blueprint::MeshRole::Node;
         let token = usher_domain::object::name::token(state.id(), generation);
-        let hopeless = self.strikes(Fault::Hopeless, 200);
+        let hopeless = self.happens(Fault::Hopeless, 200);
         let guarded = self.strikes(Fault::Guarded, 400);
         let guard = if guarded {
             Guard::Somebody
@@ -197,14 +215,15 @@ impl State {
         };
         Composite {
             token: is_node.then_some((token, generation)),
-            config: 0,
             parts: wishes.parts,
+            distinct: wishes.distinct_parts,
+            labels,
             refs: vec![],
             refs_at: tick + self.rng.between(1, 6),
             fails_at: hopeless.then(|| tick + self.rng.between(3, 40)),
             flaps_until: 0,
             drifted: false,
-            booted: false,
+            booted: None,
             guard,
         }
     }
@@ -220,23 +239,24 @@ impl State {
         let blocked = Err(Trouble::Blocked { what: xr.name.clone() });
         let Some(found) = self.outside.find(Kind::Xr, &xr.name) else {
             if request.breakage == Some(Breakage::ApplyWithoutUid) {
-                self.wrong(Checker::ApplyNeverCreates, "an apply brought an XR back".to_owned());
                 return self.create_xr(request, xr, Some(owner));
             }
             return blocked;
         };
         if found.uid != number(expected) {
-            if request.breakage == Some(Breakage::ApplyWithoutUid) && found.labels.is_none() {
+            if request.breakage == Some(Breakage::ApplyWithoutUid) && found.made_by.is_none() {
                 self.wrong(Checker::ForeignUntouched, "a foreign XR was written".to_owned());
             }
             return blocked;
         }
-        let found = found.uid;
+        let (found, labels) = (found.uid, self.labels(request.sender));
         let xr = self.outside.objects.iter_mut().find(|it| it.uid == found);
-        if let Some(composite) = xr.and_then(|it| it.xr.as_mut())
+        if let Some(xr) = xr
+            && let Some(composite) = xr.xr.as_mut()
             && composite.drifted
         {
             composite.drifted = false;
+            xr.labels = Some(labels);
             self.outside.touch(found, self.tick);
         }
         Ok(())
@@ -249,7 +269,7 @@ impl State {
         let registered = self.store.peers.iter().any(|it| {
             it.resource == index && it.generation() == xr.generation && it.is_registered()
         });
-        if registered && !self.was_abandoned(index) {
+        if registered {
             let what = format!("the XR of resource {index} was asked to go before its node left");
             self.wrong(Checker::NodeFirst, what);
         }
@@ -277,33 +297,38 @@ impl State {
         if found.uid != number(expected) && !blind {
             return Err(Trouble::Blocked { what: name.name.clone() });
         }
-        let ours = found.labels.as_ref() == Some(&self.labels(request.sender));
-        if !ours {
+        if found.made_by != Some(request.sender) {
             self.wrong(Checker::ForeignUntouched, format!("{} was asked to go", name.name));
         }
         let guarded = found.xr.as_ref().is_some_and(|it| it.guard != Guard::None);
         if guarded && kind == Kind::Xr {
             return Err(Trouble::Rejected { what: "the XR's guard".to_owned() });
         }
-        self.check_composed(request, &found);
+        self.check_composed(request, name, &found);
         let waits = self.outside.children(found.uid).next().is_some() && self.rng.percent(40);
         let dwell = if waits { self.rng.between(15, 60) } else { self.rng.between(1, 15) };
         if found.gone_at.is_none() {
             self.say(|_| format!("asked to go: {kind:?} {} u{}", found.name, found.uid));
         }
-        self.outside.mark(found.uid, self.tick + dwell, self.tick);
+        match kind {
+            Kind::Anchor => self.outside.let_go(found.uid, self.tick + dwell, self.tick),
+            Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret => {
+                self.outside.mark(found.uid, self.tick + dwell, self.tick);
+            }
+        }
         Ok(())
     }
 
     /// Whatever the XR composed before its sender looked is in the ledger.
-    fn check_composed(&mut self, request: &Request, found: &Object) {
+    fn check_composed(&mut self, request: &Request, xr: &Name, found: &Object) {
         let (Sender::Resource(index), Kind::Xr) = (request.sender, found.kind) else {
             return;
         };
         let book = self.store.book(index);
         let missing = self.outside.children(found.uid).find(|child| {
-            child.created < self.tick - 2 * crate::plan::LEASE
-                && !book.rows().iter().any(|row| row.name.name == child.name)
+            let is_child =
+                |name: &Name| name.name == child.name && name.generation == xr.generation;
+            child.created <= request.looked_at && !book.rows().iter().any(|row| is_child(&row.name))
         });
         if let Some(missing) = missing {
             let what = format!("{} is not in the ledger and its XR goes", missing.name);
@@ -325,7 +350,8 @@ impl State {
             (Some(found), Some(it)) if found.uid == number(it) => Ok(()),
             (None, None) => {
                 let bare = Object::foreign(kind, config.name.clone());
-                self.put(Object { owner: Some(owner), labels: Some(labels), ..bare });
+                let (labels, made_by) = (Some(labels), Some(request.sender));
+                self.put(Object { owner: Some(owner), labels, made_by, ..bare });
                 Ok(())
             }
             (Some(_), _) | (None, Some(_)) => Err(Trouble::Blocked { what: config.name.clone() }),
@@ -346,12 +372,15 @@ impl State {
         if found.uid != number(expected) || found.revision.to_string() != *revision {
             return Err(Trouble::Blocked { what: config.name.clone() });
         }
-        let settled = self.store.resources.iter().all(|row| {
-            row.record.state.phase() == Phase::Deleted || row.record.state.tenure() == Tenure::Fresh
+        let user = self.outside.objects.iter().find(|it| match (it.kind, it.made_by) {
+            (Kind::Xr, Some(Sender::Resource(i))) => {
+                self.store.resources[i].record.state.phase() != Phase::Deleted
+            }
+            (Kind::Anchor | Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret, _) => false,
         });
-        if !settled {
-            let what = "the ProviderConfig was asked to go while a resource refers to it";
-            self.wrong(Checker::ConfigLast, what.to_owned());
+        if let Some(user) = user {
+            let what = format!("the ProviderConfig was asked to go while {} stands", user.name);
+            self.wrong(Checker::ConfigLast, what);
         }
         self.delete(request, kind, config, expected)
     }
@@ -363,6 +392,17 @@ fn config_kind(name: &Name) -> Kind {
 }
 
 impl Request {
+    /// Whether it writes onto an object that was seen, and so must not create one.
+    fn names_its_object(&self) -> bool {
+        match &self.verb {
+            AnyVerb::Resource(Effect::Apply { uid, .. }) => uid.is_some(),
+            AnyVerb::Config(Verb::Apply { objects, .. }) => {
+                objects.iter().all(|(_, uid)| uid.is_some())
+            }
+            AnyVerb::Resource(_) | AnyVerb::Config(_) => false,
+        }
+    }
+
     /// Whether it goes to the cluster, and not to our own store or mesh.
     pub const fn is_for_cluster(&self) -> bool {
         !matches!(

@@ -45,14 +45,22 @@ faults! {
     Lagging = "lagging read",
     /// The cluster was rebuilt and answers 404 to everything.
     Rebuilt = "cluster rebuilt",
+    /// Every read shows an empty world for a while, although all stands.
+    EmptyReads = "everything absent for a while",
     /// Somebody deletes our XR.
     XrDeleted = "XR deleted from outside",
     /// Somebody deletes our anchor.
     AnchorDeleted = "anchor deleted from outside",
+    /// Somebody deletes something our XR composed; the composer makes it again.
+    PartDeleted = "composed object deleted from outside",
     /// Somebody deletes our ProviderConfig.
     ConfigDeleted = "ProviderConfig deleted from outside",
     /// Somebody else's object takes our XR's name.
     ForeignXr = "foreign object under the XR's name",
+    /// A restored copy, with our labels and not under our anchor, takes our XR's name.
+    RestoredXr = "restored copy under the XR's name",
+    /// Somebody takes the labels off an object on record.
+    Stripped = "labels taken off an object on record",
     /// Somebody else's object takes our anchor's name.
     ForeignAnchor = "foreign object under the anchor's name",
     /// The namespace is not ready for a while.

@@ -11,6 +11,7 @@ use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Book, Generation, Name, Record, Uid, Unknown};
 
 use crate::fault::Fault;
+use crate::known;
 use crate::outside::{self, Kind, uid};
 use crate::state::State;
 
@@ -25,10 +26,17 @@ impl State {
     ///
     /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
     /// for its revision, and an older page proves nothing.
-    fn page(&mut self, barrier: bool) -> Page {
+    fn page(&mut self, barrier: bool, leaving: bool) -> Page {
         let (pin, objects) = if self.outside.is_rebuilt(self.tick) {
             self.coverage.fault(Fault::Rebuilt);
             (Pin { identity: Uid::new("rebuilt"), revision: 1 }, vec![])
+        } else if self.tick < self.outside.empty_until
+            && (known::RAIL_HOLDS_FOR_LEAVING || !leaving)
+        {
+            if !self.outside.objects.is_empty() {
+                self.coverage.fault(Fault::EmptyReads);
+            }
+            (Pin { identity: Uid::new("cluster"), revision: self.outside.revision }, vec![])
         } else if self.outside.replica.is_some() && self.strikes(Fault::Lagging, 150) {
             let (revision, objects) = self.outside.replica.clone().unwrap_or_default();
             if barrier {
@@ -60,7 +68,7 @@ impl State {
 
     /// One look at a resource.
     pub fn look(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Look {
-        let page = self.page(barrier);
+        let page = self.page(barrier, record.state.is_showing_out());
         let resource = &record.state;
         let anchors = anchors(&page, |it| resource.anchor_name(it).name, resource.generation());
         let xr = page
@@ -165,10 +173,17 @@ impl State {
         }
         let label = record.state.id().to_string();
         let found = page.objects.iter().find(|it| it.kind == kind && it.name == name.name);
-        Ok(found.map_or(ComposedState::Absent, |it| ComposedState::Present {
-            uid: uid(it.uid),
-            ours: it.labels.as_ref().is_some_and(|labels| labels.life == label),
-        }))
+        let Some(it) = found else {
+            return Ok(ComposedState::Absent);
+        };
+        let ours = it.labels.as_ref().is_some_and(|labels| labels.life == label);
+        let owning = generation_of(&record.book, it.owner).unwrap_or(record.state.generation());
+        // What one generation's XR composed is the absence of the others' under the same name.
+        Ok(if ours && owning != name.generation {
+            ComposedState::Absent
+        } else {
+            ComposedState::Present { uid: uid(it.uid), ours }
+        })
     }
 
     fn tokens(&self, index: usize) -> BTreeMap<Generation, TokenState> {
@@ -188,7 +203,7 @@ impl State {
 
     /// One look at the ProviderConfig.
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
-        let page = self.page(true);
+        let page = self.page(true, record.state.is_showing_out());
         let config = &record.state;
         let found = |kind, name: Name| {
             let found = page.objects.iter().find(|it| it.kind == kind && it.name == name.name);
@@ -219,7 +234,7 @@ fn object(it: &outside::Object) -> Object {
         installation: it.labels.as_ref().map(|labels| labels.installation.clone()),
         life: it.labels.as_ref().map(|labels| labels.life.clone()),
         owner: it.owner.map(uid),
-        deleting: it.gone_at.is_some(),
+        deleting: it.leaving,
     }
 }
 

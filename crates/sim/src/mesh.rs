@@ -48,6 +48,8 @@ pub struct PeerRow {
     pub machine: u64,
     /// Until when it is not heard.
     pub lost_until: Tick,
+    /// Whether it was heard at the last tick.
+    pub heard: bool,
     /// Whether it was asked to leave.
     pub leaving: bool,
     /// The newest snapshot of the mesh it acknowledged.
@@ -146,25 +148,6 @@ impl State {
         mine.filter(|it| it.token.consumed.is_none() && it.token.revoked_at.is_none()).count()
     }
 
-    /// A token's lifetime starts when its substrate is first ready; nobody redeems what leaves.
-    pub(crate) fn settle_tokens(&mut self, resource: usize) {
-        let now = self.now();
-        let state = self.store.resources[resource].record.state.clone();
-        let mine = self.store.tokens.values_mut().filter(|it| it.resource == resource);
-        for row in mine {
-            if row.token.generation == state.generation()
-                && let Some(at) = state.fields().substrate_ready_at
-            {
-                row.token = row.token.ready(at);
-            }
-            if state.is_showing_out()
-                && let Ok(revoked) = row.token.revoke(now)
-            {
-                row.token = revoked;
-            }
-        }
-    }
-
     pub(crate) fn enrol_agents(&mut self, breakage: Option<Breakage>) {
         let tick = self.tick;
         for i in 0..self.outside.agents.len() {
@@ -252,6 +235,7 @@ impl State {
             resource: agent.resource,
             machine: agent.machine,
             lost_until: -1,
+            heard: true,
             leaving: false,
             acknowledged: self.store.snapshot,
         });
@@ -275,14 +259,16 @@ impl State {
 
     /// One tick of every drain: cordon, revoke the key, acknowledgements or patience, out.
     pub(crate) fn finish_drains(&mut self) {
-        let (tick, now) = (self.tick, self.now());
+        let now = self.now();
         for i in 0..self.store.peers.len() {
             if self.rng.percent(25) {
                 self.store.peers[i].acknowledged = self.store.snapshot;
             }
             let row = self.store.peers[i].clone();
-            let died = self.outside.by_uid(row.machine).is_none() && row.is_registered();
-            if row.lost_until == tick || (died && tick % 40 == 0) {
+            // Whoever falls silent, or is heard again, wakes its resource: once.
+            let heard = self.peer_state(&row) == PeerState::Registered;
+            if row.is_registered() && heard != row.heard {
+                self.store.peers[i].heard = heard;
                 self.store.resources[row.resource].entry.wake(now);
             }
             if row.leaving && row.is_registered() {

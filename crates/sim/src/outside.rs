@@ -9,6 +9,7 @@ use usher_domain::broker::provider_config::KIND_EXTERNAL_SECRET;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Uid};
 
+use crate::execute::Sender;
 use crate::plan::Tick;
 use crate::rng::Rng;
 
@@ -65,11 +66,18 @@ pub struct Object {
     pub owner: Option<u64>,
     /// Whose it says it is.
     pub labels: Option<Labels>,
+    /// Whose it really is: the life whose verb, or whose XR's composer, made it. Drivers cannot
+    /// see this; checkers ask nothing else.
+    pub made_by: Option<Sender>,
+    /// Whether our finalizer holds it.
+    pub held: bool,
+    /// Whether it was asked to go.
+    pub leaving: bool,
     /// When it was created.
     pub created: Tick,
     /// When it changes last.
     pub revision: u64,
-    /// When it will be gone, once asked to go.
+    /// When it will be gone, once it was asked to go and nobody holds it.
     pub gone_at: Option<Tick>,
     /// When a part will be ready.
     pub ready_at: Tick,
@@ -82,10 +90,12 @@ pub struct Object {
 pub struct Composite {
     /// The token that was injected, and its generation.
     pub token: Option<(TokenId, Generation)>,
-    /// The ProviderConfig it refers to, by life.
-    pub config: usize,
     /// How many children it wants.
     pub parts: u8,
+    /// Whether the names of its children tell it from another XR of the same name.
+    pub distinct: bool,
+    /// What its children are labelled with.
+    pub labels: Labels,
     /// The names of its children, once they are announced.
     pub refs: Vec<(u8, String)>,
     /// When they are announced.
@@ -96,8 +106,8 @@ pub struct Composite {
     pub flaps_until: Tick,
     /// Whether it differs from what would be rendered.
     pub drifted: bool,
-    /// Whether its agent was started.
-    pub booted: bool,
+    /// The machine whose agent was started last.
+    pub booted: Option<u64>,
     /// Who guards it against deletion.
     pub guard: Guard,
 }
@@ -141,6 +151,8 @@ pub struct Outside {
     pub revision: u64,
     /// Until when another cluster answers in its place.
     pub rebuilt_until: Tick,
+    /// Until when every read shows an empty world, although all stands.
+    pub empty_until: Tick,
     /// A replica that lags: its revision and what it shows.
     pub replica: Option<(u64, Vec<Object>)>,
     /// When the namespace becomes ready.
@@ -161,6 +173,7 @@ impl Default for Outside {
             agents: vec![],
             revision: 1,
             rebuilt_until: -1,
+            empty_until: -1,
             replica: None,
             namespace_ready_at: 0,
             blind_until: BTreeMap::new(),
@@ -210,10 +223,27 @@ impl Outside {
         uid
     }
 
-    /// Marks an object as leaving.
+    /// How many objects were ever created.
+    pub const fn created(&self) -> u64 {
+        self.next_uid
+    }
+
+    /// Asks an object to go; one that our finalizer holds stays, marked.
     pub fn mark(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         let it = self.objects.iter_mut().find(|it| it.uid == uid);
+        if let Some(it) = it.filter(|it| !it.leaving) {
+            it.leaving = true;
+            it.gone_at = (!it.held).then_some(gone_at);
+            self.touch(uid, tick);
+        }
+    }
+
+    /// Asks an object to go and takes our finalizer off.
+    pub fn let_go(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
+        let it = self.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(it) = it.filter(|it| it.gone_at.is_none()) {
+            it.leaving = true;
+            it.held = false;
             it.gone_at = Some(gone_at);
             self.touch(uid, tick);
         }
@@ -233,25 +263,29 @@ impl Outside {
         }
     }
 
-    /// Asks everything whose owner is gone to go, except what the collector does not see.
-    pub fn collect(&mut self, tick: Tick, rng: &mut Rng) {
-        let orphans: Vec<u64> = self
+    /// Asks everything whose owner is gone to go, except what the collector does not see: `true`
+    /// if there was such a thing.
+    pub fn collect(&mut self, tick: Tick, rng: &mut Rng) -> bool {
+        let orphans: Vec<(u64, Kind)> = self
             .objects
             .iter()
-            .filter(|it| it.gone_at.is_none() && it.created < tick - 2)
+            .filter(|it| !it.leaving && it.created < tick - 2)
             .filter(|it| it.owner.is_some_and(|owner| self.by_uid(owner).is_none()))
-            .filter(|it| match it.kind {
-                Kind::Part(n) => self.blind_until.get(&n).is_none_or(|until| *until <= tick),
-                Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => true,
-            })
-            .map(|it| it.uid)
+            .map(|it| (it.uid, it.kind))
             .collect();
-        for uid in orphans {
-            if rng.percent(40) {
+        let mut overlooked = false;
+        for (uid, kind) in orphans {
+            let hidden = match kind {
+                Kind::Part(n) => self.blind_until.get(&n).is_some_and(|until| tick < *until),
+                Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => false,
+            };
+            overlooked |= hidden;
+            if !hidden && rng.percent(40) {
                 let dwell = rng.between(1, 20);
                 self.mark(uid, tick + dwell, tick);
             }
         }
+        overlooked
     }
 
     /// The children of an XR.
@@ -266,7 +300,7 @@ impl Outside {
         let Some(composite) = &xr.xr else {
             return false;
         };
-        let ready = self.children(xr.uid).filter(|it| it.ready_at <= tick && it.gone_at.is_none());
+        let ready = self.children(xr.uid).filter(|it| it.ready_at <= tick && !it.leaving);
         ready.count() == usize::from(composite.parts) && composite.flaps_until <= tick
     }
 }
@@ -280,6 +314,9 @@ impl Object {
             uid: 0,
             owner: None,
             labels: None,
+            made_by: None,
+            held: false,
+            leaving: false,
             created: 0,
             revision: 0,
             gone_at: None,

@@ -2,9 +2,11 @@
 
 use usher_domain::broker::command::{self, Outstanding};
 
+use crate::check::Crossing;
 use crate::plan::REQUEST_BOUND;
 use crate::seat::millis;
 use crate::state::State;
+use crate::store::Write;
 
 impl State {
     /// Grants the wishes of this moment.
@@ -67,14 +69,14 @@ impl State {
 
     fn write_change(&mut self, index: usize, change: command::Change) {
         let now = self.now();
-        let row = &self.store.resources[index];
-        if change.next != row.record.state {
-            let next = (change.next, change.rows.as_slice(), change.event);
-            let written = self.store.write(index, None, next, now);
+        let before = Crossing::from(&self.store.resources[index].record.state);
+        if change.next != self.store.resources[index].record.state {
+            let command::Change { next, rows, event } = change;
+            let write = Write { version: None, next, rows: &rows, event, breakage: None };
+            let written = self.store.write(index, write, now);
             debug_assert!(written.is_ok(), "a command holds the row");
-            self.settle_tokens(index);
+            self.check_told(index, before);
         }
         self.store.resources[index].entry.wake(now);
-        self.store.config.entry.wake(now);
     }
 }

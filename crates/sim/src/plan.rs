@@ -88,6 +88,8 @@ pub struct Wishes {
     pub abandon_at: Option<Tick>,
     /// Whether we guard its XR ourselves.
     pub guard_ours: bool,
+    /// Whether the names of its children tell one XR from the next of its name.
+    pub distinct_parts: bool,
     /// How many children its XR composes.
     pub parts: u8,
 }
@@ -139,6 +141,7 @@ impl Wishes {
             replace_at: replace.then(|| rng.between(40, 300)),
             abandon_at: abandon.then(|| rng.between(40, 600)),
             guard_ours: rng.percent(25),
+            distinct_parts: rng.percent(50),
             parts: u8::try_from(1 + rng.below(3)).unwrap_or(1),
         }
     }

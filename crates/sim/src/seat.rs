@@ -15,18 +15,18 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::Tombstone;
-use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
 };
 
 use crate::breakage::Breakage;
-use crate::check::Checker;
+use crate::check::Crossing;
 use crate::execute::{AnyVerb, Request, Sender};
 use crate::fault::Fault;
 use crate::plan::{INTERVAL, Pair, REQUEST_BOUND, Strike, Tick};
 use crate::state::State;
-use crate::store::Life;
+use crate::store::{Life, Write};
 
 /// Where a step pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Seat<'a> {
     pub looked_at: Cell<Tick>,
     /// Whether the rail had tripped by then.
     pub behind_rail: Cell<bool>,
+    /// Whether its verb was really done.
+    pub done: Cell<bool>,
     /// The pair of the table that it is about to do.
     pub pair: Cell<Option<Pair>>,
 }
@@ -133,8 +135,11 @@ impl Seat<'_> {
             return Err(Trouble::Unavailable { what: "the answer".to_owned() });
         }
         let mut state = self.sim.state.borrow_mut();
+        if !self.done.get() {
+            return done;
+        }
         let wanted = state.wants(self.pair.get(), Strike::AnswerLost);
-        if done.is_ok() && (wanted || state.strikes(Fault::AnswerLost, 60)) {
+        if wanted || state.strikes(Fault::AnswerLost, 60) {
             state.met(Fault::AnswerLost);
             if let Some(pair) = self.pair.get() {
                 state.coverage.strike(pair, Strike::AnswerLost);
@@ -152,16 +157,13 @@ impl Seat<'_> {
         if state.strikes(Fault::Refusal, 80) {
             return (Err(Trouble::Rejected { what: "the cluster".to_owned() }), false);
         }
-        let late = self.claim.until <= state.now();
-        if let (true, Some(pair)) = (late, self.pair.get()) {
-            state.coverage.strike(pair, Strike::LateDriver);
-        }
         let sender = match self.life {
             Life::Resource(i) | Life::Tombstone(i) => Sender::Resource(i),
             Life::Config => Sender::Config,
         };
         let in_time = state.now() < self.claim.until.after(millis(REQUEST_BOUND));
-        let request = Request { sender, verb, in_time, breakage: self.sim.breakage };
+        let looked_at = self.looked_at.get();
+        let request = Request { sender, verb, in_time, looked_at, breakage: self.sim.breakage };
         let tick = state.tick;
         if state.outside.is_rebuilt(tick) && request.is_for_cluster() {
             return (Ok(()), false);
@@ -174,39 +176,33 @@ impl Seat<'_> {
         } else if repeated {
             let _ = state.execute(&request);
         }
-        (state.execute(&request), comes_again)
+        let done = state.execute(&request);
+        self.done.set(done.is_ok());
+        let late = self.claim.until <= state.now();
+        if let (true, true, Some(pair)) = (late, done.is_ok(), self.pair.get()) {
+            state.coverage.strike(pair, Strike::LateDriver);
+        }
+        (done, comes_again)
     }
 
     /// Writes through the one door, if the version still holds.
     fn write(&self, version: Version, decision: &Decision<BentBroker<'_>>) -> Result<(), Trouble> {
         let index = self.index();
         let mut state = self.sim.state.borrow_mut();
-        let before = &state.store.resources[index].record.state;
-        let was = (before.phase(), before.deletion_requested_at().is_some());
-        let given_up = was_given_up(before, &decision.next);
-        let next = match self.sim.breakage {
-            Some(breakage) => breakage.bend_next(&decision.next),
-            None => decision.next.clone(),
+        let now = state.now();
+        let before = state.store.resources[index].record.clone();
+        let breakage = self.sim.breakage;
+        let (next, event) = match breakage {
+            Some(it) => (it.bend_next(&decision.next), it.bend_event(decision.event.clone())),
+            None => (decision.next.clone(), decision.event.clone()),
         };
         let version = (!self.is_broken(Breakage::SkipVersion)).then_some(version);
-        let users = state.store.config.record.state.users;
-        let event = decision.event.clone().filter(|_| !self.is_broken(Breakage::TellNothing));
-        let now = state.now();
-        state.store.write(index, version, (next, &decision.rows, event), now)?;
-        state.settle_tokens(index);
-        if self.is_broken(Breakage::TellTwice) && decision.event.is_some() {
-            let told = state.store.events.last().cloned();
-            state.store.events.extend(told);
-        }
-        if self.is_broken(Breakage::ConfigNeverCounted) {
-            state.store.config.record.state.users = users;
-        }
-        if given_up && self.behind_rail.get() {
-            let what = format!("resource {index} gave its generation up behind the rail");
-            state.wrong(Checker::RailHolds, what);
-        }
-        self.bury(&mut state, index);
-        state.check_commit(index, was, self.looked_at.get());
+        let write = Write { version, next, rows: &decision.rows, event, breakage };
+        state.store.write(index, write, now)?;
+        state.check_given_up(index, &before, self.behind_rail.get());
+        let before = Crossing::from(&before.state);
+        state.check_told(index, before);
+        state.check_commit(index, before, self.looked_at.get());
         let reason = decision.reason;
         state.say(|it| {
             let row = &it.store.resources[index].record.state;
@@ -214,19 +210,6 @@ impl Seat<'_> {
             format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
         });
         Ok(())
-    }
-
-    /// A deleted resource leaves a tombstone, and its ProviderConfig may have lost its last user.
-    fn bury(&self, state: &mut State, index: usize) {
-        let now = state.now();
-        let row = &mut state.store.resources[index];
-        let deleted = row.record.state.phase() == Phase::Deleted;
-        if deleted && row.tombstone.is_none() && !self.is_broken(Breakage::DropTombstone) {
-            row.tombstone = Some(Entry::new(now));
-        }
-        if deleted {
-            state.store.config.entry.wake(now);
-        }
     }
 
     async fn committed(&self, result: Result<(), Trouble>) -> Result<(), Trouble> {
@@ -237,11 +220,6 @@ impl Seat<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether this write gives a generation up that nobody asked to be replaced.
-fn was_given_up(before: &Resource, next: &Resource) -> bool {
-    next.tenure() == Tenure::Leaving && before.tenure() != Tenure::Leaving
 }
 
 /// The broker's rules, bent if a breakage says so.
@@ -332,10 +310,16 @@ impl Ledger<Tombstone> for Seat<'_> {
         self.pause(Point::BeforeCommit).await;
         let written = {
             let mut state = self.sim.state.borrow_mut();
-            let next = (decision.next.clone(), decision.rows.as_slice(), None);
-            state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
             let now = state.now();
-            state.store.write(self.index(), Some(version), next, now)
+            let write = Write {
+                version: Some(version),
+                next: decision.next.clone(),
+                rows: &decision.rows,
+                event: None,
+                breakage: self.sim.breakage,
+            };
+            state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
+            state.store.write(self.index(), write, now)
         };
         self.committed(written).await
     }
@@ -402,20 +386,12 @@ impl<'a> Ledger<BentConfig<'a>> for Seat<'a> {
         self.pause(Point::BeforeCommit).await;
         let written = {
             let mut state = self.sim.state.borrow_mut();
-            let now = state.now();
             let record = &mut state.store.config.record;
             if record.version == version {
                 record.version = version.next();
                 record.book = record.book.with(&decision.rows);
                 record.state = decision.next.clone();
                 let (phase, reason) = (record.state.phase, decision.reason);
-                let waiting =
-                    state.store.resources.iter_mut().filter(|it| {
-                        !it.record.state.phase().is_leaving() && decision.next.is_ready()
-                    });
-                for row in waiting {
-                    row.entry.wake(now);
-                }
                 state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
                 Ok(())
             } else {

@@ -60,7 +60,7 @@ pub struct State {
     /// The story so far, if somebody listens.
     pub story: Option<Vec<String>>,
     /// The unasked disappearances that the rail counts.
-    pub vanished: Vec<(Tick, usize)>,
+    pub vanished: Vec<Tick>,
 }
 
 impl State {
@@ -123,9 +123,15 @@ impl State {
         self.tick < self.plan.faults_end
     }
 
-    /// Whether a fault of this kind happens now, with this chance in thousandths.
+    /// Whether a fault of this kind begins now, with this chance in thousandths. Whoever asks
+    /// notes the fault once it has an effect.
+    pub fn happens(&mut self, fault: Fault, per_mille: u64) -> bool {
+        self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille)
+    }
+
+    /// Whether a fault of this kind strikes now, with this chance in thousandths.
     pub fn strikes(&mut self, fault: Fault, per_mille: u64) -> bool {
-        let happens = self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille);
+        let happens = self.happens(fault, per_mille);
         if happens {
             self.met(fault);
         }
@@ -249,9 +255,9 @@ pub fn installation() -> InstallationId {
 }
 
 /// Where the simulated credential lies.
-#[expect(clippy::expect_used, reason = "a fixed and valid value")]
 fn coordinates() -> KvCoordinates {
-    KvCoordinates::new("secret", "clouds/local").expect("valid coordinates")
+    KvCoordinates::new("secret", "clouds/local")
+        .unwrap_or_else(|_| unreachable!("a fixed and valid value"))
 }
 
 /// The XRD of the simulated blueprint.

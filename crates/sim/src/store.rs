@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::Outstanding;
+use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::TokenId;
 use usher_kernel::schedule::{Entry, Pace};
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
 
+use crate::breakage::Breakage;
 use crate::mesh::{PeerRow, TokenRow};
 use crate::plan::{LEASE, REQUEST_BOUND, Tick};
 use crate::seat::millis;
@@ -58,6 +59,21 @@ pub struct ConfigRow {
     pub record: Record<ProviderConfig>,
     /// Its place in the queue.
     pub entry: Entry,
+}
+
+/// What one transaction writes of a resource.
+#[derive(Clone, Debug)]
+pub struct Write<'a> {
+    /// The version that must still hold; a command holds the row instead.
+    pub version: Option<Version>,
+    /// The row as it shall be.
+    pub next: Resource,
+    /// The identity rows that change with it.
+    pub rows: &'a [Row],
+    /// What is told.
+    pub event: Option<Event>,
+    /// The rule that is broken on purpose.
+    pub breakage: Option<Breakage>,
 }
 
 /// One row of the event log.
@@ -141,36 +157,58 @@ impl Store {
         }
     }
 
-    /// Writes a resource if its version still holds.
-    pub fn write(
-        &mut self,
-        index: usize,
-        version: Option<Version>,
-        (next, rows, event): (Resource, &[Row], Option<Event>),
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
+    /// The one door: writes a resource if its version still holds, and whatever goes with it.
+    pub fn write(&mut self, index: usize, write: Write<'_>, now: Timestamp) -> Result<(), Trouble> {
+        let Write { version, next, rows, event, breakage } = write;
         let row = &mut self.resources[index];
         if version.is_some_and(|it| it != row.record.version) {
             return Err(Trouble::Conflict);
         }
-        let was = row.record.state.phase();
+        let mut consequences = Consequences::of(&row.record.state, &next);
+        if let Some(breakage) = breakage {
+            breakage.bend_consequences(&mut consequences);
+        }
         row.record.version = row.record.version.next();
         row.record.book = row.record.book.with(rows);
         row.record.state = next;
-        let state = &row.record.state;
-        let (version, generation) = (row.record.version, state.generation());
-        let ended = state.phase() == Phase::Deleted && was != Phase::Deleted;
+        let (version, generation) = (row.record.version, row.record.state.generation());
         if let Some(event) = event {
-            self.events.push(EventRow { resource: index, version, generation, event });
+            let row = EventRow { resource: index, version, generation, event };
+            if breakage == Some(Breakage::TellTwice) {
+                self.events.push(row.clone());
+            }
+            self.events.push(row);
         }
-        if ended {
+        self.follow(index, consequences, now);
+        Ok(())
+    }
+
+    /// What goes with a write, in its transaction.
+    fn follow(&mut self, index: usize, consequences: Consequences, now: Timestamp) {
+        let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
+            consequences;
+        let current = self.resources[index].record.state.generation();
+        for row in self.tokens.values_mut().filter(|it| it.resource == index) {
+            if row.token.generation == current
+                && let Some(at) = substrate_ready_at
+            {
+                row.token = row.token.ready(at);
+            }
+            if revoke_tokens && let Ok(revoked) = row.token.revoke(now) {
+                row.token = revoked;
+            }
+        }
+        if part_provider_config {
             let config = &mut self.config;
             let heard_until = config.entry.heard_until();
             let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
             config.record.state = config.record.state.parted(&outstanding, now);
             config.record.version = config.record.version.next();
+            config.entry.wake(now);
         }
-        Ok(())
+        if bury {
+            self.resources[index].tombstone = Some(Entry::new(now));
+        }
     }
 
     /// The events of one resource, of one type.

@@ -2,12 +2,13 @@
 
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Rail;
-use usher_kernel::Generation;
+use usher_kernel::{Generation, Standing};
 
+use crate::execute::Sender;
 use crate::fault::Fault;
-use crate::outside::{Composite, Kind, Object};
+use crate::outside::{self, Composite, Kind, Labels, Object};
 use crate::plan::Tick;
-use crate::state::State;
+use crate::state::{State, installation};
 
 /// A jump that no bootstrap token survives.
 const HOURS: Tick = 25 * 60 * 60 * 1_000;
@@ -28,18 +29,18 @@ impl State {
         if self.strikes(Fault::DayJump, 5) {
             self.skew += HOURS;
         }
-        if self.strikes(Fault::BlindCollector, 15) {
+        if self.happens(Fault::BlindCollector, 15) {
             let kind = u8::try_from(self.rng.below(3)).unwrap_or(0);
             self.outside.blind_until.insert(kind, tick + self.rng.between(20, 150));
         }
-        if self.strikes(Fault::KindRemoved, 5) {
+        if self.happens(Fault::KindRemoved, 8) {
             let kind = u8::try_from(self.rng.below(3)).unwrap_or(0);
             self.outside.removed_until.insert(kind, tick + self.rng.between(10, 60));
         }
         if self.strikes(Fault::WatchDown, 8) {
             self.watch_down_until = tick + self.rng.between(5, 60);
         }
-        if !self.outside.is_rebuilt(tick) && self.strikes(Fault::Rebuilt, 6) {
+        if !self.outside.is_rebuilt(tick) && self.happens(Fault::Rebuilt, 6) {
             self.outside.rebuilt_until = tick + self.rng.between(10, 80);
         }
         if self.rng.per_mille(40) {
@@ -48,6 +49,7 @@ impl State {
         self.meddle();
         self.trouble_nodes();
         self.vanish();
+        self.hide();
     }
 
     /// Somebody else deletes, takes names, changes labels.
@@ -57,7 +59,7 @@ impl State {
             .outside
             .objects
             .iter()
-            .filter(|it| it.gone_at.is_none() && it.labels.is_some())
+            .filter(|it| !it.leaving && it.made_by.is_some())
             .map(|it| (it.uid, it.kind, it.created < tick - 3))
             .collect();
         for (uid, kind, settled) in victims {
@@ -65,7 +67,7 @@ impl State {
                 Kind::Xr => Fault::XrDeleted,
                 Kind::Anchor => Fault::AnchorDeleted,
                 Kind::Config | Kind::Secret => Fault::ConfigDeleted,
-                Kind::Part(_) => continue,
+                Kind::Part(_) => Fault::PartDeleted,
             };
             if settled && self.strikes(fault, 3) {
                 let dwell = self.rng.between(0, 12);
@@ -79,8 +81,40 @@ impl State {
             if kind == Kind::Xr && settled && self.strikes(Fault::Drift, 12) {
                 self.with_composite(uid, |it| it.drifted = true);
             }
+            if self.is_on_record(uid) && self.strikes(Fault::Stripped, 5) {
+                self.strip(uid);
+            }
         }
         self.squat();
+    }
+
+    /// Whether an XR or an anchor is in the ledger with its uid.
+    fn is_on_record(&self, uid: u64) -> bool {
+        let Some(it) = self.outside.by_uid(uid).filter(|it| it.labels.is_some()) else {
+            return false;
+        };
+        let book = match (it.kind, it.made_by) {
+            (Kind::Xr | Kind::Anchor, Some(Sender::Resource(i))) => self.store.book(i),
+            (Kind::Anchor, Some(Sender::Config)) => &self.store.config.record.book,
+            (Kind::Xr | Kind::Anchor | Kind::Part(_) | Kind::Config | Kind::Secret, _) => {
+                return false;
+            }
+        };
+        let uid = outside::uid(uid);
+        book.rows()
+            .iter()
+            .any(|row| row.standing == Standing::Seen && row.uid.as_ref() == Some(&uid))
+    }
+
+    /// The watch goes by labels: it tells that they are gone, and nothing more after that.
+    fn strip(&mut self, uid: u64) {
+        self.outside.touch(uid, self.tick);
+        if let Some(it) = self.outside.objects.iter_mut().find(|it| it.uid == uid) {
+            it.labels = None;
+            if let Some(composite) = &mut it.xr {
+                composite.drifted = true;
+            }
+        }
     }
 
     pub(crate) fn with_composite(&mut self, uid: u64, change: impl FnOnce(&mut Composite)) {
@@ -97,19 +131,33 @@ impl State {
             let state = &self.store.resources[index].record.state;
             let xr = state.pinned().xr_name.clone();
             let anchor = state.anchor_name(state.generation()).name;
-            for (kind, name, fault) in
-                [(Kind::Xr, xr, Fault::ForeignXr), (Kind::Anchor, anchor, Fault::ForeignAnchor)]
+            let life = state.id().to_string();
+            if self.outside.find(Kind::Anchor, &anchor).is_none()
+                && self.strikes(Fault::ForeignAnchor, 8)
             {
-                let free = self.outside.find(kind, &name).is_none();
-                if free && self.strikes(fault, 8) {
-                    self.outside.create(Object::foreign(kind, name), self.tick);
-                }
+                self.outside.create(Object::foreign(Kind::Anchor, anchor), self.tick);
+            }
+            if self.outside.find(Kind::Xr, &xr).is_some() {
+                continue;
+            }
+            let bare = Object::foreign(Kind::Xr, xr);
+            if self.strikes(Fault::ForeignXr, 8) {
+                self.outside.create(bare, self.tick);
+            } else if self.strikes(Fault::RestoredXr, 8) {
+                let labels = Some(Labels { installation: installation().to_string(), life });
+                let owner = self.strange_owner().filter(|_| self.rng.percent(50));
+                self.outside.create(Object { owner, labels, ..bare }, self.tick);
             }
         }
     }
 
+    /// An anchor that stands and is none of a resource's.
+    fn strange_owner(&self) -> Option<u64> {
+        let mut anchors = self.outside.objects.iter().filter(|it| it.kind == Kind::Anchor);
+        anchors.find(|it| it.made_by == Some(Sender::Config)).map(|it| it.uid)
+    }
+
     fn trouble_nodes(&mut self) {
-        let now = self.now();
         for i in 0..self.store.peers.len() {
             if !self.store.peers[i].is_registered() {
                 continue;
@@ -117,8 +165,6 @@ impl State {
             if self.strikes(Fault::NodeLost, 8) {
                 let until = self.tick + self.rng.between(5, 60);
                 self.store.peers[i].lost_until = until;
-                let index = self.store.peers[i].resource;
-                self.store.resources[index].entry.wake(now);
             }
             if self.strikes(Fault::NodeRemoved, 2) {
                 self.remove_node(i);
@@ -128,12 +174,7 @@ impl State {
 
     /// Everything in the world vanishes at once; the rail notices.
     fn vanish(&mut self) {
-        let standing = self
-            .outside
-            .objects
-            .iter()
-            .filter(|it| it.kind == Kind::Xr && it.labels.is_some() && it.gone_at.is_none());
-        let standing: Vec<u64> = standing.map(|it| it.uid).collect();
+        let standing = self.standing_xrs();
         if standing.len() > 1 && self.strikes(Fault::MassVanish, 12) {
             for uid in standing {
                 self.outside.mark(uid, self.tick, self.tick);
@@ -142,25 +183,52 @@ impl State {
         }
     }
 
+    fn standing_xrs(&self) -> Vec<u64> {
+        let xrs = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr);
+        xrs.filter(|it| it.made_by.is_some() && !it.leaving).map(|it| it.uid).collect()
+    }
+
+    /// Every read shows an empty world for a while, if that trips the rail: fewer disappearances
+    /// than it counts are believed by design.
+    fn hide(&mut self) {
+        let standing = self.standing_xrs();
+        let unasked = standing.iter().filter(|uid| self.is_unasked(**uid)).count();
+        let quiet = self.tick >= self.outside.empty_until;
+        if quiet && self.trips(unasked) && self.happens(Fault::EmptyReads, 25) {
+            let until = self.tick + self.rng.between(10, 80);
+            self.outside.empty_until = until;
+            for uid in standing {
+                self.note_vanishing(uid);
+            }
+            self.say(|_| format!("every read is empty until {until}"));
+        }
+    }
+
+    /// Whether nobody asked this XR to go.
+    fn is_unasked(&self, uid: u64) -> bool {
+        let xr = self.outside.by_uid(uid).filter(|it| it.kind == Kind::Xr);
+        match xr.and_then(|it| it.made_by) {
+            Some(Sender::Resource(i)) => !self.store.resources[i].record.state.is_showing_out(),
+            Some(Sender::Config) | None => false,
+        }
+    }
+
+    /// Whether so many disappearances of now trip the rail, together with those of late.
+    fn trips(&self, more: usize) -> bool {
+        let rail = Rail { count: 1, percent: 20 };
+        let late = self.vanished.iter().filter(|at| self.tick - **at < 30).count();
+        let present = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr).count();
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        rail.trips(count(late + more), count(present))
+    }
+
     /// The rail counts what vanishes although nobody asked it to go.
     fn note_vanishing(&mut self, uid: u64) {
-        let Some(object) = self.outside.by_uid(uid).filter(|it| it.kind == Kind::Xr) else {
-            return;
-        };
-        let label = object.labels.as_ref().map(|it| it.life.clone()).unwrap_or_default();
-        let asked = self.store.resources.iter().any(|row| {
-            row.record.state.id().to_string() == label && row.record.state.is_showing_out()
-        });
-        if asked {
+        if !self.is_unasked(uid) {
             return;
         }
-        let tick = self.tick;
-        self.vanished.retain(|(at, _)| tick - *at < 30);
-        self.vanished.push((tick, 0));
-        let rail = Rail { count: 1, percent: 20 };
-        let present = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr).count();
-        let gone = u32::try_from(self.vanished.len()).unwrap_or(u32::MAX);
-        if rail.trips(gone, u32::try_from(present).unwrap_or(u32::MAX)) {
+        self.vanished.push(self.tick);
+        if self.trips(0) {
             self.store.rail_tripped = true;
             self.say(|_| "the rail trips".to_owned());
         }
@@ -170,8 +238,12 @@ impl State {
     pub fn heal(&mut self) {
         let now = self.now();
         let tick = self.tick;
-        self.store.rail_tripped = false;
+        // Whoever opens a tripped rail has that world looked at; nothing else wakes anybody.
+        if std::mem::take(&mut self.store.rail_tripped) {
+            self.store.wake_all(now);
+        }
         self.outside.rebuilt_until = -1;
+        self.outside.empty_until = -1;
         self.outside.replica = None;
         self.outside.blind_until.clear();
         self.outside.removed_until.clear();
@@ -183,14 +255,13 @@ impl State {
             .outside
             .objects
             .iter()
-            .filter(|it| it.labels.is_none())
+            .filter(|it| it.made_by.is_none())
             .filter(|it| self.stands_in_the_way(it))
             .map(|it| it.uid)
             .collect();
         for uid in squatters {
             self.outside.mark(uid, tick, tick);
         }
-        self.store.wake_all(now);
         self.say(|_| "the storm is over".to_owned());
     }
 

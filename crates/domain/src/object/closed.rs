@@ -72,6 +72,7 @@ macro_rules! closed_set {
 pub(crate) use closed_set;
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the macro declares public sets")]
 mod tests {
     use proptest::prelude::*;
 
