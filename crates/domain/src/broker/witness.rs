@@ -131,21 +131,15 @@ impl Witness<'_> {
         let counted = if showing_out { owning.or(current) } else { current };
         let sightings = self.shared(names, found, owning, settled);
         let counted = sightings.iter().find(|it| Some(it.name.generation) == counted);
-        let claim = match (counted.map(|it| (&it.answer, &it.name)), found) {
-            (None | Some((Answer::Unknown(_), _)), _)
-            | (Some((Answer::Present { .. }, _)), None) => Claim::Unknown,
-            (Some((Answer::Absent { .. } | Answer::Announced, _)), None) => Claim::Absent,
-            (Some((Answer::Present { ours: true, .. }, name)), Some(_)) => {
-                Claim::Ours(name.clone())
-            }
+        let claim = counted.map_or(Claim::Unknown, |counted| match (&counted.answer, found) {
+            (Answer::Unknown(_), _) => Claim::Unknown,
+            (Answer::Present { ours: true, .. }, _) => Claim::Ours(counted.name.clone()),
+            (Answer::Absent { .. } | Answer::Announced, None) => Claim::Absent,
             (
-                Some((
-                    Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. },
-                    _,
-                )),
-                Some(_),
+                Answer::Absent { .. } | Answer::Announced | Answer::Present { ours: false, .. },
+                _,
             ) => Claim::Foreign,
-        };
+        });
         (claim, sightings)
     }
 

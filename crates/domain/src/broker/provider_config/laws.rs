@@ -180,7 +180,7 @@ proptest! {
             quiet_until: before.quiet_until.filter(|_| !begun),
             ..before.clone()
         };
-        prop_assert_eq!(&next, &promised, "phase and generation move, nothing else but the quiet time that ends");
+        prop_assert_eq!(&next, &promised, "nothing else moves");
         prop_assert!(!begun || (before.is_showing_out() && before.users > 0 && verb.is_none()));
         prop_assert!(!before.is_showing_out() || next.is_showing_out() || begun, "sticky");
         let settled = record.book.with(&rows).is_settled();
