@@ -202,10 +202,11 @@ impl State {
         let number = self.store.next_number();
         self.store.events.push(EventRow { number, resource: index, version, generation, event });
         let config = &mut self.store.config;
-        config.record.state = config.record.state.joined();
-        if new_provider_config {
-            config.record.state.phase = provider_config::Phase::Pending;
-            config.record.book = Book::new(config.record.state.intended("usher", now));
+        if let Some(new) = new_provider_config {
+            config.record.book = Book::new(new.intended("usher", now));
+            config.record.state = new;
+        } else {
+            config.record.state = config.record.state.joined();
         }
         config.record.version = config.record.version.next();
         config.entry.wake(now);
@@ -232,7 +233,12 @@ impl State {
                 role: self.plan.wishes[wish].role,
                 providers: vec![provider],
             }),
-            credential: Some(CredentialView { id: config.credential, cloud, usable: Ok(()) }),
+            credential: Some(CredentialView {
+                id: config.credential,
+                cloud,
+                coordinates: config.coordinates.clone(),
+                usable: Ok(()),
+            }),
             cloud: Some(CloudView { id: cloud, provider, endpoint: Value::Null }),
             assignment: Some(AssignmentView {
                 world: config.world.clone(),

@@ -1,11 +1,12 @@
 //! Accepting a declaration: everything is resolved, checked and named before anything is written.
 
 use serde_json::{Map, Value};
-use usher_kernel::{Row, Timestamp};
+use usher_kernel::{Generation, Row, Timestamp};
 
 use super::aggregate::{Declared, Pinned, Resource};
 use super::event::Event;
-use super::ports::{AssignmentView, BlueprintView, CredentialView, Views};
+use super::ports::{AssignmentView, BlueprintView, CloudView, CredentialView, Views};
+use super::provider_config::{self, ProviderConfig};
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl};
 use crate::object::enrolment::KeyId;
@@ -58,8 +59,9 @@ pub struct Accepted {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Event,
-    /// Whether the ProviderConfig's row has to be made.
-    pub new_provider_config: bool,
+    /// The ProviderConfig's row with this first user, where there was none; otherwise the one that
+    /// there is gets one more.
+    pub new_provider_config: Option<ProviderConfig>,
 }
 
 /// Accepts a declaration or says why not. Nothing is minted here and nothing is asked.
@@ -69,7 +71,7 @@ pub fn provision(
     minted: &Minted,
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
-    let Resolved { blueprint, credential, assignment } = resolve(command, views)?;
+    let Resolved { blueprint, credential, cloud, assignment } = resolve(command, views)?;
     let parameters = blueprint.schema.materialise(&command.parameters)?;
     if views.name_in_use {
         return Err(Refusal::NameInUse { what: command.name.clone() });
@@ -98,13 +100,26 @@ pub fn provision(
     };
     let resource = Resource::declare(declared, now)?;
     let rows = resource.intended("usher", now);
-    let new_provider_config = views.provider_config.is_none();
+    let new_provider_config = views.provider_config.is_none().then(|| ProviderConfig {
+        id: minted.provider_config,
+        installation: minted.installation,
+        world: assignment.world.clone(),
+        namespace: assignment.namespace.clone(),
+        provider: cloud.provider,
+        credential: credential.id,
+        coordinates: credential.coordinates.clone(),
+        users: 1,
+        phase: provider_config::Phase::Pending,
+        generation: Generation::FIRST,
+        quiet_until: None,
+    });
     Ok(Accepted { resource, rows, event: Event::Requested, new_provider_config })
 }
 
 struct Resolved<'a> {
     blueprint: &'a BlueprintView,
     credential: &'a CredentialView,
+    cloud: &'a CloudView,
     assignment: &'a AssignmentView,
 }
 
@@ -131,7 +146,7 @@ fn resolve<'a>(command: &Provision, views: &'a Views) -> Result<Resolved<'a>, Re
         .assignment
         .as_ref()
         .ok_or_else(|| Refusal::AssignmentNotFound { what: command.project.to_string() })?;
-    Ok(Resolved { blueprint, credential, assignment })
+    Ok(Resolved { blueprint, credential, cloud, assignment })
 }
 
 #[cfg(test)]
@@ -140,11 +155,12 @@ mod tests {
 
     use super::super::aggregate::Fields;
     use super::super::fixture::{NOW, composite, fields, installation, uuid};
-    use super::super::ports::{CloudView, Denied};
+    use super::super::ports::Denied;
     use super::*;
     use crate::blueprint::parameter::BadValues;
     use crate::blueprint::{InjectionStrategy, MeshRole, ParameterSchema};
     use crate::object::id::CloudId;
+    use crate::object::kv::KvCoordinates;
     use crate::object::provider::Provider;
 
     fn schema() -> ParameterSchema {
@@ -176,7 +192,12 @@ mod tests {
                 role: MeshRole::Node,
                 providers: vec![Provider::Hetzner, Provider::Local],
             }),
-            credential: Some(CredentialView { id: fields().credential, cloud, usable: Ok(()) }),
+            credential: Some(CredentialView {
+                id: fields().credential,
+                cloud,
+                coordinates: coordinates(),
+                usable: Ok(()),
+            }),
             cloud: Some(CloudView { id: cloud, provider: Provider::Local, endpoint: json!({}) }),
             assignment: Some(AssignmentView { world: "local".into(), namespace: "ns".into() }),
             provider_config: None,
@@ -184,6 +205,10 @@ mod tests {
         };
         bend(&mut views);
         views
+    }
+
+    fn coordinates() -> KvCoordinates {
+        KvCoordinates::new("secret", "clouds/local").unwrap()
     }
 
     fn minted() -> Minted {
@@ -207,6 +232,20 @@ mod tests {
         bend(&mut fields);
         let resource = Resource::hydrate(fields).unwrap();
         let rows = resource.intended("usher", NOW);
+        let config = ProviderConfig {
+            id: minted().provider_config,
+            installation: installation(),
+            world: "local".to_owned(),
+            namespace: "ns".to_owned(),
+            provider: Provider::Local,
+            credential: command().credential,
+            coordinates: coordinates(),
+            users: 1,
+            phase: provider_config::Phase::Pending,
+            generation: Generation::FIRST,
+            quiet_until: None,
+        };
+        let new_provider_config = new_provider_config.then_some(config);
         Accepted { resource, rows, event: Event::Requested, new_provider_config }
     }
 

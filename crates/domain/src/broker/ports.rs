@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterSchema};
 use crate::object::id::{BlueprintVersionId, CloudId, CredentialId, ProviderConfigId};
+use crate::object::kv::KvCoordinates;
 use crate::object::provider::Provider;
 
 /// Everything a declaration is resolved against. What is missing was not found.
@@ -47,6 +48,8 @@ pub struct CredentialView {
     pub id: CredentialId,
     /// Its cloud.
     pub cloud: CloudId,
+    /// Where its value lies.
+    pub coordinates: KvCoordinates,
     /// Whether the project may use it, judged by the credential's own context.
     pub usable: Result<(), Denied>,
 }
