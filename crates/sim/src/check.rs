@@ -9,7 +9,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::object::id::TokenId;
 
-use usher_kernel::Record;
+use usher_kernel::{Record, Row};
 
 use crate::execute::Sender;
 use crate::known;
@@ -329,11 +329,10 @@ impl State {
             if it.made_by != Some(Sender::Resource(index)) {
                 continue;
             }
-            let exact = known::BLIND_LOOKS_ARE_REPEATED || !matches!(it.kind, Kind::Part(_));
-            let named =
-                row.record.book.rows().iter().any(|row| {
-                    row.name.name == it.name && (row.uid == Some(uid(it.uid)) || !exact)
-                });
+            let due = known::BLIND_LOOKS_ARE_REPEATED || !matches!(it.kind, Kind::Part(_));
+            let rows = row.record.book.rows();
+            let is_row = |row: &Row| row.name.name == it.name && row.uid == Some(uid(it.uid));
+            let named = !due || rows.iter().any(is_row);
             if deleted {
                 what = Some(format!("{:?} {} outlives resource {index}", it.kind, it.name));
             } else if !named && !self.was_abandoned(index) {

@@ -201,7 +201,7 @@ fn fate(sim: &Sim, work: &mut Work<'_>, tick: Tick) -> Fate {
 }
 
 fn drawn(state: &mut State) -> Fate {
-    if state.strikes(Fault::Crash, 40) {
+    if state.happens(Fault::Crash, 40) {
         Fate::Die
     } else if state.happens(Fault::Sleep, 25) {
         Fate::Sleep(state.rng.between(5, 2 * LEASE))

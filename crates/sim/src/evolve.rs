@@ -12,6 +12,7 @@ impl State {
     pub fn evolve(&mut self, breakage: Option<Breakage>) {
         self.grant_wishes();
         self.misbehave();
+        self.return_kinds();
         self.compose_children();
         self.compose_late();
         self.boot_agents();

@@ -6,12 +6,12 @@
 /// Whether empty reads are shown to a life that is being shown out, too.
 ///
 /// The product believes absence as soon as deletion or a new generation was asked for, also behind
-/// a tripped rail and before it asked anything to go: it tells `Deleted` of what stands (seeds 161,
-/// 218, 310), or begins the next generation beside it (seed 635).
+/// a tripped rail and before it asked anything to go: it tells `Deleted` of what stands (seeds 227,
+/// 278, 279), or begins the next generation beside it (seeds 518, 635).
 pub const RAIL_HOLDS_FOR_LEAVING: bool = false;
 
-/// Whether an object that stands at rest must be on record with its uid, and not only by name.
+/// Whether everything composed must be on record with its uid when all is quiet.
 ///
 /// A look that misses a composed object, or comes from another cluster, uses up its wake-up: in
-/// `Ready` and `Failed` the product then rests until the next change (seeds 6394, 9371).
+/// `Ready` and `Failed` the product then rests until the next change (seed 12072).
 pub const BLIND_LOOKS_ARE_REPEATED: bool = false;

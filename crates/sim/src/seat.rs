@@ -141,7 +141,7 @@ impl Seat<'_> {
             return done;
         }
         let wanted = state.wants(self.pair.get(), Strike::AnswerLost);
-        if wanted || state.strikes(Fault::AnswerLost, 60) {
+        if wanted || state.happens(Fault::AnswerLost, 60) {
             state.met(Fault::AnswerLost);
             if let Some(pair) = self.pair.get() {
                 state.coverage.strike(pair, Strike::AnswerLost);

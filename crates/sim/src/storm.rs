@@ -52,6 +52,19 @@ impl State {
         self.hide();
     }
 
+    /// The watch on a kind that is back lists what stands of it.
+    pub(crate) fn return_kinds(&mut self) {
+        let tick = self.tick;
+        let removed = &self.outside.removed_until;
+        let back: Vec<u8> = removed.iter().filter(|it| *it.1 == tick).map(|it| *it.0).collect();
+        for kind in back {
+            let parts = self.outside.objects.iter().filter(|it| it.kind == Kind::Part(kind));
+            for uid in parts.map(|it| it.uid).collect::<Vec<u64>>() {
+                self.outside.touch(uid, tick);
+            }
+        }
+    }
+
     /// Somebody else deletes, takes names, changes labels.
     fn meddle(&mut self) {
         let tick = self.tick;
@@ -246,7 +259,9 @@ impl State {
         self.outside.empty_until = -1;
         self.outside.replica = None;
         self.outside.blind_until.clear();
-        self.outside.removed_until.clear();
+        for until in self.outside.removed_until.values_mut() {
+            *until = tick.min(*until);
+        }
         self.outside.namespace_ready_at = self.outside.namespace_ready_at.min(tick);
         for peer in &mut self.store.peers {
             peer.lost_until = peer.lost_until.min(tick);
