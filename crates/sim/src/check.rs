@@ -12,7 +12,6 @@ use usher_domain::object::id::TokenId;
 use usher_kernel::{Record, Row};
 
 use crate::execute::Sender;
-use crate::known;
 use crate::outside::{Kind, number, uid};
 use crate::plan::Tick;
 use crate::state::State;
@@ -329,10 +328,9 @@ impl State {
             if it.made_by != Some(Sender::Resource(index)) {
                 continue;
             }
-            let due = known::BLIND_LOOKS_ARE_REPEATED || !matches!(it.kind, Kind::Part(_));
             let rows = row.record.book.rows();
             let is_row = |row: &Row| row.name.name == it.name && row.uid == Some(uid(it.uid));
-            let named = !due || rows.iter().any(is_row);
+            let named = rows.iter().any(is_row);
             if deleted {
                 what = Some(format!("{:?} {} outlives resource {index}", it.kind, it.name));
             } else if !named && !self.was_abandoned(index) {

@@ -18,7 +18,6 @@ pub mod driver;
 pub mod evolve;
 pub mod execute;
 pub mod fault;
-pub mod known;
 pub mod life;
 pub mod look;
 pub mod mesh;

@@ -11,7 +11,6 @@ use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Book, Generation, Name, Record, Uid, Unknown};
 
 use crate::fault::Fault;
-use crate::known;
 use crate::outside::{self, Kind, uid};
 use crate::state::State;
 
@@ -26,13 +25,11 @@ impl State {
     ///
     /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
     /// for its revision, and an older page proves nothing.
-    fn page(&mut self, barrier: bool, leaving: bool) -> Page {
+    fn page(&mut self, barrier: bool) -> Page {
         let (pin, objects) = if self.outside.is_rebuilt(self.tick) {
             self.coverage.fault(Fault::Rebuilt);
             (Pin { identity: Uid::new("rebuilt"), revision: 1 }, vec![])
-        } else if self.tick < self.outside.empty_until
-            && (known::RAIL_HOLDS_FOR_LEAVING || !leaving)
-        {
+        } else if self.tick < self.outside.empty_until {
             if !self.outside.objects.is_empty() {
                 self.coverage.fault(Fault::EmptyReads);
             }
@@ -68,7 +65,7 @@ impl State {
 
     /// One look at a resource.
     pub fn look(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Look {
-        let page = self.page(barrier, record.state.is_showing_out());
+        let page = self.page(barrier);
         let resource = &record.state;
         let anchors = anchors(&page, |it| resource.anchor_name(it).name, resource.generation());
         let xr = page
@@ -203,7 +200,7 @@ impl State {
 
     /// One look at the ProviderConfig.
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Look {
-        let page = self.page(true, record.state.is_showing_out());
+        let page = self.page(true);
         let config = &record.state;
         let found = |kind, name: Name| {
             let found = page.objects.iter().find(|it| it.kind == kind && it.name == name.name);

@@ -38,7 +38,7 @@ pub(super) enum Claim {
 pub(super) struct Witness<'a> {
     pub(super) book: &'a Book,
     pub(super) authority: Authority,
-    /// Whether too much vanished at once and nothing of this life was asked to go.
+    /// Whether too much vanished at once to be believed.
     pub(super) held: bool,
     pub(super) by: &'a str,
     pub(super) at: Timestamp,

@@ -75,7 +75,7 @@ impl Lifecycle for Broker {
         Decision {
             effect: verdict.effect.and_then(|kind| address(kind, resource, &book)),
             event: verdict.event.map(|kind| event(kind, seen)),
-            wake: self.wake(verdict.rest, &next, now),
+            wake: self.wake(verdict.rest, &next, (seen.is_blind(), now)),
             next,
             rows,
             reason,
@@ -96,9 +96,12 @@ impl Broker {
         verdict.phase == resource.phase() && waited > deadline
     }
 
-    fn wake(&self, rest: Rest, next: &Resource, now: Timestamp) -> Wake {
+    /// A look that missed something does not count as rest: nothing may change any more that would
+    /// show what it missed.
+    fn wake(&self, rest: Rest, next: &Resource, (blind, now): (bool, Timestamp)) -> Wake {
         match rest {
             Rest::Now => Wake::Now,
+            Rest::OnChange if blind => Wake::At(now.after(self.interval)),
             Rest::Poll => Wake::At(now.after(self.interval)),
             Rest::Quiet => Wake::At(next.fields().quiet_until.unwrap_or(now)),
             Rest::OnChange => Wake::OnChange,

@@ -203,6 +203,21 @@ fn every_verb_is_addressed_by_the_rows() {
 }
 
 #[test]
+fn a_look_that_missed_something_is_no_rest() {
+    let it = resource(|_| ());
+    let (answer, by) = (Answer::Unknown(usher_kernel::Unknown::Unreachable), "cluster".to_owned());
+    let missed = Sighting { name: it.xr_name(G1), answer, by, at: NOW };
+    let failed = resource(|it| it.phase = Phase::Failed);
+    let facts = Facts { xr: Xr::Ready, ..NOTHING };
+    let wake = |sightings| {
+        let seen = Observed { facts, sightings, failure: None };
+        Broker::default().decide(&record(failed.clone(), []), &seen, NOW).wake
+    };
+    assert_eq!(wake(vec![]), Wake::OnChange);
+    assert_eq!(wake(vec![missed]), Wake::At(NOW.after(Duration::from_secs(30))));
+}
+
+#[test]
 fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
     let it = resource(|it| it.generation = G2);
     let old = seen(it.anchor_name(G1), "a1");

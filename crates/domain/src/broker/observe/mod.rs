@@ -29,10 +29,22 @@ pub struct Observed {
     pub failure: Option<String>,
 }
 
+impl Observed {
+    /// Whether somebody who was asked did not answer, so that this look may have missed something.
+    pub fn is_blind(&self) -> bool {
+        is_blind(&self.sightings)
+    }
+}
+
+/// Whether one of these answers is missing.
+pub(super) fn is_blind(sightings: &[Sighting]) -> bool {
+    sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
+}
+
 /// Judges one look.
 pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     let closing = resource.is_showing_out();
-    let held = look.rail_tripped && !closing;
+    let held = look.rail_tripped;
     let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
     let judge = Judge { resource, book, look, witness, closing };
     let mut sightings = judge.anchor_sightings();
@@ -92,7 +104,7 @@ impl Judge<'_> {
 
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        self.closing && self.resource.is_quiet(self.look.at)
+        self.closing && self.resource.is_quiet(self.look.at) && !self.witness.held
     }
 
     fn carries_our_labels(&self, object: &Object) -> bool {

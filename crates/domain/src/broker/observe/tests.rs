@@ -312,7 +312,10 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     assert_eq!(facts(&fresh, intent(), &blank).xr, Xr::Absent, "it was never there");
     let asked = leaving(Phase::Deprovisioning);
     let seen = facts(&asked, rows(), &blank);
-    assert_eq!((seen.sight, seen.xr), (Sight::Clear, Xr::Absent), "it was asked to go");
+    assert_eq!((seen.sight, seen.xr), (Sight::RailTripped, Xr::Unknown), "nor what is leaving");
+    let never = Book::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
+    let settled = never.absorb(&fold(&asked, &never, &blank).sightings);
+    assert_eq!(settled, vec![], "and no name ends that was only intended");
 }
 
 #[test]
@@ -448,4 +451,13 @@ fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
     let ready = bent(|look| look.xr = Ok(Some(xr("x", "a", Condition::Ready))));
     assert_eq!(fold(&it, &Book::default(), &ready).failure, None, "not failed");
     assert_eq!(fold(&it, &Book::default(), &blinded("xr", Unreachable)).failure, None, "unknown");
+}
+
+#[test]
+fn a_look_that_missed_an_answer_is_blind() {
+    let it = resource(|_| ());
+    let blind = |look: &Look| fold(&it, &Book::default(), look).is_blind();
+    assert!(!blind(&look()));
+    assert!(blind(&bent(|look| look.xr = Err(Unreachable))));
+    assert!(blind(&bent(|look| look.anchors = Err(Forbidden))));
 }

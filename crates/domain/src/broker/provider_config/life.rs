@@ -10,6 +10,7 @@ use super::facts::{Reason, Rest, RowFacts, Users, VerbKind};
 use super::observe::Observed;
 use super::reconcile::rules;
 use crate::broker::facts::Closing;
+use crate::broker::observe::is_blind;
 use crate::broker::render::anchor::is_anchor;
 
 /// The life of a ProviderConfig, with its figures.
@@ -89,6 +90,8 @@ impl Lifecycle for Life {
                 Rest::Now => Wake::Now,
                 Rest::Poll => Wake::At(now.after(self.interval)),
                 Rest::Quiet => Wake::At(config.quiet_until.unwrap_or(now)),
+                // A look that missed something does not count as rest.
+                Rest::OnChange if is_blind(&seen.sightings) => Wake::At(now.after(self.interval)),
                 Rest::OnChange => Wake::OnChange,
             },
             next,

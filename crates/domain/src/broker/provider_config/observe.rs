@@ -59,7 +59,7 @@ pub struct Observed {
 
 /// Judges one look.
 pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
-    let held = look.rail_tripped && !config.is_showing_out();
+    let held = look.rail_tripped;
     let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
     let judge = Judge { config, look, witness };
     let (anchor, mut sightings) = judge.anchor();
@@ -112,7 +112,8 @@ struct Part {
 impl Judge<'_> {
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        self.config.is_showing_out() && self.config.is_quiet(self.look.at)
+        let quiet = self.config.is_quiet(self.look.at);
+        self.config.is_showing_out() && quiet && !self.witness.held
     }
 
     fn carries_our_labels(&self, object: &look::Object) -> bool {
