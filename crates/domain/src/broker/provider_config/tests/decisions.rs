@@ -189,3 +189,13 @@ fn what_was_seen_is_recorded_with_the_decision() {
     let expected = (away, changed, None, Wake::OnChange, Reason::Gone);
     assert_eq!(decide(&it, &rows, &seen), expected);
 }
+
+#[test]
+fn a_look_that_missed_something_is_no_rest() {
+    let it = config(|it| it.phase = Phase::Ready);
+    assert_eq!(decide(&it, &[], &observed(UP)).3, Wake::OnChange);
+    let (name, by) = (it.anchor_name(G1), "cluster".to_owned());
+    let missed = Sighting { name, answer: Answer::Unknown(Unreachable), by, at: NOW };
+    let blind = Observed { sightings: vec![missed], ..observed(UP) };
+    assert_eq!(decide(&it, &[], &blind).3, soon());
+}
