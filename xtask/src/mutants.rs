@@ -12,6 +12,8 @@ use crate::repo::Repo;
 const SOURCES: &str = "crates/domain/src/broker/**";
 /// The misses that are accepted, each with its reason.
 const ACCEPTED: &str = "docs/mutants.md";
+/// Where that list begins in its document.
+const HEADING: &str = "## List";
 /// Where cargo-mutants writes, under the root.
 const OUTPUT: &str = "target/mutants";
 /// The version whose options and files this was written for.
@@ -172,9 +174,11 @@ impl Tally {
     }
 }
 
-/// Reads the list: a bullet names a mutant in backticks and says behind a dash why it may live.
+/// Reads the list: a bullet under its heading names a mutant in backticks and says behind a dash
+/// why it may live.
 fn accepted(list: &str) -> Result<Accepted<'_>, Failure> {
-    let bullets = list.lines().enumerate().filter(|(_, line)| line.starts_with("- `"));
+    let listed = list.lines().enumerate().skip_while(|(_, line)| *line != HEADING);
+    let bullets = listed.filter(|(_, line)| line.starts_with("- `"));
     let mut accepted = Accepted::new();
     for (index, line) in bullets {
         let entry = line.strip_prefix("- `").and_then(|rest| rest.rsplit_once("` — "));
@@ -222,7 +226,7 @@ mod tests {
     use super::*;
 
     const MISS: &str = "crates/domain/src/broker/a.rs:12:5: replace wait -> bool with true";
-    const LIST: &str = "# Mutants\n\n\
+    const LIST: &str = "# Mutants\n\n## List\n\n\
         - `crates/domain/src/broker/a.rs: replace wait -> bool with true` — same\n";
 
     fn tally(caught: usize, missed: &[&str]) -> Tally {
@@ -280,8 +284,9 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_reason_is_refused() {
-        for list in ["- `a.rs: replace x`\n", "- `a.rs: replace x` — \n"] {
-            assert!(accepted(list).is_err(), "{list}");
+        for line in ["- `a.rs: replace x`", "- `a.rs: replace x` — "] {
+            assert!(accepted(&format!("## List\n{line}\n")).is_err(), "{line}");
+            assert!(accepted(&format!("{line}\n## List\n")).unwrap().is_empty(), "an example");
         }
     }
 
