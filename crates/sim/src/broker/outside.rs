@@ -9,8 +9,8 @@ use usher_domain::broker::provider_config::KIND_EXTERNAL_SECRET;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Uid};
 
-use crate::execute::Sender;
-use crate::plan::Tick;
+use crate::broker::execute::Sender;
+use crate::clock::Tick;
 use crate::rng::Rng;
 
 /// What kind of object it is.
