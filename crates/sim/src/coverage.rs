@@ -13,13 +13,22 @@ pub struct Names {
     /// The verbs of its tables, each with the phase it leads to.
     pub pairs: Vec<String>,
     /// Its faults, the drivers' first.
-    pub faults: Vec<&'static str>,
+    pub faults: Vec<String>,
 }
 
 impl Names {
     /// The names of a world.
     pub fn of<R: Realm>() -> Self {
-        Self { pairs: R::pairs(), faults: fault::names::<R::Fault>() }
+        let faults = fault::names::<R::Fault>().into_iter().map(str::to_owned).collect();
+        Self { pairs: R::pairs(), faults }
+    }
+
+    /// The names of another world beside these, each told from the others by its world.
+    pub fn beside<R: Realm>(&mut self) {
+        let Self { pairs, faults } = Self::of::<R>();
+        let named = |word: String| format!("{}: {word}", R::NAME);
+        self.pairs.extend(pairs.into_iter().map(named));
+        self.faults.extend(faults.into_iter().map(named));
     }
 }
 
@@ -27,7 +36,7 @@ impl Names {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     strikes: Vec<[u64; STRIKES]>,
-    faults: u128,
+    faults: Vec<bool>,
     lives_with: Vec<u64>,
     /// Verbs that no table has.
     pub unknown_pairs: u64,
@@ -45,7 +54,7 @@ impl Coverage {
 
     /// Notes that a fault happened in this life.
     pub fn fault(&mut self, fault: impl Fault) {
-        self.faults |= 1 << fault.place();
+        *at(&mut self.faults, fault.place()) = true;
     }
 
     /// Adds the counts of one life.
@@ -55,8 +64,8 @@ impl Coverage {
                 *mine += theirs;
             }
         }
-        for place in 0..usize::try_from(u128::BITS - life.faults.leading_zeros()).unwrap_or(0) {
-            *at(&mut self.lives_with, place) += u64::from((life.faults >> place) & 1 == 1);
+        for (place, met) in life.faults.iter().enumerate() {
+            *at(&mut self.lives_with, place) += u64::from(*met);
         }
         self.unknown_pairs += life.unknown_pairs;
         self.steps += life.steps;
@@ -65,10 +74,23 @@ impl Coverage {
 
     /// Adds the sums of another run.
     pub fn merge(&mut self, other: &Self) {
-        self.add(&Self { faults: 0, ..other.clone() });
+        self.add(&Self { faults: vec![], ..other.clone() });
         for (place, theirs) in other.lives_with.iter().enumerate() {
             *at(&mut self.lives_with, place) += theirs;
         }
+    }
+
+    /// Puts the counts of one life of another world beside these, whose names come first.
+    pub fn beside(&mut self, names: &Names, life: &Self) {
+        at(&mut self.strikes, names.pairs.len());
+        self.strikes.truncate(names.pairs.len());
+        self.strikes.extend(&life.strikes);
+        at(&mut self.faults, names.faults.len());
+        self.faults.truncate(names.faults.len());
+        self.faults.extend(&life.faults);
+        self.unknown_pairs += life.unknown_pairs;
+        self.steps += life.steps;
+        self.verbs += life.verbs;
     }
 
     /// What was met too rarely for a run of so many lives.

@@ -62,11 +62,14 @@ impl State {
     }
 
     fn create_part(&mut self, xr: &Object, kind: u8, name: &str) {
-        let ready_at = self.base.tick + self.base.rng.between(1, 25);
+        let managed = self.outside.managed;
+        let dwell = self.base.rng.between(1, 25);
+        let ready_at = if managed { Tick::MAX } else { self.base.tick + dwell };
         let part = Object {
             owner: Some(xr.uid),
             labels: xr.xr.as_ref().map(|it| it.labels.clone()),
             made_by: xr.made_by,
+            held: managed,
             ready_at,
             ..Object::foreign(Kind::Part(kind), name.to_owned())
         };
