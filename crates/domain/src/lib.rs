@@ -9,11 +9,16 @@
 //! - Every parser answers garbage with a closed refusal that names the offender.
 //! - Iteration order is deterministic: equal input gives equal bytes.
 
+pub mod audit;
 pub mod blueprint;
 pub mod broker;
+pub mod catalog;
+pub mod clouds;
 pub mod credentials;
+pub mod idempotency;
 pub mod labels;
 pub mod object;
+pub mod operators;
 pub mod peers;
 pub mod placements;
 pub mod projects;
