@@ -16,13 +16,13 @@ use crate::life::Life;
 use crate::port::{ConfigWrite, Release, ResourceWrite};
 use crate::store::Store;
 
-/// One turn of a driver at one life.
+/// The ledger of one life, for as long as its lease.
 ///
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
 /// not: whether the effect was done is known only afterwards.
 #[derive(Debug)]
-pub struct Turn<'s, S> {
+pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     life: Life,
     claim: Claim,
@@ -30,8 +30,8 @@ pub struct Turn<'s, S> {
     released: Cell<bool>,
 }
 
-impl<'s, S: Clone> Turn<'s, S> {
-    /// A turn at a leased life.
+impl<'s, S: Clone> LeasedLedger<'s, S> {
+    /// The ledger of a leased life.
     pub const fn new(store: &'s Store, life: Life, claim: Claim, record: Record<S>) -> Self {
         Self { store, life, claim, record, released: Cell::new(false) }
     }
@@ -76,7 +76,7 @@ impl<'s, S: Clone> Turn<'s, S> {
     }
 }
 
-impl Turn<'_, Resource> {
+impl LeasedLedger<'_, Resource> {
     async fn write(
         &self,
         version: Version,
@@ -97,7 +97,7 @@ impl Turn<'_, Resource> {
     }
 }
 
-impl Ledger<Broker> for Turn<'_, Resource> {
+impl Ledger<Broker> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Record<Resource>, Trouble> {
         Ok(self.record.clone())
     }
@@ -109,7 +109,7 @@ impl Ledger<Broker> for Turn<'_, Resource> {
     }
 }
 
-impl Ledger<Tombstone> for Turn<'_, Resource> {
+impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Record<Resource>, Trouble> {
         Ok(self.record.clone())
     }
@@ -125,7 +125,7 @@ impl Ledger<Tombstone> for Turn<'_, Resource> {
     }
 }
 
-impl Ledger<provider_config::Life> for Turn<'_, ProviderConfig> {
+impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
     async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
         Ok(self.record.clone())
     }

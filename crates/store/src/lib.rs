@@ -31,7 +31,7 @@ mod sqlite;
 mod store;
 
 pub use error::Error;
-pub use ledger::Turn;
+pub use ledger::LeasedLedger;
 pub use life::Life;
 pub use port::{
     Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased, Order,
@@ -43,8 +43,34 @@ pub use store::Store;
 use usher_kernel::schedule::Jitter;
 use uuid::Uuid;
 
+/// The longest text of others that is kept, in characters.
+const TEXT_MAX: usize = 2_000;
+
+/// A text of somebody outside as every database can keep it: bounded, without NUL.
+fn keepable(text: &str) -> String {
+    let replace = |c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().take(TEXT_MAX).map(replace).collect()
+}
+
 /// A random share of a back-off.
 fn jitter() -> Jitter {
     let [.., a, b, c, d] = Uuid::now_v7().into_bytes();
     Jitter(u32::from_be_bytes([a, b, c, d]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_others_is_kept_bounded_and_without_nul() {
+        assert_eq!(keepable("a\0\nb"), "a\u{fffd}\nb");
+        assert_eq!(keepable(&"é".repeat(TEXT_MAX + 1)), "é".repeat(TEXT_MAX));
+    }
+
+    #[test]
+    fn jitter_is_not_always_the_same() {
+        let drawn: std::collections::BTreeSet<u32> = (0..32).map(|_| jitter().0).collect();
+        assert!(drawn.len() > 16);
+    }
 }

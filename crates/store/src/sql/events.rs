@@ -12,6 +12,7 @@ use super::super::{Conn, Db, FORGET_EVENTS, READ_EVENTS, READ_FLOOR, WRITE_FLOOR
 use super::record::{from_json, word};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
+use crate::keepable;
 use crate::port::{Cursor, Told};
 
 /// One row of the log, as the statements bring it.
@@ -62,7 +63,7 @@ fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
     data.insert("generation".to_owned(), resource.generation().0.into());
     match event {
         Event::Failed { message } => {
-            data.insert("message".to_owned(), message.clone().into());
+            data.insert("message".to_owned(), keepable(message).into());
         }
         Event::Deleted { outcome } => {
             data.insert("outcome".to_owned(), outcome.as_str().into());

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
+use crate::keepable;
 use crate::life::Life;
 use crate::port::Release;
 
@@ -151,7 +152,7 @@ pub(crate) async fn postpone(
         .bind(life.kind())
         .bind(claim.fence.0.cast_signed())
         .bind(claim.wake_seq.cast_signed())
-        .bind(trouble.to_string())
+        .bind(keepable(&trouble.to_string()))
         .bind(parks)
         .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
         .execute(&mut *conn)

@@ -7,7 +7,7 @@ use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
-use usher_kernel::{Generation, Row, Standing, Uid, Version, Wake};
+use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
 use usher_store::{Cursor, Error, Life, Order, Place, Release, Settings, Store};
 
 use crate::bed::{Bed, on_both, on_both_with, told};
@@ -219,6 +219,26 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
         };
         bed.store.commit(write(&read, ready, None)).await.unwrap();
         assert_eq!(bed.store.tokens(id).await.unwrap()[0].first_ready_at, Some(at));
+    })
+    .await;
+}
+
+/// Red by: a text that only one of the databases can keep; its life would never get on.
+#[tokio::test]
+async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let life = Life::Resource(world.declare("web").await.id());
+        let leased = world.claim(life).await;
+        let message = "quota\0 \u{1f4a5} 'exceeded' \\u0000".to_owned();
+        let event = Some(Event::Failed { message: message.clone() });
+        let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
+        bed.store.commit(step).await.unwrap();
+        let told = told(&bed.store, Cursor::START, 2).await;
+        assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
+        let trouble = Trouble::Rejected { what: message };
+        bed.store.postpone(life, leased.claim, trouble).await.unwrap();
+        assert_eq!(bed.store.entry(life).await.unwrap().unwrap().lease_until, None);
     })
     .await;
 }

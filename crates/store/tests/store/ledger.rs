@@ -14,7 +14,7 @@ use usher_kernel::{
     Generation, Record, Report, Standing, Stopped, Timestamp, Trouble, Uid, Version, World as _,
     step,
 };
-use usher_store::{Leased, Life, Turn};
+use usher_store::{Leased, LeasedLedger, Life};
 
 use crate::bed::{Bed, on_both};
 use crate::declare::{World, record};
@@ -79,14 +79,10 @@ impl usher_kernel::World<Broker> for Outside {
     }
 }
 
-async fn turn(
-    world: &World,
-    leased: &Leased,
-    outside: &Outside,
-) -> Result<Report<Reason>, Stopped> {
-    let turn = Turn::new(&world.store, leased.life, leased.claim, record(leased).clone());
-    let outcome = step(&Broker::default(), outside, &turn, leased.now).await;
-    turn.finish(&outcome, Reason::as_str).await.unwrap();
+async fn run(world: &World, leased: &Leased, outside: &Outside) -> Result<Report<Reason>, Stopped> {
+    let ledger = LeasedLedger::new(&world.store, leased.life, leased.claim, record(leased).clone());
+    let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
+    ledger.finish(&outcome, Reason::as_str).await.unwrap();
     outcome
 }
 
@@ -100,7 +96,7 @@ async fn a_step_ends_with_its_lease_given_back_once() {
 
         outside.broken = true;
         let leased = world.claim(life).await;
-        let stopped = turn(&world, &leased, &outside).await.unwrap_err();
+        let stopped = run(&world, &leased, &outside).await.unwrap_err();
         assert!(matches!(stopped.trouble, Trouble::Unavailable { .. }));
         let entry = bed.store.entry(life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 1), "postponed");
@@ -109,14 +105,14 @@ async fn a_step_ends_with_its_lease_given_back_once() {
         outside.broken = false;
         bed.store.wake(life).await.unwrap();
         let leased = world.claim(life).await;
-        let report = turn(&world, &leased, &outside).await.unwrap();
+        let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::CreatingAnchor, false));
         let entry = bed.store.entry(life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released");
 
         bed.store.wake(life).await.unwrap();
         let leased = world.claim(life).await;
-        let report = turn(&world, &leased, &outside).await.unwrap();
+        let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::RecordingAnchor, true));
         let entry = bed.store.entry(life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released by the commit");

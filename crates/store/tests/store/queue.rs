@@ -161,7 +161,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
     .await;
 }
 
-/// Red by: a claim without `SKIP LOCKED`, or without the check of the lease.
+/// Red by: a claim that does not lock what it selects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_life_is_claimed_twice_under_a_live_lease() {
     on_both(async |bed: Bed| {
@@ -190,6 +190,26 @@ async fn no_life_is_claimed_twice_under_a_live_lease() {
         let count = all.len();
         all.dedup();
         assert_eq!((all.len(), count), (41, 41), "40 resources and their ProviderConfig");
+    })
+    .await;
+}
+
+/// Red by: a selection of due lives that does not look at their leases.
+#[tokio::test]
+async fn lives_that_were_woken_under_their_lease_hide_nobody() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        for name in ["a", "b"] {
+            world.declare(name).await;
+        }
+        let leased = bed.store.claim_due(3).await.unwrap().leased;
+        assert_eq!(leased.len(), 3, "two resources and their ProviderConfig");
+        for it in &leased {
+            bed.store.wake(it.life).await.unwrap();
+        }
+        let last = Life::Resource(world.declare("c").await.id());
+        let batch = bed.store.claim_due(1).await.unwrap();
+        assert_eq!(batch.leased.iter().map(|it| it.life).collect::<Vec<_>>(), [last]);
     })
     .await;
 }
