@@ -22,4 +22,6 @@ mod queue;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
+mod siblings;
+#[cfg(test)]
 mod trouble;
