@@ -12,6 +12,7 @@ mod bend;
 mod broker;
 mod grammar;
 mod laws;
+mod machine;
 mod parse;
 mod provider_config;
 mod refusal;
@@ -43,6 +44,12 @@ fn main() -> ExitCode {
             &provider_config::machine(),
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
+        ),
+        machine::check(),
+        check(
+            &machine::machine(),
+            "tables/machine.table",
+            include_str!("../../tables/machine.table"),
         ),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
