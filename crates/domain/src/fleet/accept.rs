@@ -179,9 +179,8 @@ fn host(raw: &Raw, phase: Phase) -> Result<Option<Host>, Refusal> {
         Phase::Idle | Phase::Configuring | Phase::Configured | Phase::Draining => host.is_some(),
         Phase::Deleting | Phase::Failed | Phase::Gone => true,
     };
-    let sound =
-        |it: &&(String, String)| [&it.0, &it.1].iter().all(|text| text.len() <= 2 * LENGTH_MAX);
-    if !fits || host.is_some() && host.filter(sound).is_none() {
+    let is_long = |it: &(String, String)| it.0.len().max(it.1.len()) > 2 * LENGTH_MAX;
+    if !fits || host.is_some_and(is_long) {
         return Err(Refusal::MachineHost { text });
     }
     Ok(host.map(|(provider, reference)| Host {

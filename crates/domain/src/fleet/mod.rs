@@ -37,6 +37,7 @@ pub mod merge;
 pub mod money;
 pub mod observe;
 pub mod phase;
+pub mod plan;
 pub mod quantity;
 pub mod reason;
 pub mod reconcile;
@@ -44,4 +45,8 @@ pub mod refusal;
 pub mod verdict;
 
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod laws;

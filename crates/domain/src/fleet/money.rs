@@ -135,12 +135,9 @@ mod tests {
 
     #[test]
     fn the_buckets_double_up_to_the_pinned_one() {
-        let dollars = |bucket| Penalty::of_bucket(bucket).map(Penalty::get);
-        assert_eq!(
-            [0, 1, 2, 3, 26].map(dollars).map(Result::unwrap),
-            [0., 0., 0.5, 1., 8_388_608.]
-        );
-        assert_eq!(dollars(27), Ok(f64::INFINITY));
+        let dollars = |bucket| Penalty::of_bucket(bucket).map(|it| it.to_string());
+        let words = [0, 1, 2, 3, 26, 27].map(|it| dollars(it).unwrap());
+        assert_eq!(words, ["0", "0", "0.5", "1", "8388608", "+Inf"]);
         for bucket in [-1, 28, i32::MAX, i32::MIN] {
             assert!(dollars(bucket).is_err(), "{bucket}");
         }

@@ -10,6 +10,7 @@ use super::event::{Event, EventType};
 use super::facts::Reported;
 use super::merge::{Merged, merge};
 use super::observe::Observed;
+use super::phase::Phase;
 use super::reason::Reason;
 use super::verdict::{EffectKind, EventKind, Rest, Verdict};
 
@@ -38,8 +39,10 @@ impl Lifecycle for Life {
     fn decide(&self, record: &Record<Machine>, seen: &Observed, now: Timestamp) -> Decision<Self> {
         let machine = &record.state;
         let Merged { next, verdict } = merge(machine, seen, &self.deadlines, now);
+        // Whoever comes back under the name of a machine that is gone is another machine.
+        let ended = machine.phase() == Phase::Gone;
         Decision {
-            rows: record.book.absorb(&seen.sightings),
+            rows: if ended { vec![] } else { record.book.absorb(&seen.sightings) },
             effect: verdict.effect.and_then(|kind| address(kind, machine)),
             event: verdict.event.map(|kind| told(kind, machine, &next)),
             wake: self.wake(verdict, &next, seen, now),

@@ -10,7 +10,6 @@ use crate::fleet::fixture::{
 };
 use crate::fleet::look::Look;
 use crate::fleet::observe::fold;
-use crate::fleet::phase::Phase;
 
 fn decide(machine: &Machine, look: &Look) -> Decision<Life> {
     let life = Life::default();
@@ -146,5 +145,6 @@ fn an_end_is_on_record_with_its_evidence() {
     assert_eq!(standing, ["gone"]);
     let again = decide(&decision.next, &look(Some(report(Phase::Idle))));
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
+    assert!(again.rows.is_empty(), "whoever comes back is another machine");
     assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
 }

@@ -29,6 +29,9 @@ pub struct Merged {
 pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
     let row = machine.facts(deadlines, now);
     let verdict = rules(row, seen.facts);
+    if row.phase == Phase::Gone {
+        return Merged { next: machine.clone(), verdict };
+    }
     let Some(state) = moved(machine, verdict, seen.report.as_ref()) else {
         // No look that was judged by `observe::fold` lacks what its own phase needs.
         let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
