@@ -13,14 +13,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", conflicts_with_all = ["seed", "breakages"])]
     seeds: Option<u64>,
     /// Live the one life of this seed
-    #[arg(long, value_name = "N", conflicts_with = "breakages")]
+    #[arg(long, value_name = "N", requires = "world", conflicts_with = "breakages")]
     seed: Option<u64>,
     /// Tell the life as a story
     #[arg(long, requires = "seed", conflicts_with_all = ["seeds", "breakages"])]
     trace: bool,
-    /// Live in this world
-    #[arg(long, default_value = "broker")]
-    world: String,
+    /// Live in this world, else in every one
+    #[arg(long)]
+    world: Option<String>,
     /// Break the rules on purpose, one by one, and name what notices
     #[arg(long)]
     breakages: bool,
@@ -41,7 +41,10 @@ pub(crate) fn runner(repo: &Repo, words: &[&str]) -> Outcome {
 }
 
 fn words(args: &Args) -> Vec<String> {
-    let mut words = vec!["--world".to_owned(), args.world.clone()];
+    let mut words = Vec::new();
+    if let Some(world) = &args.world {
+        words.extend(["--world".to_owned(), world.clone()]);
+    }
     if args.breakages {
         words.push("--breakages".to_owned());
     } else if let Some(seed) = args.seed {
@@ -71,11 +74,11 @@ mod tests {
     #[test]
     fn flags_reach_the_runner() {
         let cases = [
-            ("sim", "--world broker --seeds 5000"),
-            ("sim --seeds 7", "--world broker --seeds 7"),
-            ("sim --seed 7 --trace", "--world broker --seed 7 --trace"),
+            ("sim", "--seeds 5000"),
+            ("sim --seeds 7", "--seeds 7"),
+            ("sim --world broker --seed 7 --trace", "--world broker --seed 7 --trace"),
             ("sim --world pc --breakages", "--world pc --breakages"),
-            ("sim --seeds 7 -- --quiet", "--world broker --seeds 7 --quiet"),
+            ("sim --seeds 7 -- --quiet", "--seeds 7 --quiet"),
         ];
         for (typed, passed) in cases {
             let line = Line::try_parse_from(typed.split(' ')).unwrap();
@@ -84,8 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_needs_one_seed() {
-        for typed in ["sim --trace", "sim --seeds 5 --trace", "sim --seed 1 --seeds 2"] {
+    fn a_trace_needs_one_seed_and_a_seed_its_world() {
+        for typed in
+            ["sim --trace", "sim --seeds 5 --trace", "sim --seed 1 --seeds 2", "sim --seed 1"]
+        {
             assert!(Line::try_parse_from(typed.split(' ')).is_err(), "{typed}");
         }
     }

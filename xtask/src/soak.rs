@@ -32,7 +32,7 @@ fn find(name: &str) -> Result<Soak, Failure> {
 }
 
 fn soak_sim(repo: &Repo) -> Outcome {
-    sim::runner(repo, &["--world", "broker", "--seeds", "2000000"])
+    sim::runner(repo, &["--seeds", "2000000"])
 }
 
 #[cfg(test)]

@@ -75,7 +75,15 @@ impl Tree {
 #[cfg(test)]
 impl<const N: usize> From<[(&str, &str); N]> for Tree {
     fn from(files: [(&str, &str); N]) -> Self {
-        Self { files: files.map(|(path, text)| (path.to_owned(), text.to_owned())).into() }
+        files.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+impl<'a> FromIterator<(&'a str, &'a str)> for Tree {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(files: I) -> Self {
+        let owned = files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned()));
+        Self { files: owned.collect() }
     }
 }
 

@@ -1,79 +1,25 @@
-//! How fast the rules and whole lives are, on this machine.
+//! How fast rules and lives are, on this machine.
 
 use std::fmt::Write as _;
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use usher_domain::blueprint::MeshRole;
-use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
-    Tenure, Token, Xr,
-};
-use usher_domain::broker::phase::Phase;
-use usher_domain::broker::reconcile::rules;
+use crate::broker;
 
-use crate::coverage::Coverage;
-use crate::life::live;
-use crate::rng::Rng;
+/// A measurement: its name, and what prints its table.
+pub type Bench = (&'static str, fn() -> String);
 
-const CELLS: u64 = 20_000_000;
-const LIVES: u64 = 3_000;
+/// Every measurement.
+pub const BENCHES: [Bench; 1] = [("kernel", broker::bench::table)];
 
-/// Measures and prints a table.
-pub fn table() -> String {
-    let mut text = String::new();
-    let _ = writeln!(text, "{:<28}{:>12}{:>14}{:>12}", "what", "count", "per second", "ns each");
-    line(&mut text, "verdicts (rules)", CELLS, verdicts());
-    let began = Instant::now();
-    let mut coverage = Coverage::default();
-    for seed in 0..LIVES {
-        coverage.add(&live(seed, None, false).coverage);
-    }
-    let took = began.elapsed();
-    line(&mut text, "steps of simulated lives", coverage.steps, took);
-    line(&mut text, "whole lives", LIVES, took);
-    text
+/// The head of a table of rates.
+pub fn header() -> String {
+    format!("{:<44}{:>12}{:>14}{:>12}\n", "what", "count", "per second", "ns each")
 }
 
-fn verdicts() -> Duration {
-    let mut rng = Rng::new(1);
-    let cells: Vec<(RowFacts, Facts)> = (0..4_096).map(|_| cell(&mut rng)).collect();
-    let began = Instant::now();
-    for (row, seen) in cells.iter().cycle().take(usize::try_from(CELLS).unwrap_or(0)) {
-        black_box(rules(*black_box(row), *black_box(seen)));
-    }
-    began.elapsed()
-}
-
-fn line(text: &mut String, what: &str, count: u64, took: Duration) {
+/// One line of a table of rates.
+pub fn line(text: &mut String, what: &str, count: u64, took: Duration) {
     let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
     let each = nanos / count.max(1);
     let rate = u128::from(count) * 1_000_000_000 / u128::from(nanos);
-    let _ = writeln!(text, "{what:<28}{count:>12}{rate:>14}{each:>12}");
-}
-
-fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
-    let row = RowFacts {
-        phase: pick(rng, Phase::ALL),
-        intent: pick(rng, Intent::ALL),
-        tenure: pick(rng, Tenure::ALL),
-        role: pick(rng, &MeshRole::ALL),
-        closing: pick(rng, Closing::ALL),
-    };
-    let seen = Facts {
-        sight: pick(rng, Sight::ALL),
-        gate: pick(rng, Gate::ALL),
-        anchor: pick(rng, Anchor::ALL),
-        token: pick(rng, Token::ALL),
-        config: pick(rng, Config::ALL),
-        xr: pick(rng, Xr::ALL),
-        composed: pick(rng, Composed::ALL),
-        node: pick(rng, Node::ALL),
-        protection: pick(rng, Protection::ALL),
-    };
-    (row, seen)
-}
-
-fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[usize::try_from(rng.below(all.len() as u64)).unwrap_or(0)]
+    let _ = writeln!(text, "{what:<44}{count:>12}{rate:>14}{each:>12}");
 }

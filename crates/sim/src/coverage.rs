@@ -2,19 +2,44 @@
 
 use std::fmt::Write as _;
 
-use usher_domain::broker::phase::Phase;
-use usher_domain::broker::verdict::EffectKind;
+use crate::fault::{self, Fault};
+use crate::realm::Realm;
+use crate::strike::{STRIKES, Strike};
+use crate::words::Words as _;
 
-use crate::fault::Fault;
-use crate::plan::{PAIRS, Pair, Strike};
+/// What a world can meet, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The verbs of its tables, each with the phase it leads to.
+    pub pairs: Vec<String>,
+    /// Its faults, the drivers' first.
+    pub faults: Vec<String>,
+}
+
+impl Names {
+    /// The names of a world.
+    pub fn of<R: Realm>() -> Self {
+        let faults = fault::names::<R::Fault>().into_iter().map(str::to_owned).collect();
+        Self { pairs: R::pairs(), faults }
+    }
+
+    /// The names of another world beside these, each told from the others by its world.
+    pub fn beside<R: Realm>(&mut self) {
+        let Self { pairs, faults } = Self::of::<R>();
+        let named = |word: String| format!("{}: {word}", R::NAME);
+        self.pairs.extend(pairs.into_iter().map(named));
+        self.faults.extend(faults.into_iter().map(named));
+    }
+}
 
 /// Counts over lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    strikes: [[u64; 4]; PAIRS.len()],
-    faults: u64,
+    strikes: Vec<[u64; STRIKES]>,
+    faults: Vec<bool>,
     lives_with: Vec<u64>,
-    unknown_pairs: u64,
+    /// Verbs that no table has.
+    pub unknown_pairs: u64,
     /// Steps that were taken.
     pub steps: u64,
     /// Verbs that were done.
@@ -22,29 +47,25 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Notes that a strike hit a pair.
-    pub fn strike(&mut self, pair: Pair, strike: Strike) {
-        match PAIRS.iter().position(|it| *it == pair) {
-            Some(at) => self.strikes[at][strike as usize] += 1,
-            None => self.unknown_pairs += 1,
-        }
+    /// Notes that a strike hit a verb, by its place in the table.
+    pub fn strike(&mut self, pair: usize, strike: Strike) {
+        *at(&mut self.strikes, pair).get_mut(strike as usize).unwrap_or(&mut 0) += 1;
     }
 
     /// Notes that a fault happened in this life.
-    pub const fn fault(&mut self, fault: Fault) {
-        self.faults |= 1 << fault as u64;
+    pub fn fault(&mut self, fault: impl Fault) {
+        *at(&mut self.faults, fault.place()) = true;
     }
 
     /// Adds the counts of one life.
     pub fn add(&mut self, life: &Self) {
-        for (mine, theirs) in self.strikes.iter_mut().zip(life.strikes) {
-            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        for (pair, theirs) in life.strikes.iter().enumerate() {
+            for (mine, theirs) in at(&mut self.strikes, pair).iter_mut().zip(theirs) {
                 *mine += theirs;
             }
         }
-        self.lives_with.resize(Fault::ALL.len(), 0);
-        for (i, count) in self.lives_with.iter_mut().enumerate() {
-            *count += (life.faults >> i) & 1;
+        for (place, met) in life.faults.iter().enumerate() {
+            *at(&mut self.lives_with, place) += u64::from(*met);
         }
         self.unknown_pairs += life.unknown_pairs;
         self.steps += life.steps;
@@ -53,27 +74,39 @@ impl Coverage {
 
     /// Adds the sums of another run.
     pub fn merge(&mut self, other: &Self) {
-        let sums = other.lives_with.clone();
-        self.add(&Self { faults: 0, ..other.clone() });
-        for (mine, theirs) in self.lives_with.iter_mut().zip(sums) {
-            *mine += theirs;
+        self.add(&Self { faults: vec![], ..other.clone() });
+        for (place, theirs) in other.lives_with.iter().enumerate() {
+            *at(&mut self.lives_with, place) += theirs;
         }
     }
 
+    /// Puts the counts of one life of another world beside these, whose names come first.
+    pub fn beside(&mut self, names: &Names, life: &Self) {
+        at(&mut self.strikes, names.pairs.len());
+        self.strikes.truncate(names.pairs.len());
+        self.strikes.extend(&life.strikes);
+        at(&mut self.faults, names.faults.len());
+        self.faults.truncate(names.faults.len());
+        self.faults.extend(&life.faults);
+        self.unknown_pairs += life.unknown_pairs;
+        self.steps += life.steps;
+        self.verbs += life.verbs;
+    }
+
     /// What was met too rarely for a run of so many lives.
-    pub fn gaps(&self, lives: u64) -> Vec<String> {
+    pub fn gaps(&self, names: &Names, lives: u64) -> Vec<String> {
         let mut gaps = Vec::new();
-        for (pair, counts) in PAIRS.iter().zip(self.strikes) {
-            for strike in Strike::ALL {
-                let count = counts[strike as usize];
+        for (place, pair) in names.pairs.iter().enumerate() {
+            for (strike, count) in Strike::ALL.iter().zip(self.strikes_of(place)) {
                 if count * 1_000 < lives {
-                    gaps.push(format!("{} {}: {count}", words(*pair), strike.as_str()));
+                    gaps.push(format!("{pair} {}: {count}", strike.as_str()));
                 }
             }
         }
-        for (fault, count) in Fault::ALL.iter().zip(&self.lives_with) {
+        for (place, fault) in names.faults.iter().enumerate() {
+            let count = self.lives_with(place);
             if count * 100 < lives {
-                gaps.push(format!("{}: {count} lives", fault.as_str()));
+                gaps.push(format!("{fault}: {count} lives"));
             }
         }
         if self.unknown_pairs > 0 {
@@ -83,23 +116,43 @@ impl Coverage {
     }
 
     /// The coverage as a table for people.
-    pub fn table(&self, lives: u64) -> String {
+    pub fn table(&self, names: &Names, lives: u64) -> String {
         let mut text = String::new();
-        let [a, b, c, d] = Strike::ALL.map(Strike::as_str);
         let head = "(phase, effect)";
-        let _ = writeln!(text, "{head:<36}{a:>14}{b:>14}{c:>14}{d:>14}");
-        for (pair, [a, b, c, d]) in PAIRS.iter().zip(self.strikes) {
-            let _ = writeln!(text, "{:<36}{a:>14}{b:>14}{c:>14}{d:>14}", words(*pair));
+        let _ = write!(text, "{head:<36}");
+        for strike in Strike::ALL {
+            let _ = write!(text, "{:>14}", strike.as_str());
         }
-        for (fault, count) in Fault::ALL.iter().zip(&self.lives_with) {
+        text.push('\n');
+        for (place, pair) in names.pairs.iter().enumerate() {
+            let _ = write!(text, "{pair:<36}");
+            for count in self.strikes_of(place) {
+                let _ = write!(text, "{count:>14}");
+            }
+            text.push('\n');
+        }
+        for (place, fault) in names.faults.iter().enumerate() {
+            let count = self.lives_with(place);
             let share = count * 1_000 / lives.max(1);
             let (whole, tenth) = (share / 10, share % 10);
-            let _ = writeln!(text, "{:<48}{count:>10} lives {whole:>3}.{tenth} %", fault.as_str());
+            let _ = writeln!(text, "{fault:<48}{count:>10} lives {whole:>3}.{tenth} %");
         }
         text
     }
+
+    fn strikes_of(&self, pair: usize) -> [u64; STRIKES] {
+        self.strikes.get(pair).copied().unwrap_or_default()
+    }
+
+    fn lives_with(&self, fault: usize) -> u64 {
+        self.lives_with.get(fault).copied().unwrap_or_default()
+    }
 }
 
-fn words((phase, effect): (Phase, EffectKind)) -> String {
-    format!("({phase}, {effect})")
+/// The item at a place, made if it is not there yet.
+fn at<T: Clone + Default>(items: &mut Vec<T>, place: usize) -> &mut T {
+    if items.len() <= place {
+        items.resize(place + 1, T::default());
+    }
+    &mut items[place]
 }

@@ -1,120 +1,75 @@
-//! Everything that can go wrong in a simulated life.
+//! Faults: those of every driver, and how a world declares its own beside them.
 
 use crate::rng::Rng;
+use crate::words::{Words, words};
 
+words! {
+    /// What can befall a driver in any world.
+    DriverFault {
+        /// A driver dies at an await.
+        Crash = "crash at an await",
+        /// A driver falls asleep between two awaits for longer than its lease.
+        Sleep = "driver asleep beyond its lease",
+        /// The outside refuses a verb.
+        Refusal = "verb refused",
+        /// A verb is done and its answer is lost.
+        AnswerLost = "answer of a verb lost",
+        /// A commit is done and its answer is lost.
+        CommitAnswerLost = "answer of a commit lost",
+        /// A request arrives a second time, later.
+        Repeated = "request repeated",
+    }
+}
+
+/// A fault of some world: a driver's, or one of its own.
+pub trait Fault: Words {
+    /// Its place among all faults of its world; the drivers' come first.
+    fn place(self) -> usize;
+}
+
+impl Fault for DriverFault {
+    fn place(self) -> usize {
+        self.index()
+    }
+}
+
+/// Declares the faults that a world has beside the drivers'.
 macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// A kind of fault.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Fault {
-            $($(#[$doc])* $name,)+
+    ($($(#[$doc:meta])* $member:ident = $word:literal,)+) => {
+        $crate::words::words! {
+            /// What can go wrong in this world, beside what befalls a driver.
+            Fault { $($(#[$doc])* $member = $word,)+ }
         }
 
-        impl Fault {
-            /// Every kind of fault.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Its name in coverage and stories.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $word,)+
-                }
+        impl $crate::fault::Fault for Fault {
+            fn place(self) -> usize {
+                use $crate::words::Words as _;
+                $crate::fault::DriverFault::ALL.len() + self as usize
             }
         }
     };
 }
 
-faults! {
-    /// A driver dies at an await.
-    Crash = "crash at an await",
-    /// A driver falls asleep between two awaits for longer than its lease.
-    Sleep = "driver asleep beyond its lease",
-    /// The outside refuses a verb.
-    Refusal = "verb refused",
-    /// A verb is done and its answer is lost.
-    AnswerLost = "answer of a verb lost",
-    /// A commit is done and its answer is lost.
-    CommitAnswerLost = "answer of a commit lost",
-    /// A request arrives a second time, later.
-    Repeated = "request repeated",
-    /// A part of the world does not answer.
-    Unreachable = "part unreachable",
-    /// A part of the world may not be looked at.
-    Forbidden = "part forbidden",
-    /// A read comes from a replica that lags behind.
-    Lagging = "lagging read",
-    /// The cluster was rebuilt and answers 404 to everything.
-    Rebuilt = "cluster rebuilt",
-    /// Every read shows an empty world for a while, although all stands.
-    EmptyReads = "everything absent for a while",
-    /// Somebody deletes our XR.
-    XrDeleted = "XR deleted from outside",
-    /// Somebody deletes our anchor.
-    AnchorDeleted = "anchor deleted from outside",
-    /// Somebody deletes something our XR composed; the composer makes it again.
-    PartDeleted = "composed object deleted from outside",
-    /// Somebody deletes our ProviderConfig.
-    ConfigDeleted = "ProviderConfig deleted from outside",
-    /// Somebody else's object takes our XR's name.
-    ForeignXr = "foreign object under the XR's name",
-    /// A restored copy, with our labels and not under our anchor, takes our XR's name.
-    RestoredXr = "restored copy under the XR's name",
-    /// Somebody takes the labels off an object on record.
-    Stripped = "labels taken off an object on record",
-    /// Somebody else's object takes our anchor's name.
-    ForeignAnchor = "foreign object under the anchor's name",
-    /// The namespace is not ready for a while.
-    NamespaceNotReady = "namespace not ready",
-    /// The clock jumps ahead.
-    ClockJump = "clock jump",
-    /// The collector does not see a kind for a while.
-    BlindCollector = "collector blind to a kind",
-    /// The XR vanishes while its children live.
-    XrBeforeChildren = "XR gone before its children",
-    /// The composer creates a child of an XR that is gone.
-    LateComposer = "child composed after its XR was gone",
-    /// A kind is removed from the cluster for a while.
-    KindRemoved = "composed kind removed",
-    /// An agent boots late.
-    AgentLate = "agent late",
-    /// An agent never boots.
-    AgentNever = "agent never boots",
-    /// The agent of an old generation tries to enrol.
-    OldAgent = "old generation's agent enrols late",
-    /// An agent enrolled and its answer is lost.
-    EnrolmentAnswerLost = "answer of an enrolment lost",
-    /// The clock jumps so far ahead that every bootstrap token has run out.
-    DayJump = "clock jump beyond a token's life",
-    /// A node is not heard for a while.
-    NodeLost = "node lost",
-    /// Somebody removes the node from the mesh.
-    NodeRemoved = "node removed from outside",
-    /// Somebody else guards the XR for a while.
-    Guarded = "XR guarded by somebody",
-    /// The watch is down for a while; a listing stands in for what was missed.
-    WatchDown = "watch down",
-    /// Everything in the world vanishes at once.
-    MassVanish = "mass disappearance",
-    /// The composition declares the attempt hopeless.
-    Hopeless = "composition declares failure",
-    /// A ready XR is not ready for a moment.
-    Flap = "XR not ready for a moment",
-    /// The labels change after the XR was rendered.
-    Drift = "labels changed",
+pub(crate) use faults;
+
+/// The word of every fault of a world, the drivers' first.
+pub fn names<F: Fault>() -> Vec<&'static str> {
+    let drivers = DriverFault::ALL.iter().map(|it| it.as_str());
+    drivers.chain(F::ALL.iter().map(|it| it.as_str())).collect()
 }
 
 /// The faults that one life may meet: each life draws its own mix.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mix(u64);
+pub struct Mix(u128);
 
 impl Mix {
-    /// Draws a mix.
-    pub fn draw(rng: &mut Rng) -> Self {
+    /// Draws a mix from the faults of a world.
+    pub fn draw<F: Fault>(rng: &mut Rng) -> Self {
         let share = 10 + rng.below(50);
         let mut bits = 0;
-        for (i, _) in Fault::ALL.iter().enumerate() {
+        for place in 0..DriverFault::ALL.len() + F::ALL.len() {
             if rng.percent(share) {
-                bits |= 1 << i;
+                bits |= 1 << place;
             }
         }
         Self(bits)
@@ -122,12 +77,12 @@ impl Mix {
 
     /// The mix with one more fault.
     #[must_use]
-    pub const fn and(self, fault: Fault) -> Self {
-        Self(self.0 | 1 << fault as u64)
+    pub fn and(self, fault: impl Fault) -> Self {
+        Self(self.0 | 1 << fault.place())
     }
 
     /// Whether the fault is in the mix.
-    pub const fn has(self, fault: Fault) -> bool {
-        self.0 & (1 << fault as u64) != 0
+    pub fn has(self, fault: impl Fault) -> bool {
+        self.0 & (1 << fault.place()) != 0
     }
 }

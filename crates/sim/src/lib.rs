@@ -1,33 +1,30 @@
 //! A seeded world in which every law is tried at once.
 //!
-//! One seed decides one life: the wishes of a few resources that share a ProviderConfig, a
-//! cluster that is never kinder than a real one, several drivers that die and oversleep, and a
-//! mix of faults. First safety: while everything breaks, nothing wrong may happen. Then liveness:
-//! once nobody disturbs it any more, the life must end as wished.
+//! One seed decides one life: what people wish for, an outside that is never kinder than the real
+//! one, several drivers that die and oversleep, and a mix of faults. First safety: while
+//! everything breaks, nothing wrong may happen. Then liveness: once nobody disturbs it any more,
+//! the life must end as wished.
+//!
+//! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
+//! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
+//! Each world is a folder: [`broker`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
 //! - Nothing reads a clock or a random device: the same seed is the same life.
 //! - Breakages are wrappers here; the product has no switch for them.
 
+pub mod base;
 pub mod bench;
-pub mod breakage;
-pub mod check;
+pub mod broker;
+pub mod clock;
 pub mod coverage;
 pub mod driver;
-pub mod evolve;
-pub mod execute;
 pub mod fault;
 pub mod life;
-pub mod look;
-pub mod mesh;
-pub mod outside;
-pub mod people;
-pub mod plan;
-pub mod reader;
+pub mod realm;
 pub mod rng;
 pub mod run;
 pub mod seat;
-pub mod state;
-pub mod store;
-pub mod storm;
+pub mod strike;
+pub mod words;

@@ -2,13 +2,11 @@
 
 use std::cell::RefCell;
 
-use crate::breakage::Breakage;
-use crate::check::{Checker, Wrong};
+use crate::base::Wrong;
+use crate::clock::{GIVE_UP, LEASE, Tick};
 use crate::coverage::Coverage;
 use crate::driver::Driver;
-use crate::plan::{GIVE_UP, LEASE, Tick};
-use crate::seat::Sim;
-use crate::state::State;
+use crate::realm::{EveryWorld, Realm};
 
 /// How a life went.
 pub struct Verdict {
@@ -21,82 +19,90 @@ pub struct Verdict {
 }
 
 /// Lives the life of a seed.
-pub fn live(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
-    let sim = Sim { state: RefCell::new(State::new(seed, listen)), breakage };
-    run(&sim);
-    let state = sim.state.into_inner();
-    Verdict { wrong: state.wrong, coverage: state.coverage, story: state.story.unwrap_or_default() }
-}
-
-fn run(sim: &Sim) {
-    let count = sim.state.borrow().plan.drivers;
-    let mut drivers: Vec<Driver<'_>> = (0..count).map(|_| Driver::default()).collect();
-    let mut calm_since: Option<Tick> = None;
+pub fn live<R: Realm>(seed: u64, breakage: Option<R::Breakage>, listen: bool) -> Verdict {
+    let world = RefCell::new(R::new(seed, breakage, listen));
+    let mut stage = Stage::new(&world);
     for tick in 0..GIVE_UP {
-        let healed = {
-            let mut state = sim.state.borrow_mut();
-            state.tick = tick;
-            if tick == state.plan.faults_end {
-                state.heal();
-            }
-            state.evolve(sim.breakage);
-            state.tick > state.plan.faults_end
-        };
-        for driver in &mut drivers {
-            driver.drive(sim);
-        }
-        let mut state = sim.state.borrow_mut();
-        if state.wrong.is_some() {
-            return;
-        }
-        let calm = healed && !drivers.iter().any(Driver::is_asleep) && state.is_calm();
-        calm_since = calm.then(|| calm_since.unwrap_or(tick));
-        if calm_since.is_some_and(|since| tick - since > 2 * LEASE) {
-            state.check_quiet();
-            return;
+        stage.turn(tick);
+        if stage.is_over() {
+            break;
         }
     }
-    let mut state = sim.state.borrow_mut();
-    state.check_quiet();
-    if state.wrong.is_none() {
-        let what = format!("the world never comes to rest: {}", state.restless().join(", "));
-        state.wrong(Checker::EndsAsWished, what);
+    stage.close();
+    verdict(&*world.borrow())
+}
+
+fn verdict<R: Realm>(state: &R) -> Verdict {
+    let base = state.base();
+    Verdict {
+        wrong: base.wrong.clone(),
+        coverage: base.coverage.clone(),
+        story: base.story.clone().unwrap_or_default(),
     }
 }
 
-impl State {
-    /// Whether nothing is on its way: no wish, no request, no departure, no enrolment.
-    fn is_calm(&self) -> bool {
-        self.restless().is_empty()
+/// A world and its drivers, tick by tick.
+pub struct Stage<'a, R: Realm> {
+    state: &'a RefCell<R>,
+    drivers: Vec<Driver<'a, R>>,
+    tick: Tick,
+    calm_since: Option<Tick>,
+}
+
+impl<'a, R: Realm> Stage<'a, R> {
+    /// A world at its beginning.
+    pub fn new(state: &'a RefCell<R>) -> Self {
+        let count = state.borrow().base().course.drivers;
+        let drivers = (0..count).map(|_| Driver::default()).collect();
+        Self { state, drivers, tick: 0, calm_since: None }
     }
 
-    /// What is still on its way.
-    fn restless(&self) -> Vec<&'static str> {
-        let tick = self.tick;
-        let wished = self.plan.wishes.iter().any(|it| {
-            [it.retire_at.map(|at| at + 30), it.replace_at, it.abandon_at, Some(it.declare_at)]
-                .into_iter()
-                .flatten()
-                .any(|at| tick <= at)
-        });
-        let enrolling = self.outside.agents.iter().any(|it| {
-            !it.enrolled
-                && it.tries_at.is_some()
-                && self.outside.by_uid(it.machine).is_some()
-                && self.is_redeemable(it.token)
-        });
-        let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
-        let requests = !self.echoes.is_empty() || !self.late_parts.is_empty();
-        let leaving = self.outside.objects.iter().any(|it| it.gone_at.is_some());
-        [
-            (wished, "a wish"),
-            (leaving, "a departure"),
-            (enrolling, "an enrolment"),
-            (unfinished, "a resource"),
-            (requests, "a request"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+    /// One tick of the world and then of its drivers.
+    pub fn turn(&mut self, tick: Tick) {
+        self.tick = tick;
+        {
+            let mut state = self.state.borrow_mut();
+            state.base_mut().tick = tick;
+            if tick == state.base().course.faults_end {
+                state.heal();
+                state.say(|_| "the storm is over".to_owned());
+            }
+            state.evolve();
+        }
+        for driver in &mut self.drivers {
+            driver.drive(self.state);
+        }
+        let calm = self.is_calm();
+        self.calm_since = calm.then(|| self.calm_since.unwrap_or(tick));
+    }
+
+    /// Whether nothing is on its way any more, now.
+    fn is_calm(&self) -> bool {
+        let state = self.state.borrow();
+        let healed = self.tick > state.base().course.faults_end;
+        healed && !self.drivers.iter().any(Driver::is_asleep) && state.restless().is_empty()
+    }
+
+    /// Whether nothing has been on its way for longer than any request could be.
+    pub fn is_at_rest(&self) -> bool {
+        self.calm_since.is_some_and(|since| self.tick - since > 2 * LEASE)
+    }
+
+    /// Whether there is nothing more to see: rest, or something that went wrong.
+    pub fn is_over(&self) -> bool {
+        self.is_at_rest() || self.state.borrow().base().wrong.is_some()
+    }
+
+    /// The last look at a world that had its time.
+    pub fn close(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.base().wrong.is_some() {
+            return;
+        }
+        state.check_quiet();
+        if state.base().wrong.is_none() && !self.is_at_rest() {
+            let what = format!("the world never comes to rest: {}", state.restless().join(", "));
+            state.wrong(EveryWorld::EndsAsWished, what);
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use usher_sim::run::Range;
-use usher_sim::{bench, run};
+use usher_sim::bench::BENCHES;
+use usher_sim::run::{self, Range, WORLDS, World};
 
 /// Live simulated lives and see whether anything goes wrong
 #[derive(Parser)]
@@ -20,14 +20,18 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Measure the rules, the loop and whole lives
-    Bench,
+    Bench {
+        /// Measure this
+        #[arg(default_value = "kernel", value_parser = BENCHES.map(|it| it.0))]
+        name: String,
+    },
 }
 
 #[derive(Args)]
 struct Lives {
-    /// Live in this world
-    #[arg(long, default_value = "broker", value_parser = ["broker"])]
-    world: String,
+    /// Live in this world, else in every one
+    #[arg(long, value_parser = WORLDS.map(|it| it.name))]
+    world: Option<String>,
     /// Live this many lives
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     seeds: u64,
@@ -35,7 +39,7 @@ struct Lives {
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
     /// Live the one life of this seed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "world")]
     seed: Option<u64>,
     /// Tell the life as a story
     #[arg(long, requires = "seed")]
@@ -49,8 +53,10 @@ fn main() -> io::Result<ExitCode> {
     let Cli { verb, lives } = Cli::parse();
     let mut out = io::stdout().lock();
     let good = match verb {
-        Some(Verb::Bench) => {
-            write!(out, "{}", bench::table())?;
+        Some(Verb::Bench { name }) => {
+            for (_, table) in BENCHES.iter().filter(|it| it.0 == name) {
+                write!(out, "{}", table())?;
+            }
             true
         }
         None => lived(&lives, &mut out)?,
@@ -59,18 +65,27 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn lived(lives: &Lives, out: &mut impl io::Write) -> io::Result<bool> {
-    let Lives { world, seeds, from, seed, trace, breakages } = lives;
+    let world = lives.world.as_deref().and_then(World::named);
+    let mut good = true;
+    for world in world.map_or(WORLDS.to_vec(), |it| vec![it]) {
+        good &= lived_in(world, lives, out)?;
+    }
+    Ok(good)
+}
+
+fn lived_in(world: World, lives: &Lives, out: &mut impl io::Write) -> io::Result<bool> {
+    let Lives { seeds, from, seed, trace, breakages, .. } = lives;
     if *breakages {
-        return run::breakages(out);
+        return run::breakages(world, out);
     }
     if let Some(seed) = seed {
-        return run::one(*seed, *trace, out);
+        return run::one(world, *seed, *trace, out);
     }
     let step = (seeds / 10).next_multiple_of(run::SHARE).max(run::SHARE);
     let progress = |lived: u64| {
         if seeds > &step && lived.is_multiple_of(step) && lived < *seeds {
             // Progress is a courtesy; a closed stderr must not end the run.
-            let _ = writeln!(io::stderr(), "{lived} of {seeds} lives");
+            let _ = writeln!(io::stderr(), "{}: {lived} of {seeds} lives", world.name);
         }
     };
     run::many(Range { world, from: *from, lives: *seeds }, &progress, out)

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::breakage::Breakage;
-use crate::check::Wrong;
-use crate::coverage::Coverage;
-use crate::life::live;
+use crate::base::Wrong;
+use crate::coverage::{Coverage, Names};
+use crate::life::{Verdict, live};
+use crate::realm::Realm;
+use crate::words::Words as _;
 
 /// Below this many lives coverage is told but does not fail a run.
 pub const COVERAGE_COUNTS_FROM: u64 = 5_000;
@@ -26,11 +27,44 @@ struct Sum {
     wrong: Vec<(u64, Wrong)>,
 }
 
+/// A world to live in: its name, and how a life of it is lived.
+#[derive(Clone, Copy, Debug)]
+pub struct World {
+    /// Its name.
+    pub name: &'static str,
+    live: fn(u64, Option<usize>, bool) -> Verdict,
+    names: fn() -> Names,
+    breakages: fn() -> Vec<&'static str>,
+}
+
+impl World {
+    /// The world of a realm.
+    pub const fn of<R: Realm>() -> Self {
+        Self {
+            name: R::NAME,
+            live: |seed, breakage, listen| {
+                let breakage = breakage.and_then(|place| R::Breakage::ALL.get(place).copied());
+                live::<R>(seed, breakage, listen)
+            },
+            names: Names::of::<R>,
+            breakages: || R::Breakage::ALL.iter().map(|it| it.as_str()).collect(),
+        }
+    }
+
+    /// The world with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        WORLDS.into_iter().find(|it| it.name == name)
+    }
+}
+
+/// Every world.
+pub const WORLDS: [World; 1] = [World::of::<crate::broker::state::State>()];
+
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]
-pub struct Range<'a> {
+pub struct Range {
     /// The world they are lived in.
-    pub world: &'a str,
+    pub world: World,
     /// The first seed.
     pub from: u64,
     /// How many.
@@ -40,19 +74,21 @@ pub struct Range<'a> {
 /// Lives many lives; `false` if one went wrong or too little was met. `progress` hears now and
 /// then how many were lived.
 pub fn many(
-    Range { world, from, lives }: Range<'_>,
+    range: Range,
     progress: &(impl Fn(u64) + Sync),
     out: &mut impl io::Write,
 ) -> io::Result<bool> {
-    let mut sum = gather(from, lives, progress);
+    let Range { world, lives, .. } = range;
+    let names = (world.names)();
+    let mut sum = gather(range, progress);
     sum.wrong.sort_by_key(|it| it.0);
-    write!(out, "{}", sum.coverage.table(lives))?;
+    write!(out, "{}", sum.coverage.table(&names, lives))?;
     writeln!(out, "{} steps, {} verbs", sum.coverage.steps, sum.coverage.verbs)?;
     for (seed, wrong) in sum.wrong.iter().take(TOLD_MAX) {
-        writeln!(out, "seed {seed}: {}: {}", wrong.checker.as_str(), wrong.what)?;
-        writeln!(out, "  cargo xtask sim --world {world} --seed {seed} --trace")?;
+        writeln!(out, "seed {seed}: {}: {}", wrong.checker, wrong.what)?;
+        writeln!(out, "  cargo xtask sim --world {} --seed {seed} --trace", world.name)?;
     }
-    let gaps = sum.coverage.gaps(lives);
+    let gaps = sum.coverage.gaps(&names, lives);
     let counts = lives >= COVERAGE_COUNTS_FROM;
     if gaps.is_empty() {
         writeln!(out, "coverage: every pair met every strike, every fault occurred")?;
@@ -63,48 +99,53 @@ pub fn many(
             writeln!(out, "  {gap}")?;
         }
     }
-    writeln!(out, "{lives} lives, {} wrong", sum.wrong.len())?;
+    writeln!(out, "{}: {lives} lives, {} wrong", world.name, sum.wrong.len())?;
     Ok(sum.wrong.is_empty() && (gaps.is_empty() || !counts))
 }
 
 /// Lives one life; tells its story if asked.
-pub fn one(seed: u64, trace: bool, out: &mut impl io::Write) -> io::Result<bool> {
-    let verdict = live(seed, None, trace);
+pub fn one(world: World, seed: u64, trace: bool, out: &mut impl io::Write) -> io::Result<bool> {
+    let verdict = (world.live)(seed, None, trace);
     for line in &verdict.story {
         writeln!(out, "{line}")?;
     }
     match &verdict.wrong {
-        Some(wrong) => writeln!(out, "seed {seed}: {}: {}", wrong.checker.as_str(), wrong.what)?,
+        Some(wrong) => writeln!(out, "seed {seed}: {}: {}", wrong.checker, wrong.what)?,
         None => writeln!(out, "seed {seed} ended as wished")?,
     }
     Ok(verdict.wrong.is_none())
 }
 
-/// Breaks every rule in turn; `false` if one breakage survives.
-pub fn breakages(out: &mut impl io::Write) -> io::Result<bool> {
+/// Breaks every rule of a world in turn; `false` if one breakage survives.
+pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
+    let names = (world.breakages)();
     let mut survived = 0;
-    for breakage in Breakage::ALL {
-        let name = breakage.as_str();
-        if let Some((seed, wrong)) = catch(*breakage) {
-            let by = wrong.checker.as_str();
-            writeln!(out, "{name:<32} caught by {by:<24} seed {seed}: {}", wrong.what)?;
+    for (place, name) in names.iter().enumerate() {
+        if let Some((seed, wrong)) = first_caught(world, place) {
+            let Wrong { checker, what } = wrong;
+            writeln!(out, "{name:<32} caught by {checker:<24} seed {seed}: {what}")?;
         } else {
             survived += 1;
             writeln!(out, "{name:<32} SURVIVED {BREAKAGE_LIVES} lives")?;
         }
     }
-    let caught = Breakage::ALL.len() - survived;
-    writeln!(out, "{caught} caught, {survived} survived")?;
+    let caught = names.len() - survived;
+    writeln!(out, "{}: {caught} caught, {survived} survived", world.name)?;
     Ok(survived == 0)
 }
 
 /// The first life in which somebody notices the breakage.
-pub fn catch(breakage: Breakage) -> Option<(u64, Wrong)> {
-    (0..BREAKAGE_LIVES)
-        .find_map(|seed| live(seed, Some(breakage), false).wrong.map(|wrong| (seed, wrong)))
+pub fn catch<R: Realm>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
+    first_caught(World::of::<R>(), breakage.index())
 }
 
-fn gather(from: u64, lives: u64, progress: &(impl Fn(u64) + Sync)) -> Sum {
+fn first_caught(world: World, breakage: usize) -> Option<(u64, Wrong)> {
+    let wrong = |seed| (world.live)(seed, Some(breakage), false).wrong;
+    (0..BREAKAGE_LIVES).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
+}
+
+fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {
+    let Range { world, from, lives } = range;
     let next = AtomicU64::new(from);
     let end = from + lives;
     let sum = Mutex::new(Sum::default());
@@ -120,7 +161,7 @@ fn gather(from: u64, lives: u64, progress: &(impl Fn(u64) + Sync)) -> Sum {
                         break;
                     }
                     for seed in first..end.min(first + SHARE) {
-                        let verdict = live(seed, None, false);
+                        let verdict = (world.live)(seed, None, false);
                         mine.coverage.add(&verdict.coverage);
                         mine.wrong.extend(verdict.wrong.map(|wrong| (seed, wrong)));
                     }

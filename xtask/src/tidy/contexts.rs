@@ -1,4 +1,4 @@
-//! No context of `domain` imports another.
+//! No context of `domain` imports another, and those with a life have the same files.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,44 @@ use super::{Finding, Subject};
 const SOURCES: &str = "crates/domain/src/";
 /// What every context may import: the vocabulary they share.
 const SHARED: [&str; 2] = ["object", "blueprint"];
+
+/// What a reader finds in every context that has a life of its own.
+const FILES: [&str; 14] = [
+    "accept",
+    "aggregate",
+    "command",
+    "effect",
+    "event",
+    "facts",
+    "life",
+    "look",
+    "observe",
+    "phase",
+    "reason",
+    "reconcile",
+    "refusal",
+    "verdict",
+];
+
+/// Finds every context with rules of a life that lacks one of its files.
+pub(super) fn files_of_a_life(subject: &Subject) -> Vec<Finding> {
+    let contexts: BTreeSet<&str> = sources(subject).map(|(path, _)| module(path)).collect();
+    let mut findings = Vec::new();
+    for context in contexts {
+        let has = |file: &str| {
+            let stem = format!("{SOURCES}{context}/{file}");
+            [format!("{stem}.rs"), format!("{stem}/mod.rs")].iter().any(|it| subject.tree.has(it))
+        };
+        for file in FILES.iter().filter(|file| has("reconcile") && !has(file)) {
+            findings.push(Finding::new(
+                (&format!("{SOURCES}{context}/mod.rs"), 1),
+                format!("context {context} has no {file}.rs"),
+                "put there what the other contexts have under that name",
+            ));
+        }
+    }
+    findings
+}
 
 /// Finds every path from one context into another, tests included.
 pub(super) fn contexts(subject: &Subject) -> Vec<Finding> {
@@ -116,6 +154,23 @@ mod tests {
             ("crates/domain/src/blueprint.rs", ""),
         ]);
         contexts(&subject).into_iter().map(|finding| (finding.line, finding.what)).collect()
+    }
+
+    #[test]
+    fn a_context_with_rules_has_every_file() {
+        let mut paths: Vec<String> =
+            FILES.iter().map(|it| format!("{SOURCES}fleet/{it}.rs")).collect();
+        paths.push(format!("{SOURCES}tokens.rs"));
+        paths.retain(|path| !path.ends_with("/look.rs") && !path.ends_with("/life.rs"));
+        paths.push(format!("{SOURCES}fleet/life/mod.rs"));
+        let whats = |paths: &[String]| -> Vec<String> {
+            let files = paths.iter().map(|it| (it.as_str(), ""));
+            let subject = Subject { tree: files.collect(), members: Vec::new() };
+            files_of_a_life(&subject).into_iter().map(|it| it.what).collect()
+        };
+        assert_eq!(whats(&paths), ["context fleet has no look.rs"]);
+        paths.retain(|path| !path.ends_with("/reconcile.rs"));
+        assert!(whats(&paths).is_empty(), "a context without rules has the files it wants");
     }
 
     #[test]

@@ -25,10 +25,11 @@ use crate::requirements;
 use crate::tree::Tree;
 
 /// Every check by its name.
-pub(crate) const CHECKS: [(&str, Check); 16] = [
+pub(crate) const CHECKS: [(&str, Check); 17] = [
     ("edges", edges::edges),
     ("dependencies", edges::dependencies),
     ("contexts", contexts::contexts),
+    ("files-of-a-life", contexts::files_of_a_life),
     ("dead-files", dead_files::dead_files),
     ("sizes", sizes::sizes),
     ("names", names::words),

@@ -15,108 +15,102 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Authority;
 use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp};
 
-use crate::outside::Kind;
+use crate::broker::outside::Kind;
+use crate::realm::QueueBend;
+use crate::words::words;
 
-macro_rules! breakages {
-    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// A rule broken on purpose.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Breakage {
-            $($(#[$doc])* $name,)+
-        }
-
-        impl Breakage {
-            /// Every breakage.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Its name.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $word,)+
-                }
-            }
-        }
-    };
-}
-
-breakages! {
-    /// The substrate is asked to go first, the node afterwards.
-    SwapTeardown = "swap-teardown-branches",
-    /// Peers that could not be asked count as gone.
-    NodeUnknownIsGone = "unknown-node-is-gone",
-    /// A read that failed counts as absent.
-    ErrorIsAbsent = "error-is-absent",
-    /// A commit does not look at the version.
-    SkipVersion = "skip-version-check",
-    /// Redeeming does not ask whether the resource is leaving.
-    ForgetRevocation = "forget-token-revocation",
-    /// An event is written twice.
-    TellTwice = "emit-twice",
-    /// An event is not written.
-    TellNothing = "drop-event",
-    /// The crossing into `Ready` is not told.
-    TellNotReady = "drop-ready-event",
-    /// An event gets its number before its commit, so that a reader may have passed it.
-    NumberEarly = "number-event-early",
-    /// The XR is created without its owner.
-    DropAnchor = "drop-anchor",
-    /// Nobody looks after a tombstone.
-    DropTombstone = "drop-tombstone",
-    /// The ProviderConfig is deleted although somebody uses it.
-    ConfigFirst = "delete-provider-config-first",
-    /// Users are never counted down.
-    ConfigNeverCounted = "forget-provider-config-count",
-    /// Composed resources are taken for gone once the XR is.
-    TrustForeground = "trust-foreground",
-    /// The 404 of a rebuilt cluster is believed.
-    TrustRebuilt = "trust-rebuilt-cluster",
-    /// A page that is older than the look is believed.
-    TrustLagging = "trust-lagging-read",
-    /// A wake-up during a step is lost.
-    LoseWakeUp = "lose-wake-up",
-    /// Labels are not asked for: whatever has our name is ours.
-    ForeignIsOurs = "foreign-is-ours",
-    /// Deletion goes by name alone.
-    DeleteWithoutUid = "delete-without-uid",
-    /// An apply onto a seen object goes by name alone.
-    ApplyWithoutUid = "apply-without-uid",
-    /// Absence counts at once, although a driver may still be heard.
-    SkipQuietTime = "skip-quiet-time",
-    /// The XR is asked to go before what it composed is in the ledger.
-    SkipRecording = "skip-recording-composed",
-    /// A lost XR is made again under the same token, with the old node's registration.
-    ReuseGeneration = "reuse-generation",
-    /// A new generation begins while the old one still stands.
-    SkipShowingOut = "skip-showing-out",
-    /// A transient `Ready=False` leaves `Ready`.
-    FlapReady = "flap-ready",
-    /// A failed resource recovers by itself.
-    ForgetFailure = "failed-not-sticky",
-    /// A commit writes the row as it was before deletion was asked for.
-    LoseIntent = "lose-intent",
-    /// A lease is given while another one runs.
-    DoubleLease = "double-lease",
-    /// Too much that vanished at once is believed.
-    IgnoreRail = "ignore-rail",
-    /// Somebody's guard is not honoured.
-    IgnoreGuard = "ignore-guard",
-    /// A token is issued to a resource that is leaving.
-    IssueUnasked = "issue-to-leaving",
-    /// The anchor stays behind.
-    KeepAnchor = "keep-anchor",
-    /// Enrolling is skipped.
-    SkipEnrolling = "skip-enrolling",
-    /// Our own guard is never released.
-    KeepGuard = "keep-own-guard",
-    /// No token is ever issued.
-    NoToken = "never-issue-token",
-    /// Something whose kind was removed is taken for gone.
-    KindRemovedIsGone = "kind-removed-is-gone",
-    /// A new generation does not record the names it will use.
-    ForgetNames = "forget-intended-names",
+words! {
+    /// A rule broken on purpose.
+    Breakage {
+        /// The substrate is asked to go first, the node afterwards.
+        SwapTeardown = "swap-teardown-branches",
+        /// Peers that could not be asked count as gone.
+        NodeUnknownIsGone = "unknown-node-is-gone",
+        /// A read that failed counts as absent.
+        ErrorIsAbsent = "error-is-absent",
+        /// A commit does not look at the version.
+        SkipVersion = "skip-version-check",
+        /// Redeeming does not ask whether the resource is leaving.
+        ForgetRevocation = "forget-token-revocation",
+        /// An event is written twice.
+        TellTwice = "emit-twice",
+        /// An event is not written.
+        TellNothing = "drop-event",
+        /// The crossing into `Ready` is not told.
+        TellNotReady = "drop-ready-event",
+        /// An event gets its number before its commit, so that a reader may have passed it.
+        NumberEarly = "number-event-early",
+        /// The XR is created without its owner.
+        DropAnchor = "drop-anchor",
+        /// Nobody looks after a tombstone.
+        DropTombstone = "drop-tombstone",
+        /// The ProviderConfig is deleted although somebody uses it.
+        ConfigFirst = "delete-provider-config-first",
+        /// Users are never counted down.
+        ConfigNeverCounted = "forget-provider-config-count",
+        /// Composed resources are taken for gone once the XR is.
+        TrustForeground = "trust-foreground",
+        /// The 404 of a rebuilt cluster is believed.
+        TrustRebuilt = "trust-rebuilt-cluster",
+        /// A page that is older than the look is believed.
+        TrustLagging = "trust-lagging-read",
+        /// A wake-up during a step is lost.
+        LoseWakeUp = "lose-wake-up",
+        /// Labels are not asked for: whatever has our name is ours.
+        ForeignIsOurs = "foreign-is-ours",
+        /// Deletion goes by name alone.
+        DeleteWithoutUid = "delete-without-uid",
+        /// An apply onto a seen object goes by name alone.
+        ApplyWithoutUid = "apply-without-uid",
+        /// Absence counts at once, although a driver may still be heard.
+        SkipQuietTime = "skip-quiet-time",
+        /// The XR is asked to go before what it composed is in the ledger.
+        SkipRecording = "skip-recording-composed",
+        /// A lost XR is made again under the same token, with the old node's registration.
+        ReuseGeneration = "reuse-generation",
+        /// A new generation begins while the old one still stands.
+        SkipShowingOut = "skip-showing-out",
+        /// A transient `Ready=False` leaves `Ready`.
+        FlapReady = "flap-ready",
+        /// A failed resource recovers by itself.
+        ForgetFailure = "failed-not-sticky",
+        /// A commit writes the row as it was before deletion was asked for.
+        LoseIntent = "lose-intent",
+        /// A lease is given while another one runs.
+        DoubleLease = "double-lease",
+        /// Too much that vanished at once is believed.
+        IgnoreRail = "ignore-rail",
+        /// Somebody's guard is not honoured.
+        IgnoreGuard = "ignore-guard",
+        /// A token is issued to a resource that is leaving.
+        IssueUnasked = "issue-to-leaving",
+        /// The anchor stays behind.
+        KeepAnchor = "keep-anchor",
+        /// Enrolling is skipped.
+        SkipEnrolling = "skip-enrolling",
+        /// Our own guard is never released.
+        KeepGuard = "keep-own-guard",
+        /// No token is ever issued.
+        NoToken = "never-issue-token",
+        /// Something whose kind was removed is taken for gone.
+        KindRemovedIsGone = "kind-removed-is-gone",
+        /// A new generation does not record the names it will use.
+        ForgetNames = "forget-intended-names",
+    }
 }
 
 impl Breakage {
+    /// Around the queue.
+    pub fn bend_queue(self) -> Option<QueueBend> {
+        if self == Self::DoubleLease {
+            Some(QueueBend::DoubleLease)
+        } else if self == Self::LoseWakeUp {
+            Some(QueueBend::LoseWakeUp)
+        } else {
+            None
+        }
+    }
+
     /// Around the World: bends what was brought back, before it is judged.
     pub fn bend_look(self, look: &mut Look) {
         if self == Self::ErrorIsAbsent {

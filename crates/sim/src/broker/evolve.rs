@@ -1,27 +1,27 @@
 //! The world goes its own way: composer, collector, machines, agents, drains, watches.
 
-use crate::breakage::Breakage;
-use crate::execute::Sender;
-use crate::fault::Fault;
-use crate::outside::{Agent, Composite, Guard, Kind, Object};
-use crate::plan::Tick;
-use crate::state::State;
+use crate::broker::execute::Sender;
+use crate::broker::fault::Fault;
+use crate::broker::outside::{Agent, Composite, Guard, Kind, Object};
+use crate::broker::state::State;
+use crate::clock::Tick;
+use crate::realm::Realm as _;
 
 impl State {
     /// One tick of everything but the drivers.
-    pub fn evolve(&mut self, breakage: Option<Breakage>) {
+    pub(crate) fn go_on(&mut self) {
         self.grant_wishes();
         self.misbehave();
         self.return_kinds();
         self.compose_children();
         self.compose_late();
         self.boot_agents();
-        self.enrol_agents(breakage);
+        self.enrol_agents(self.breakage);
         self.finish_drains();
         self.repeat_requests();
-        self.outside.sweep(self.tick);
-        let tick = self.tick;
-        if self.outside.collect(tick, &mut self.rng) {
+        self.outside.sweep(self.base.tick);
+        let tick = self.base.tick;
+        if self.outside.collect(tick, &mut self.base.rng) {
             self.met(Fault::BlindCollector);
         }
         self.deliver_watch();
@@ -30,7 +30,7 @@ impl State {
 
     /// The composer announces children, then creates them; it reads a cache, so it may be late.
     fn compose_children(&mut self) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let xrs: Vec<Object> =
             self.outside.objects.iter().filter(|it| it.xr.is_some()).cloned().collect();
         for xr in xrs {
@@ -53,7 +53,7 @@ impl State {
                 .iter()
                 .find(|(kind, name)| self.outside.find(Kind::Part(*kind), name).is_none());
             if let Some((kind, name)) = missing.cloned()
-                && self.rng.percent(50)
+                && self.base.rng.percent(50)
             {
                 self.create_part(&xr, kind, &name);
             }
@@ -62,26 +62,29 @@ impl State {
     }
 
     fn create_part(&mut self, xr: &Object, kind: u8, name: &str) {
-        let ready_at = self.tick + self.rng.between(1, 25);
+        let managed = self.outside.managed;
+        let dwell = self.base.rng.between(1, 25);
+        let ready_at = if managed { Tick::MAX } else { self.base.tick + dwell };
         let part = Object {
             owner: Some(xr.uid),
             labels: xr.xr.as_ref().map(|it| it.labels.clone()),
             made_by: xr.made_by,
+            held: managed,
             ready_at,
             ..Object::foreign(Kind::Part(kind), name.to_owned())
         };
-        self.outside.create(part, self.tick);
+        self.outside.create(part, self.base.tick);
     }
 
     /// Tells the watch when a part, and so the XR, becomes ready.
     fn settle_readiness(&mut self, xr: &Object) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let turned = self.outside.children(xr.uid).any(|it| it.ready_at == tick);
         let composite = xr.xr.as_ref();
         let flapped = composite.is_some_and(|it| it.flaps_until == tick);
         let failed = composite.is_some_and(|it| it.fails_at == Some(tick));
         let freed = composite.is_some_and(|it| it.guard == Guard::Somebody)
-            && (self.rng.per_mille(8) || !self.stormy());
+            && (self.base.rng.per_mille(8) || !self.stormy());
         if failed {
             self.met(Fault::Hopeless);
         }
@@ -94,25 +97,25 @@ impl State {
 
     /// The composer drops its finalizer first; a stale cache may even make it create once more.
     fn leave_substrate(&mut self, xr: &Object) {
-        let last = xr.gone_at == Some(self.tick);
+        let last = xr.gone_at == Some(self.base.tick);
         if !last {
             return;
         }
         if self.outside.children(xr.uid).next().is_some() {
-            self.coverage.fault(Fault::XrBeforeChildren);
+            self.base.coverage.fault(Fault::XrBeforeChildren);
         }
         let refs = xr.xr.as_ref().map(|it| it.refs.clone()).unwrap_or_default();
         if let Some((kind, name)) = refs.first().cloned()
             && self.happens(Fault::LateComposer, 300)
         {
-            let at = self.tick + self.rng.between(1, 60);
+            let at = self.base.tick + self.base.rng.between(1, 60);
             self.late_parts.push((at, xr.clone(), kind, name));
         }
     }
 
     /// A composer with a stale cache creates a child of an XR that is gone.
     fn compose_late(&mut self) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let due: Vec<_> = self.late_parts.iter().filter(|it| it.0 <= tick).cloned().collect();
         self.late_parts.retain(|it| it.0 > tick);
         for (_, xr, kind, name) in due {
@@ -125,7 +128,7 @@ impl State {
 
     /// A machine boots once its XR is ready; one that was made again boots again.
     fn boot_agents(&mut self) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let xrs: Vec<Object> =
             self.outside.objects.iter().filter(|it| it.xr.is_some()).cloned().collect();
         for xr in xrs {
@@ -141,7 +144,8 @@ impl State {
             };
             let never = self.strikes(Fault::AgentNever, 200);
             let late = !never && self.strikes(Fault::AgentLate, 400);
-            let delay = if late { self.rng.between(40, 250) } else { self.rng.between(0, 20) };
+            let delay =
+                if late { self.base.rng.between(40, 250) } else { self.base.rng.between(0, 20) };
             let tries_at = (!never).then_some(tick + delay);
             self.with_composite(xr.uid, |it| it.booted = Some(machine));
             let enrolled = false;
@@ -150,20 +154,9 @@ impl State {
         }
     }
 
-    fn repeat_requests(&mut self) {
-        let tick = self.tick;
-        let due: Vec<_> = self.echoes.iter().filter(|it| it.0 <= tick).cloned().collect();
-        self.echoes.retain(|it| it.0 > tick);
-        for (_, request) in due {
-            if !self.outside.is_rebuilt(tick) || !request.is_for_cluster() {
-                let _ = self.execute(&request);
-            }
-        }
-    }
-
     /// A changed object wakes its life; what a broken watch missed, one listing stands in for.
     fn deliver_watch(&mut self) {
-        let (tick, now) = (self.tick, self.now());
+        let (tick, now) = (self.base.tick, self.now());
         if tick < self.watch_down_until {
             self.outside.changed.clear();
             return;

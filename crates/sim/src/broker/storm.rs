@@ -4,11 +4,12 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Rail;
 use usher_kernel::{Generation, Standing};
 
-use crate::execute::Sender;
-use crate::fault::Fault;
-use crate::outside::{self, Composite, Kind, Labels, Object};
-use crate::plan::Tick;
-use crate::state::{State, installation};
+use crate::broker::execute::Sender;
+use crate::broker::fault::Fault;
+use crate::broker::outside::{self, Composite, Kind, Labels, Object};
+use crate::broker::state::{State, installation};
+use crate::clock::Tick;
+use crate::realm::Realm as _;
 
 /// A jump that no bootstrap token survives.
 const HOURS: Tick = 25 * 60 * 60 * 1_000;
@@ -16,34 +17,34 @@ const HOURS: Tick = 25 * 60 * 60 * 1_000;
 impl State {
     /// What breaks by itself.
     pub(crate) fn misbehave(&mut self) {
-        if self.tick == 0 && self.strikes(Fault::NamespaceNotReady, 1_000) {
-            self.outside.namespace_ready_at = self.rng.between(20, 150);
+        if self.base.tick == 0 && self.strikes(Fault::NamespaceNotReady, 1_000) {
+            self.outside.namespace_ready_at = self.base.rng.between(20, 150);
         }
         if !self.stormy() {
             return;
         }
-        let tick = self.tick;
+        let tick = self.base.tick;
         if self.strikes(Fault::ClockJump, 6) {
-            self.skew += self.rng.between(5, 80);
+            self.base.skew += self.base.rng.between(5, 80);
         }
         if self.strikes(Fault::DayJump, 5) {
-            self.skew += HOURS;
+            self.base.skew += HOURS;
         }
         if self.happens(Fault::BlindCollector, 15) {
-            let kind = u8::try_from(self.rng.below(3)).unwrap_or(0);
-            self.outside.blind_until.insert(kind, tick + self.rng.between(20, 150));
+            let kind = u8::try_from(self.base.rng.below(3)).unwrap_or(0);
+            self.outside.blind_until.insert(kind, tick + self.base.rng.between(20, 150));
         }
         if self.happens(Fault::KindRemoved, 8) {
-            let kind = u8::try_from(self.rng.below(3)).unwrap_or(0);
-            self.outside.removed_until.insert(kind, tick + self.rng.between(10, 60));
+            let kind = u8::try_from(self.base.rng.below(3)).unwrap_or(0);
+            self.outside.removed_until.insert(kind, tick + self.base.rng.between(10, 60));
         }
         if self.strikes(Fault::WatchDown, 8) {
-            self.watch_down_until = tick + self.rng.between(5, 60);
+            self.watch_down_until = tick + self.base.rng.between(5, 60);
         }
         if !self.outside.is_rebuilt(tick) && self.happens(Fault::Rebuilt, 6) {
-            self.outside.rebuilt_until = tick + self.rng.between(10, 80);
+            self.outside.rebuilt_until = tick + self.base.rng.between(10, 80);
         }
-        if self.rng.per_mille(40) {
+        if self.base.rng.per_mille(40) {
             self.outside.replica = Some((self.outside.revision, self.outside.objects.clone()));
         }
         self.meddle();
@@ -54,7 +55,7 @@ impl State {
 
     /// The watch on a kind that is back lists what stands of it.
     pub(crate) fn return_kinds(&mut self) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let removed = &self.outside.removed_until;
         let back: Vec<u8> = removed.iter().filter(|it| *it.1 == tick).map(|it| *it.0).collect();
         for kind in back {
@@ -67,7 +68,7 @@ impl State {
 
     /// Somebody else deletes, takes names, changes labels.
     fn meddle(&mut self) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         let victims: Vec<(u64, Kind, bool)> = self
             .outside
             .objects
@@ -83,12 +84,12 @@ impl State {
                 Kind::Part(_) => Fault::PartDeleted,
             };
             if settled && self.strikes(fault, 3) {
-                let dwell = self.rng.between(0, 12);
+                let dwell = self.base.rng.between(0, 12);
                 self.outside.mark(uid, tick + dwell, tick);
                 self.note_vanishing(uid);
             }
             if kind == Kind::Xr && settled && self.strikes(Fault::Flap, 8) {
-                let until = tick + self.rng.between(1, 15);
+                let until = tick + self.base.rng.between(1, 15);
                 self.with_composite(uid, |it| it.flaps_until = until);
             }
             if kind == Kind::Xr && settled && self.strikes(Fault::Drift, 12) {
@@ -121,7 +122,7 @@ impl State {
 
     /// The watch goes by labels: it tells that they are gone, and nothing more after that.
     fn strip(&mut self, uid: u64) {
-        self.outside.touch(uid, self.tick);
+        self.outside.touch(uid, self.base.tick);
         if let Some(it) = self.outside.objects.iter_mut().find(|it| it.uid == uid) {
             it.labels = None;
             if let Some(composite) = &mut it.xr {
@@ -134,7 +135,7 @@ impl State {
         let found = self.outside.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(composite) = found.and_then(|it| it.xr.as_mut()) {
             change(composite);
-            self.outside.touch(uid, self.tick);
+            self.outside.touch(uid, self.base.tick);
         }
     }
 
@@ -148,18 +149,18 @@ impl State {
             if self.outside.find(Kind::Anchor, &anchor).is_none()
                 && self.strikes(Fault::ForeignAnchor, 8)
             {
-                self.outside.create(Object::foreign(Kind::Anchor, anchor), self.tick);
+                self.outside.create(Object::foreign(Kind::Anchor, anchor), self.base.tick);
             }
             if self.outside.find(Kind::Xr, &xr).is_some() {
                 continue;
             }
             let bare = Object::foreign(Kind::Xr, xr);
             if self.strikes(Fault::ForeignXr, 8) {
-                self.outside.create(bare, self.tick);
+                self.outside.create(bare, self.base.tick);
             } else if self.strikes(Fault::RestoredXr, 8) {
                 let labels = Some(Labels { installation: installation().to_string(), life });
-                let owner = self.strange_owner().filter(|_| self.rng.percent(50));
-                self.outside.create(Object { owner, labels, ..bare }, self.tick);
+                let owner = self.strange_owner().filter(|_| self.base.rng.percent(50));
+                self.outside.create(Object { owner, labels, ..bare }, self.base.tick);
             }
         }
     }
@@ -176,7 +177,7 @@ impl State {
                 continue;
             }
             if self.strikes(Fault::NodeLost, 8) {
-                let until = self.tick + self.rng.between(5, 60);
+                let until = self.base.tick + self.base.rng.between(5, 60);
                 self.store.peers[i].lost_until = until;
             }
             if self.strikes(Fault::NodeRemoved, 2) {
@@ -190,7 +191,7 @@ impl State {
         let standing = self.standing_xrs();
         if standing.len() > 1 && self.strikes(Fault::MassVanish, 12) {
             for uid in standing {
-                self.outside.mark(uid, self.tick, self.tick);
+                self.outside.mark(uid, self.base.tick, self.base.tick);
                 self.note_vanishing(uid);
             }
         }
@@ -206,9 +207,9 @@ impl State {
     fn hide(&mut self) {
         let standing = self.standing_xrs();
         let unasked = standing.iter().filter(|uid| self.is_unasked(**uid)).count();
-        let quiet = self.tick >= self.outside.empty_until;
+        let quiet = self.base.tick >= self.outside.empty_until;
         if quiet && self.trips(unasked) && self.happens(Fault::EmptyReads, 25) {
-            let until = self.tick + self.rng.between(10, 80);
+            let until = self.base.tick + self.base.rng.between(10, 80);
             self.outside.empty_until = until;
             for uid in standing {
                 self.note_vanishing(uid);
@@ -229,7 +230,7 @@ impl State {
     /// Whether so many disappearances of now trip the rail, together with those of late.
     fn trips(&self, more: usize) -> bool {
         let rail = Rail { count: 1, percent: 20 };
-        let late = self.vanished.iter().filter(|at| self.tick - **at < 30).count();
+        let late = self.vanished.iter().filter(|at| self.base.tick - **at < 30).count();
         let present = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr).count();
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         rail.trips(count(late + more), count(present))
@@ -240,7 +241,7 @@ impl State {
         if !self.is_unasked(uid) {
             return;
         }
-        self.vanished.push(self.tick);
+        self.vanished.push(self.base.tick);
         if self.trips(0) {
             self.store.rail_tripped = true;
             self.say(|_| "the rail trips".to_owned());
@@ -248,9 +249,9 @@ impl State {
     }
 
     /// The storm is over: nothing is broken any more, and people do their part.
-    pub fn heal(&mut self) {
+    pub(crate) fn calm_down(&mut self) {
         let now = self.now();
-        let tick = self.tick;
+        let tick = self.base.tick;
         // Whoever opens a tripped rail has that world looked at; nothing else wakes anybody.
         if std::mem::take(&mut self.store.rail_tripped) {
             self.store.wake_all(now);
@@ -277,7 +278,6 @@ impl State {
         for uid in squatters {
             self.outside.mark(uid, tick, tick);
         }
-        self.say(|_| "the storm is over".to_owned());
     }
 
     /// A foreign object goes only where somebody still wants the name.

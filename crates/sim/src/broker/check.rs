@@ -11,111 +11,51 @@ use usher_domain::object::id::TokenId;
 
 use usher_kernel::{Record, Row};
 
-use crate::execute::Sender;
-use crate::outside::{Kind, number, uid};
-use crate::plan::Tick;
-use crate::state::State;
+use crate::broker::execute::Sender;
+use crate::broker::outside::{Kind, number, uid};
+use crate::broker::state::State;
+use crate::clock::Tick;
+use crate::realm::{EveryWorld, Realm as _};
+use crate::words::words;
 
-/// A rule that the world is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checker {
-    /// The substrate is never asked to go while its node is registered.
-    NodeFirst,
-    /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
-    NoOrphans,
-    /// Nobody enrols after deletion was accepted.
-    NoLateEnrolment,
-    /// `Deleted` is told once, and only when everything is gone.
-    DeletedMeansGone,
-    /// A foreign object is never touched.
-    ForeignUntouched,
-    /// Every crossing has one event, in the order of its versions.
-    OneEventPerCrossing,
-    /// No token is ever live twice.
-    OneLiveToken,
-    /// A life that nobody disturbs any more ends as wished.
-    EndsAsWished,
-    /// Every outside name is in the ledger before it is used.
-    NameBeforeUse,
-    /// A ProviderConfig goes after everything that refers to it.
-    ConfigLast,
-    /// Nobody is given a lease while another one runs.
-    OneVoice,
-    /// Intent to delete is never lost or moved.
-    IntentWins,
-    /// `Failed` and `Deleted` are sticky, and `Ready` is left only for a reason.
-    Sticky,
-    /// `Ready` is told only for a node that enrolled from the substrate that stands.
-    ReadyMeansEnrolled,
-    /// Nothing that somebody guards is asked to go.
-    GuardHonoured,
-    /// Nothing is created after `Deleted` by a driver that is within its lease.
-    QuietTime,
-    /// What an XR composed is in the ledger before the XR is asked to go.
-    ComposedRecorded,
-    /// No generation is given up while too much vanished at once.
-    RailHolds,
-    /// An apply onto a seen object never creates one.
-    ApplyNeverCreates,
-}
-
-impl Checker {
-    /// Every checker.
-    pub const ALL: [Self; 19] = [
-        Self::NodeFirst,
-        Self::NoOrphans,
-        Self::NoLateEnrolment,
-        Self::DeletedMeansGone,
-        Self::ForeignUntouched,
-        Self::OneEventPerCrossing,
-        Self::OneLiveToken,
-        Self::EndsAsWished,
-        Self::NameBeforeUse,
-        Self::ConfigLast,
-        Self::OneVoice,
-        Self::IntentWins,
-        Self::Sticky,
-        Self::ReadyMeansEnrolled,
-        Self::GuardHonoured,
-        Self::QuietTime,
-        Self::ComposedRecorded,
-        Self::RailHolds,
-        Self::ApplyNeverCreates,
-    ];
-
-    /// Its name in reports.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NodeFirst => "node-first",
-            Self::NoOrphans => "no-orphans",
-            Self::NoLateEnrolment => "no-late-enrolment",
-            Self::DeletedMeansGone => "deleted-means-gone",
-            Self::ForeignUntouched => "foreign-untouched",
-            Self::OneEventPerCrossing => "one-event-per-crossing",
-            Self::OneLiveToken => "one-live-token",
-            Self::EndsAsWished => "ends-as-wished",
-            Self::NameBeforeUse => "name-before-use",
-            Self::ConfigLast => "config-last",
-            Self::OneVoice => "one-voice",
-            Self::IntentWins => "intent-wins",
-            Self::Sticky => "sticky",
-            Self::ReadyMeansEnrolled => "ready-means-enrolled",
-            Self::GuardHonoured => "guard-honoured",
-            Self::QuietTime => "quiet-time",
-            Self::ComposedRecorded => "composed-recorded",
-            Self::RailHolds => "rail-holds",
-            Self::ApplyNeverCreates => "apply-never-creates",
-        }
+words! {
+    /// A rule that the world is held to.
+    Checker {
+        /// The substrate is never asked to go while its node is registered.
+        NodeFirst = "node-first",
+        /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
+        NoOrphans = "no-orphans",
+        /// Nobody enrols after deletion was accepted.
+        NoLateEnrolment = "no-late-enrolment",
+        /// `Deleted` is told once, and only when everything is gone.
+        DeletedMeansGone = "deleted-means-gone",
+        /// A foreign object is never touched.
+        ForeignUntouched = "foreign-untouched",
+        /// Every crossing has one event, in the order of its versions.
+        OneEventPerCrossing = "one-event-per-crossing",
+        /// No token is ever live twice.
+        OneLiveToken = "one-live-token",
+        /// Every outside name is in the ledger before it is used.
+        NameBeforeUse = "name-before-use",
+        /// A ProviderConfig goes after everything that refers to it.
+        ConfigLast = "config-last",
+        /// Intent to delete is never lost or moved.
+        IntentWins = "intent-wins",
+        /// `Failed` and `Deleted` are sticky, and `Ready` is left only for a reason.
+        Sticky = "sticky",
+        /// `Ready` is told only for a node that enrolled from the substrate that stands.
+        ReadyMeansEnrolled = "ready-means-enrolled",
+        /// Nothing that somebody guards is asked to go.
+        GuardHonoured = "guard-honoured",
+        /// Nothing is created after `Deleted` by a driver that is within its lease.
+        QuietTime = "quiet-time",
+        /// What an XR composed is in the ledger before the XR is asked to go.
+        ComposedRecorded = "composed-recorded",
+        /// No generation is given up while too much vanished at once.
+        RailHolds = "rail-holds",
+        /// An apply onto a seen object never creates one.
+        ApplyNeverCreates = "apply-never-creates",
     }
-}
-
-/// What went wrong in a life.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// Who noticed.
-    pub checker: Checker,
-    /// What it noticed.
-    pub what: String,
 }
 
 /// What a write may cross, as it stood before the write.
@@ -295,7 +235,7 @@ impl State {
     }
 
     /// What must hold when all is quiet.
-    pub(crate) fn check_quiet(&mut self) {
+    pub(crate) fn check_at_rest(&mut self) {
         for index in 0..self.store.resources.len() {
             self.check_residue(index);
             self.check_end(index);
@@ -314,7 +254,7 @@ impl State {
         }
         if config.users > 0 && config.phase != provider_config::Phase::Ready {
             let what = format!("the ProviderConfig is used and {}", config.phase);
-            self.wrong(Checker::EndsAsWished, what);
+            self.wrong(EveryWorld::EndsAsWished, what);
         }
         self.check_events();
         self.check_reader();
@@ -356,7 +296,7 @@ impl State {
 
     fn check_end(&mut self, index: usize) {
         if let Some(what) = self.unfinished(index) {
-            self.wrong(Checker::EndsAsWished, format!("resource {index} {what}"));
+            self.wrong(EveryWorld::EndsAsWished, format!("resource {index} {what}"));
         }
     }
 

@@ -10,9 +10,10 @@ use usher_domain::broker::provider_config::{self, Found, ProviderConfig};
 use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Book, Generation, Name, Record, Uid, Unknown};
 
-use crate::fault::Fault;
-use crate::outside::{self, Kind, uid};
-use crate::state::State;
+use crate::broker::fault::Fault;
+use crate::broker::outside::{self, Kind, uid};
+use crate::broker::state::State;
+use crate::realm::Realm as _;
 
 /// What one read of the cluster sees.
 struct Page {
@@ -26,12 +27,12 @@ impl State {
     /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
     /// for its revision, and an older page proves nothing.
     fn page(&mut self, barrier: bool) -> Page {
-        let (pin, objects) = if self.outside.is_rebuilt(self.tick) {
-            self.coverage.fault(Fault::Rebuilt);
+        let (pin, objects) = if self.outside.is_rebuilt(self.base.tick) {
+            self.base.coverage.fault(Fault::Rebuilt);
             (Pin { identity: Uid::new("rebuilt"), revision: 1 }, vec![])
-        } else if self.tick < self.outside.empty_until {
+        } else if self.base.tick < self.outside.empty_until {
             if !self.outside.objects.is_empty() {
-                self.coverage.fault(Fault::EmptyReads);
+                self.base.coverage.fault(Fault::EmptyReads);
             }
             (Pin { identity: Uid::new("cluster"), revision: self.outside.revision }, vec![])
         } else if self.outside.replica.is_some() && self.strikes(Fault::Lagging, 150) {
@@ -79,7 +80,7 @@ impl State {
         });
         let composed = self.composed(&page, record, xr);
         let xr = xr.map(|it| self.xr_object(it));
-        let ready = self.outside.namespace_ready_at <= self.tick;
+        let ready = self.outside.namespace_ready_at <= self.base.tick;
         let peers = self.peers(index);
         Look {
             by: "cluster".to_owned(),
@@ -100,10 +101,10 @@ impl State {
 
     fn xr_object(&self, it: &outside::Object) -> XrObject {
         let composite = it.xr.as_ref();
-        let failed = composite.and_then(|it| it.fails_at).is_some_and(|at| at <= self.tick);
+        let failed = composite.and_then(|it| it.fails_at).is_some_and(|at| at <= self.base.tick);
         let condition = if failed {
             Condition::Failed { message: "quota".to_owned() }
-        } else if self.outside.is_ready(it, self.tick) {
+        } else if self.outside.is_ready(it, self.base.tick) {
             Condition::Ready
         } else {
             Condition::Converging
@@ -162,7 +163,7 @@ impl State {
         (kind, name): (Kind, &Name),
     ) -> Heard<ComposedState> {
         if self.hidden(kind) {
-            self.coverage.fault(Fault::KindRemoved);
+            self.base.coverage.fault(Fault::KindRemoved);
             return Ok(ComposedState::KindRemoved);
         }
         if let Some(why) = self.unheard() {
@@ -210,7 +211,7 @@ impl State {
         let written = found(Kind::Config, config.config_name(config.generation));
         let secret = found(Kind::Secret, config.external_secret_name(config.generation));
         let anchors = anchors(&page, |it| config.anchor_name(it).name, config.generation);
-        let ready = self.outside.namespace_ready_at <= self.tick;
+        let ready = self.outside.namespace_ready_at <= self.base.tick;
         provider_config::Look {
             by: "cluster".to_owned(),
             at: self.now(),

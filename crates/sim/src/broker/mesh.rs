@@ -13,13 +13,14 @@ use usher_domain::tokens::{Issue, Lifetime, Outcome, Request, ResourceView, Serv
 use usher_kernel::{Generation, Trouble};
 use uuid::Uuid;
 
-use crate::breakage::Breakage;
-use crate::check::Checker;
-use crate::execute;
-use crate::fault::Fault;
-use crate::outside::Agent;
-use crate::plan::Tick;
-use crate::state::State;
+use crate::broker::breakage::Breakage;
+use crate::broker::check::Checker;
+use crate::broker::execute;
+use crate::broker::fault::Fault;
+use crate::broker::outside::Agent;
+use crate::broker::state::State;
+use crate::clock::Tick;
+use crate::realm::Realm as _;
 
 /// How long a simulated drain waits.
 const PATIENCE: Patience =
@@ -106,7 +107,7 @@ impl State {
     pub fn peer_state(&self, row: &PeerRow) -> PeerState {
         if row.peer.is_gone() {
             PeerState::Deregistered
-        } else if self.tick < row.lost_until || self.outside.by_uid(row.machine).is_none() {
+        } else if self.base.tick < row.lost_until || self.outside.by_uid(row.machine).is_none() {
             PeerState::Lost
         } else {
             PeerState::Registered
@@ -149,7 +150,7 @@ impl State {
     }
 
     pub(crate) fn enrol_agents(&mut self, breakage: Option<Breakage>) {
-        let tick = self.tick;
+        let tick = self.base.tick;
         for i in 0..self.outside.agents.len() {
             let agent = self.outside.agents[i].clone();
             let alive = self.outside.by_uid(agent.machine).is_some();
@@ -261,7 +262,7 @@ impl State {
     pub(crate) fn finish_drains(&mut self) {
         let now = self.now();
         for i in 0..self.store.peers.len() {
-            if self.rng.percent(25) {
+            if self.base.rng.percent(25) {
                 self.store.peers[i].acknowledged = self.store.snapshot;
             }
             let row = self.store.peers[i].clone();

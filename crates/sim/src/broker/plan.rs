@@ -4,24 +4,12 @@ use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::verdict::EffectKind;
 
-use crate::fault::{Fault, Mix};
+use crate::base::Course;
+use crate::broker::fault::Fault;
+use crate::clock::{FAULTS_END, Tick};
+use crate::fault::Mix;
 use crate::rng::Rng;
-
-/// A moment of simulated time, in milliseconds.
-pub type Tick = i64;
-
-/// How long a lease runs.
-pub const LEASE: Tick = 40;
-/// How long a request may outlive its driver's lease.
-pub const REQUEST_BOUND: Tick = 10;
-/// How long a well-behaved driver works on one step.
-pub const STEP_DEADLINE: Tick = 25;
-/// The longest rest in a passing phase.
-pub const INTERVAL: Tick = 25;
-/// When the last fault may happen.
-pub const FAULTS_END: Tick = 420;
-/// When a life that nobody disturbs any more must have ended as wished.
-pub const GIVE_UP: Tick = 6_000;
+use crate::strike;
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -43,35 +31,6 @@ pub const PAIRS: [Pair; 14] = [
     (Phase::Deprovisioning, EffectKind::DeleteSubstrate),
     (Phase::Deprovisioning, EffectKind::DeleteAnchor),
 ];
-
-/// What can strike a verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
-    /// The driver dies before the verb.
-    CrashBefore,
-    /// The driver dies after the verb and before the commit.
-    CrashAfter,
-    /// The verb is done and its answer is lost.
-    AnswerLost,
-    /// The driver sleeps beyond its lease and then does the verb.
-    LateDriver,
-}
-
-impl Strike {
-    /// Every strike.
-    pub const ALL: [Self; 4] =
-        [Self::CrashBefore, Self::CrashAfter, Self::AnswerLost, Self::LateDriver];
-
-    /// Its name in coverage.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CrashBefore => "crash before",
-            Self::CrashAfter => "crash after",
-            Self::AnswerLost => "answer lost",
-            Self::LateDriver => "late driver",
-        }
-    }
-}
 
 /// The wishes and circumstances of one resource.
 #[derive(Clone, Debug)]
@@ -99,33 +58,25 @@ pub struct Wishes {
 pub struct Plan {
     /// One per resource; all share one ProviderConfig.
     pub wishes: Vec<Wishes>,
-    /// How many drivers there are.
-    pub drivers: usize,
-    /// The faults this life may meet.
-    pub mix: Mix,
-    /// The strike this life insists on, so that every pair meets every strike.
-    pub target: (Pair, Strike),
-    /// When faults end.
-    pub faults_end: Tick,
+    /// What every world draws.
+    pub course: Course,
 }
 
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
-        let cells = PAIRS.len() * Strike::ALL.len();
-        let cell = usize::try_from(seed % u64::try_from(cells).unwrap_or(1)).unwrap_or(0);
-        let target = (PAIRS[cell / Strike::ALL.len()], Strike::ALL[cell % Strike::ALL.len()]);
-        let mut mix = Mix::draw(rng);
+        let target = strike::target(seed, PAIRS.len());
+        let mut mix = Mix::draw::<Fault>(rng);
         let count = match rng.below(10) {
             0..=5 => 1,
             6..=8 => 2,
             _ => 3,
         };
         let mut wishes: Vec<Wishes> = (0..count).map(|_| Wishes::draw(rng)).collect();
-        lead_to(target.0, &mut wishes[0], &mut mix, rng);
+        lead_to(PAIRS[target.0], &mut wishes[0], &mut mix, rng);
         let drivers = 2 + usize::from(rng.percent(40));
         let faults_end = rng.between(60, FAULTS_END);
-        Self { wishes, drivers, mix, target, faults_end }
+        Self { wishes, course: Course { drivers, mix, target, faults_end } }
     }
 }
 

@@ -5,12 +5,13 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{KIND_EXTERNAL_SECRET, Verb};
 use usher_kernel::{Generation, Name, Trouble, Uid};
 
-use crate::breakage::Breakage;
-use crate::check::Checker;
-use crate::fault::Fault;
-use crate::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
-use crate::plan::Tick;
-use crate::state::{State, installation};
+use crate::broker::breakage::Breakage;
+use crate::broker::check::Checker;
+use crate::broker::fault::Fault;
+use crate::broker::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
+use crate::broker::state::{State, installation};
+use crate::clock::Tick;
+use crate::realm::Realm as _;
 
 /// One verb on its way, with what its sender knew.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub enum AnyVerb {
 impl State {
     /// Does what a request asks for, as the real world would. One that names the object it saw
     /// never ends in another one.
-    pub fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
+    pub(crate) fn serve_checked(&mut self, request: &Request) -> Result<(), Trouble> {
         let created = self.outside.created();
         let done = self.serve(request);
         if request.names_its_object() && self.outside.created() > created {
@@ -161,7 +162,7 @@ impl State {
 
     fn put(&mut self, object: Object) {
         let (kind, name) = (object.kind, object.name.clone());
-        let uid = self.outside.create(object, self.tick);
+        let uid = self.outside.create(object, self.base.tick);
         self.say(|_| format!("created: {kind:?} {name} u{uid}"));
     }
 
@@ -199,8 +200,8 @@ impl State {
 
     /// Draws how this XR will fare.
     fn compose(&mut self, index: usize, generation: Generation, labels: Labels) -> Composite {
-        let wishes = self.plan.wishes[index].clone();
-        let tick = self.tick;
+        let wishes = self.wishes[index].clone();
+        let tick = self.base.tick;
         let state = &self.store.resources[index].record.state;
         let is_node = state.pinned().role == usher_domain::blueprint::MeshRole::Node;
         let token = usher_domain::object::name::token(state.id(), generation);
@@ -219,8 +220,8 @@ impl State {
             distinct: wishes.distinct_parts,
             labels,
             refs: vec![],
-            refs_at: tick + self.rng.between(1, 6),
-            fails_at: hopeless.then(|| tick + self.rng.between(3, 40)),
+            refs_at: tick + self.base.rng.between(1, 6),
+            fails_at: hopeless.then(|| tick + self.base.rng.between(3, 40)),
             flaps_until: 0,
             drifted: false,
             booted: None,
@@ -257,7 +258,7 @@ impl State {
         {
             composite.drifted = false;
             xr.labels = Some(labels);
-            self.outside.touch(found, self.tick);
+            self.outside.touch(found, self.base.tick);
         }
         Ok(())
     }
@@ -305,15 +306,16 @@ impl State {
             return Err(Trouble::Rejected { what: "the XR's guard".to_owned() });
         }
         self.check_composed(request, name, &found);
-        let waits = self.outside.children(found.uid).next().is_some() && self.rng.percent(40);
-        let dwell = if waits { self.rng.between(15, 60) } else { self.rng.between(1, 15) };
+        let waits = self.outside.children(found.uid).next().is_some() && self.base.rng.percent(40);
+        let dwell =
+            if waits { self.base.rng.between(15, 60) } else { self.base.rng.between(1, 15) };
         if found.gone_at.is_none() {
             self.say(|_| format!("asked to go: {kind:?} {} u{}", found.name, found.uid));
         }
         match kind {
-            Kind::Anchor => self.outside.let_go(found.uid, self.tick + dwell, self.tick),
+            Kind::Anchor => self.outside.let_go(found.uid, self.base.tick + dwell, self.base.tick),
             Kind::Xr | Kind::Part(_) | Kind::Config | Kind::Secret => {
-                self.outside.mark(found.uid, self.tick + dwell, self.tick);
+                self.outside.mark(found.uid, self.base.tick + dwell, self.base.tick);
             }
         }
         Ok(())

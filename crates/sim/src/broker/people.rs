@@ -2,30 +2,33 @@
 
 use usher_domain::broker::command::{self, Outstanding};
 
-use crate::check::Crossing;
-use crate::plan::REQUEST_BOUND;
-use crate::seat::millis;
-use crate::state::State;
-use crate::store::Write;
+use crate::broker::check::Crossing;
+use crate::broker::state::State;
+use crate::broker::store::Write;
+use crate::clock::REQUEST_BOUND;
+use crate::clock::millis;
+use crate::realm::Realm as _;
 
 impl State {
     /// Grants the wishes of this moment.
     pub(crate) fn grant_wishes(&mut self) {
-        for wish in 0..self.plan.wishes.len() {
-            let wishes = self.plan.wishes[wish].clone();
-            if wishes.declare_at <= self.tick && self.store.resources.len() == wish {
+        for wish in 0..self.wishes.len() {
+            let wishes = self.wishes[wish].clone();
+            if wishes.declare_at <= self.base.tick && self.store.resources.len() == wish {
                 self.declare(wish);
             }
             if self.store.resources.len() <= wish {
                 continue;
             }
-            if wishes.retire_at == Some(self.tick) || wishes.retire_at == Some(self.tick - 30) {
+            if wishes.retire_at == Some(self.base.tick)
+                || wishes.retire_at == Some(self.base.tick - 30)
+            {
                 self.retire(wish);
             }
-            if wishes.replace_at == Some(self.tick) {
+            if wishes.replace_at == Some(self.base.tick) {
                 self.replace(wish);
             }
-            if wishes.abandon_at == Some(self.tick) {
+            if wishes.abandon_at == Some(self.base.tick) {
                 self.abandon(wish);
             }
         }
@@ -79,5 +82,35 @@ impl State {
             self.check_told(index, before);
         }
         self.store.resources[index].entry.wake(now);
+    }
+
+    /// What is still on its way.
+    pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
+        let tick = self.base.tick;
+        let wished = self.wishes.iter().any(|it| {
+            [it.retire_at.map(|at| at + 30), it.replace_at, it.abandon_at, Some(it.declare_at)]
+                .into_iter()
+                .flatten()
+                .any(|at| tick <= at)
+        });
+        let enrolling = self.outside.agents.iter().any(|it| {
+            !it.enrolled
+                && it.tries_at.is_some()
+                && self.outside.by_uid(it.machine).is_some()
+                && self.is_redeemable(it.token)
+        });
+        let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
+        let requests = !self.base.echoes.is_empty() || !self.late_parts.is_empty();
+        let leaving = self.outside.objects.iter().any(|it| it.gone_at.is_some());
+        [
+            (wished, "a wish"),
+            (leaving, "a departure"),
+            (enrolling, "an enrolment"),
+            (unfinished, "a resource"),
+            (requests, "a request"),
+        ]
+        .into_iter()
+        .filter_map(|(under_way, what)| under_way.then_some(what))
+        .collect()
     }
 }

@@ -3,14 +3,14 @@
 //! Never kinder than the real thing: the XR may vanish before its children, owners that are gone
 //! do not stop a create, deletion only marks, and the collector comes when it comes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use usher_domain::broker::provider_config::KIND_EXTERNAL_SECRET;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{Generation, Uid};
 
-use crate::execute::Sender;
-use crate::plan::Tick;
+use crate::broker::execute::Sender;
+use crate::clock::Tick;
 use crate::rng::Rng;
 
 /// What kind of object it is.
@@ -69,7 +69,7 @@ pub struct Object {
     /// Whose it really is: the life whose verb, or whose XR's composer, made it. Drivers cannot
     /// see this; checkers ask nothing else.
     pub made_by: Option<Sender>,
-    /// Whether our finalizer holds it.
+    /// Whether a finalizer holds it.
     pub held: bool,
     /// Whether it was asked to go.
     pub leaving: bool,
@@ -161,6 +161,13 @@ pub struct Outside {
     pub blind_until: BTreeMap<u8, Tick>,
     /// Until when a kind is removed.
     pub removed_until: BTreeMap<u8, Tick>,
+    /// Whether other lives look after the parts: then each is held until they let it go, and is
+    /// ready when they say so.
+    pub managed: bool,
+    /// The objects that may not be deleted.
+    pub guarded: BTreeSet<u64>,
+    /// The deletions that were denied since they were last looked through.
+    pub denied: Vec<u64>,
     /// The lives whose objects changed since the watch was last read.
     pub changed: Vec<(Tick, String)>,
     next_uid: u64,
@@ -178,6 +185,9 @@ impl Default for Outside {
             namespace_ready_at: 0,
             blind_until: BTreeMap::new(),
             removed_until: BTreeMap::new(),
+            managed: false,
+            guarded: BTreeSet::new(),
+            denied: vec![],
             changed: vec![],
             next_uid: 1,
         }
@@ -228,8 +238,13 @@ impl Outside {
         self.next_uid
     }
 
-    /// Asks an object to go; one that our finalizer holds stays, marked.
+    /// Asks an object to go; one that is guarded is denied, one that a finalizer holds stays,
+    /// marked.
     pub fn mark(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
+        if self.guarded.contains(&uid) {
+            self.denied.push(uid);
+            return;
+        }
         let it = self.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(it) = it.filter(|it| !it.leaving) {
             it.leaving = true;
@@ -238,13 +253,22 @@ impl Outside {
         }
     }
 
-    /// Asks an object to go and takes our finalizer off.
+    /// Asks an object to go and takes the finalizer off.
     pub fn let_go(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         let it = self.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(it) = it.filter(|it| it.gone_at.is_none()) {
             it.leaving = true;
             it.held = false;
             it.gone_at = Some(gone_at);
+            self.touch(uid, tick);
+        }
+    }
+
+    /// Whoever looks after a part says that it is ready.
+    pub fn settle(&mut self, uid: u64, tick: Tick) {
+        let waiting = |it: &&mut Object| it.uid == uid && it.ready_at > tick;
+        if let Some(it) = self.objects.iter_mut().find(waiting) {
+            it.ready_at = tick;
             self.touch(uid, tick);
         }
     }

@@ -3,16 +3,25 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use usher_sim::breakage::Breakage;
-use usher_sim::check::Checker;
-use usher_sim::coverage::Coverage;
-use usher_sim::fault::Fault;
-use usher_sim::life::live;
-use usher_sim::plan::{PAIRS, Strike};
-use usher_sim::run::{self, Range};
+use usher_sim::broker::breakage::Breakage;
+use usher_sim::broker::check::Checker;
+use usher_sim::broker::fault::Fault;
+use usher_sim::broker::plan::PAIRS;
+use usher_sim::broker::state::State;
+use usher_sim::coverage::{Coverage, Names};
+use usher_sim::fault::{self, DriverFault};
+use usher_sim::life::{self, Verdict};
+use usher_sim::realm::EveryWorld;
+use usher_sim::run::{self, Range, World};
+use usher_sim::strike::Strike;
+use usher_sim::words::Words as _;
 
-const SEEDS: &str = include_str!("../seeds.txt");
+const SEEDS: &str = include_str!("../seeds/broker.txt");
 const TABLE: &str = include_str!("../../domain/tables/broker.table");
+
+fn live(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
+    life::live::<State>(seed, breakage, listen)
+}
 
 #[test]
 fn the_same_seed_is_the_same_life() {
@@ -62,33 +71,38 @@ fn the_pairs_are_those_of_the_table() {
 }
 
 /// For every checker a broken rule that it is the first to notice.
-const NOTICED: [(Checker, Breakage); 19] = [
-    (Checker::NodeFirst, Breakage::SwapTeardown),
-    (Checker::NoOrphans, Breakage::ConfigNeverCounted),
-    (Checker::NoLateEnrolment, Breakage::ForgetRevocation),
-    (Checker::DeletedMeansGone, Breakage::TrustForeground),
-    (Checker::ForeignUntouched, Breakage::ForeignIsOurs),
-    (Checker::OneEventPerCrossing, Breakage::TellTwice),
-    (Checker::OneLiveToken, Breakage::IssueUnasked),
-    (Checker::EndsAsWished, Breakage::KeepAnchor),
-    (Checker::NameBeforeUse, Breakage::ForgetNames),
-    (Checker::ConfigLast, Breakage::ConfigFirst),
-    (Checker::OneVoice, Breakage::DoubleLease),
-    (Checker::IntentWins, Breakage::LoseIntent),
-    (Checker::Sticky, Breakage::FlapReady),
-    (Checker::ReadyMeansEnrolled, Breakage::SkipEnrolling),
-    (Checker::GuardHonoured, Breakage::IgnoreGuard),
-    (Checker::QuietTime, Breakage::SkipQuietTime),
-    (Checker::ComposedRecorded, Breakage::SkipRecording),
-    (Checker::RailHolds, Breakage::IgnoreRail),
-    (Checker::ApplyNeverCreates, Breakage::ApplyWithoutUid),
+const NOTICED: [(&str, Breakage); 19] = [
+    ("one-voice", Breakage::DoubleLease),
+    ("ends-as-wished", Breakage::KeepAnchor),
+    ("node-first", Breakage::SwapTeardown),
+    ("no-orphans", Breakage::ConfigNeverCounted),
+    ("no-late-enrolment", Breakage::ForgetRevocation),
+    ("deleted-means-gone", Breakage::TrustForeground),
+    ("foreign-untouched", Breakage::ForeignIsOurs),
+    ("one-event-per-crossing", Breakage::TellTwice),
+    ("one-live-token", Breakage::IssueUnasked),
+    ("name-before-use", Breakage::ForgetNames),
+    ("config-last", Breakage::ConfigFirst),
+    ("intent-wins", Breakage::LoseIntent),
+    ("sticky", Breakage::FlapReady),
+    ("ready-means-enrolled", Breakage::SkipEnrolling),
+    ("guard-honoured", Breakage::IgnoreGuard),
+    ("quiet-time", Breakage::SkipQuietTime),
+    ("composed-recorded", Breakage::SkipRecording),
+    ("rail-holds", Breakage::IgnoreRail),
+    ("apply-never-creates", Breakage::ApplyWithoutUid),
 ];
+
+fn checkers() -> impl Iterator<Item = &'static str> {
+    let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
+    shared.chain(Checker::ALL.iter().map(|it| it.as_str()))
+}
 
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
-    assert_eq!(NOTICED.map(|it| it.0), Checker::ALL);
+    assert!(NOTICED.map(|it| it.0).into_iter().eq(checkers()));
     for (checker, breakage) in NOTICED {
-        let noticed = run::catch(breakage).map(|(_, wrong)| wrong.checker);
+        let noticed = run::catch::<State>(breakage).map(|(_, wrong)| wrong.checker);
         assert_eq!(noticed, Some(checker), "{}", breakage.as_str());
     }
 }
@@ -96,8 +110,8 @@ fn every_checker_notices_what_breaks_its_rule() {
 #[test]
 fn a_crossing_that_is_not_told_is_noticed_at_once() {
     for breakage in [Breakage::TellNothing, Breakage::TellNotReady, Breakage::NumberEarly] {
-        let noticed = run::catch(breakage).map(|(_, wrong)| wrong.checker);
-        assert_eq!(noticed, Some(Checker::OneEventPerCrossing), "{}", breakage.as_str());
+        let noticed = run::catch::<State>(breakage).map(|(_, wrong)| wrong.checker);
+        assert_eq!(noticed, Some(Checker::OneEventPerCrossing.as_str()), "{}", breakage.as_str());
     }
 }
 
@@ -106,24 +120,26 @@ fn names_are_told_apart() {
     let breakages: BTreeSet<&str> = Breakage::ALL.iter().map(|it| it.as_str()).collect();
     assert_eq!(breakages.len(), Breakage::ALL.len());
     assert!(breakages.len() >= 20, "at least twenty rules are broken on purpose");
-    let checkers: BTreeSet<&str> = Checker::ALL.iter().map(|it| it.as_str()).collect();
-    assert_eq!(checkers.len(), Checker::ALL.len());
-    let faults: BTreeSet<&str> = Fault::ALL.iter().map(|it| it.as_str()).collect();
-    assert_eq!(faults.len(), Fault::ALL.len());
+    let checkers: BTreeSet<&str> = checkers().collect();
+    assert_eq!(checkers.len(), NOTICED.len());
+    let faults = fault::names::<Fault>();
+    assert_eq!(faults.iter().collect::<BTreeSet<_>>().len(), faults.len());
 }
 
 #[test]
 fn what_was_met_too_rarely_is_a_gap() {
     let mut life = Coverage::default();
-    life.strike(PAIRS[0], Strike::CrashBefore);
-    life.fault(Fault::Crash);
+    life.strike(0, Strike::CrashBefore);
+    life.fault(DriverFault::Crash);
     let mut sum = Coverage::default();
     sum.add(&life);
-    let cells = PAIRS.len() * Strike::ALL.len();
-    let all_but_one = cells - 1 + Fault::ALL.len() - 1;
-    assert_eq!(sum.gaps(100).len(), all_but_one);
-    assert_eq!(sum.gaps(1_000).len(), all_but_one + 1, "one life in a thousand is too few");
-    assert_eq!(sum.gaps(1_001).len(), cells + Fault::ALL.len(), "one strike in 1,001 is too few");
+    let names = Names::of::<State>();
+    let cells = names.pairs.len() * Strike::ALL.len();
+    let faults = names.faults.len();
+    let all_but_one = cells - 1 + faults - 1;
+    assert_eq!(sum.gaps(&names, 100).len(), all_but_one);
+    assert_eq!(sum.gaps(&names, 1_000).len(), all_but_one + 1, "one life in a thousand is too few");
+    assert_eq!(sum.gaps(&names, 1_001).len(), cells + faults, "one strike in 1,001 is too few");
 }
 
 #[test]
@@ -148,10 +164,11 @@ fn a_run_tells_its_figures_and_fails_on_nothing() {
     let heard = AtomicU64::new(0);
     let progress = |lived| heard.store(lived, Ordering::Relaxed);
     assert!(
-        run::many(Range { world: "broker", from: 0, lives: 200 }, &progress, &mut out).unwrap()
+        run::many(Range { world: World::of::<State>(), from: 0, lives: 200 }, &progress, &mut out)
+            .unwrap()
     );
     assert_eq!(heard.into_inner(), run::SHARE);
     let text = String::from_utf8(out).unwrap();
-    assert!(text.ends_with("200 lives, 0 wrong\n"), "{text}");
+    assert!(text.ends_with("broker: 200 lives, 0 wrong\n"), "{text}");
     assert!(text.contains("(Deprovisioning, DeleteSubstrate)"), "{text}");
 }

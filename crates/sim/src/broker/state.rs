@@ -1,7 +1,5 @@
 //! Everything of one simulated life that changes.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterSchema};
 use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
@@ -18,161 +16,138 @@ use usher_domain::object::id::{
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
 use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Generation, Record, Timestamp, Uid, Version};
+use usher_kernel::{Book, Generation, Record, Stopped, Trouble, Uid, Version, Wake};
 use uuid::Uuid;
 
-use crate::check::{Checker, Wrong};
-use crate::coverage::Coverage;
-use crate::execute::Request;
-use crate::fault::Fault;
-use crate::mesh::server_key;
-use crate::outside::{Kind, Object, Outside};
-use crate::plan::{Plan, Tick};
-use crate::reader::Reader;
+use crate::base::Base;
+use crate::broker::breakage::Breakage;
+use crate::broker::execute::Request;
+use crate::broker::fault::Fault;
+use crate::broker::mesh::server_key;
+use crate::broker::outside::{Kind, Object, Outside};
+use crate::broker::plan::{PAIRS, Plan, Wishes};
+use crate::broker::reader::Reader;
+use crate::broker::seat::Notes;
+use crate::broker::store::{ConfigRow, EventRow, Life, ResourceRow, Store};
+use crate::clock::{Tick, timestamp};
+use crate::realm::{EveryWorld, QueueBend, Realm};
 use crate::rng::Rng;
-use crate::store::{ConfigRow, EventRow, ResourceRow, Store, timestamp};
+use crate::seat::Seat;
 
 /// Everything that changes.
 pub struct State {
-    /// The moment.
-    pub tick: Tick,
-    /// How far the database's clock has jumped ahead.
-    pub skew: Tick,
-    /// The stream of this seed.
-    pub rng: Rng,
-    /// What the seed decided.
-    pub plan: Plan,
+    /// What every world has.
+    pub base: Base<Request>,
+    /// The rule that is broken on purpose.
+    pub breakage: Option<Breakage>,
+    /// What people ask for.
+    pub wishes: Vec<Wishes>,
     /// The cluster.
     pub outside: Outside,
     /// The store.
     pub store: Store,
-    /// Requests that will arrive a second time.
-    pub echoes: Vec<(Tick, Request)>,
     /// Children that a composer with a stale cache will create.
     pub late_parts: Vec<(Tick, Object, u8, String)>,
-    /// Whether the strike that this life insists on has happened.
-    pub struck: bool,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
     /// Somebody who reads the event log.
     pub reader: Reader,
-    /// What this life met.
-    pub coverage: Coverage,
-    /// The first thing that went wrong.
-    pub wrong: Option<Wrong>,
-    /// The story so far, if somebody listens.
-    pub story: Option<Vec<String>>,
     /// The unasked disappearances that the rail counts.
     pub vanished: Vec<Tick>,
 }
 
-impl State {
-    /// The life of a seed, before anything has happened.
-    pub fn new(seed: u64, listen: bool) -> Self {
+impl Realm for State {
+    type Life = Life;
+    type Request = Request;
+    type Notes = Notes;
+    type Fault = Fault;
+    type Breakage = Breakage;
+
+    const NAME: &'static str = "broker";
+
+    fn pairs() -> Vec<String> {
+        PAIRS.iter().map(|(phase, effect)| format!("({phase}, {effect})")).collect()
+    }
+
+    fn new(seed: u64, breakage: Option<Breakage>, listen: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::draw(seed, &mut rng);
-        let now = timestamp(0);
-        let config = ProviderConfig {
-            id: ProviderConfigId::from_uuid(id(2, 0)),
-            installation: installation(),
-            world: "local".to_owned(),
-            namespace: "ns".to_owned(),
-            provider: Provider::Local,
-            credential: CredentialId::from_uuid(id(3, 0)),
-            coordinates: coordinates(),
-            users: 0,
-            phase: provider_config::Phase::Gone,
-            generation: Generation::FIRST,
-            quiet_until: None,
-        };
-        let mut entry = Entry::new(now);
-        entry.due = None;
-        let record = Record { version: Version(1), book: Book::default(), state: config };
-        let store = Store {
-            resources: vec![],
-            config: ConfigRow { record, entry },
-            tokens: std::collections::BTreeMap::new(),
-            peers: vec![],
-            snapshot: 0,
-            events: vec![],
-            pin: Pin { identity: Uid::new("cluster"), revision: 0 },
-            rail_tripped: false,
-        };
+        let Plan { wishes, course } = Plan::draw(seed, &mut rng);
         Self {
-            tick: 0,
-            skew: 0,
-            rng,
-            plan,
+            base: Base::new(rng, course, listen),
+            breakage,
+            wishes,
             outside: Outside::default(),
-            store,
-            echoes: vec![],
+            store: empty_store(),
             late_parts: vec![],
-            struck: false,
             watch_down_until: -1,
             reader: Reader::default(),
-            coverage: Coverage::default(),
-            wrong: None,
-            story: listen.then(Vec::new),
             vanished: vec![],
         }
     }
 
-    /// The database's clock.
-    pub fn now(&self) -> Timestamp {
-        timestamp(self.tick + self.skew)
+    fn base(&self) -> &Base<Request> {
+        &self.base
     }
 
-    /// Whether the world may still misbehave.
-    pub fn stormy(&self) -> bool {
-        self.tick < self.plan.faults_end
+    fn base_mut(&mut self) -> &mut Base<Request> {
+        &mut self.base
     }
 
-    /// Whether a fault of this kind begins now, with this chance in thousandths. Whoever asks
-    /// notes the fault once it has an effect.
-    pub fn happens(&mut self, fault: Fault, per_mille: u64) -> bool {
-        self.stormy() && self.plan.mix.has(fault) && self.rng.per_mille(per_mille)
+    fn breakage(&self) -> Option<Breakage> {
+        self.breakage
     }
 
-    /// Whether a fault of this kind strikes now, with this chance in thousandths.
-    pub fn strikes(&mut self, fault: Fault, per_mille: u64) -> bool {
-        let happens = self.happens(fault, per_mille);
-        if happens {
-            self.met(fault);
-        }
-        happens
+    fn bends_queue(breakage: Breakage) -> Option<QueueBend> {
+        breakage.bend_queue()
     }
 
-    /// Notes a fault for coverage and story.
-    pub fn met(&mut self, fault: Fault) {
-        self.coverage.fault(fault);
-        self.say(|_| format!("fault: {}", fault.as_str()));
+    fn lives(&self) -> Vec<Life> {
+        self.store.lives()
     }
 
-    /// Notes what went wrong first.
-    pub fn wrong(&mut self, checker: Checker, what: String) {
-        self.say(|_| format!("WRONG ({}): {what}", checker.as_str()));
-        if self.wrong.is_none() {
-            self.wrong = Some(Wrong { checker, what });
-        }
+    fn entry(&mut self, life: Life) -> Option<&mut Entry> {
+        self.store.entry(life)
     }
 
-    /// Adds a line to the story.
-    pub fn say(&mut self, line: impl FnOnce(&Self) -> String) {
-        if self.story.is_none() {
-            return;
-        }
-        let mut text = String::new();
-        let _ = write!(text, "{:>5}  {}", self.tick, line(self));
-        if let Some(story) = &mut self.story {
-            story.push(text);
-        }
+    fn notes(&self) -> Notes {
+        Notes::new(self.store.next_number(), self.base.tick)
     }
 
+    async fn step(seat: &Seat<'_, Self>) -> Result<Wake, Stopped> {
+        seat.one_step().await
+    }
+
+    fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
+        self.serve_checked(request)
+    }
+
+    fn swallows(&self, request: &Request) -> bool {
+        self.outside.is_rebuilt(self.base.tick) && request.is_for_cluster()
+    }
+
+    fn evolve(&mut self) {
+        self.go_on();
+    }
+
+    fn heal(&mut self) {
+        self.calm_down();
+    }
+
+    fn restless(&self) -> Vec<&'static str> {
+        self.on_its_way()
+    }
+
+    fn check_quiet(&mut self) {
+        self.check_at_rest();
+    }
+}
+
+impl State {
     /// Whether objects of this kind are hidden because the kind was removed.
     pub fn hidden(&self, kind: Kind) -> bool {
         match kind {
             Kind::Part(n) => {
-                self.outside.removed_until.get(&n).is_some_and(|until| self.tick < *until)
+                self.outside.removed_until.get(&n).is_some_and(|until| self.base.tick < *until)
             }
             Kind::Anchor | Kind::Xr | Kind::Config | Kind::Secret => false,
         }
@@ -192,7 +167,7 @@ impl State {
             accept::provision(&command, &views, &minted, now).ok()
         });
         let Some(Accepted { resource, rows, event, new_provider_config }) = accepted else {
-            self.wrong(Checker::EndsAsWished, "a declaration was refused".to_owned());
+            self.wrong(EveryWorld::EndsAsWished, "a declaration was refused".to_owned());
             return;
         };
         let version = Version(1);
@@ -230,7 +205,7 @@ impl State {
                 composite: CompositeType::from_xrd(&xrd()).ok()?,
                 schema: ParameterSchema::new(vec![]).ok()?,
                 strategy: InjectionStrategy::CloudInitUserData,
-                role: self.plan.wishes[wish].role,
+                role: self.wishes[wish].role,
                 providers: vec![provider],
             }),
             credential: Some(CredentialView {
@@ -257,6 +232,36 @@ impl State {
             key_id: server_key()?.id(),
         };
         Some((command, views, minted))
+    }
+}
+
+fn empty_store() -> Store {
+    let now = timestamp(0);
+    let config = ProviderConfig {
+        id: ProviderConfigId::from_uuid(id(2, 0)),
+        installation: installation(),
+        world: "local".to_owned(),
+        namespace: "ns".to_owned(),
+        provider: Provider::Local,
+        credential: CredentialId::from_uuid(id(3, 0)),
+        coordinates: coordinates(),
+        users: 0,
+        phase: provider_config::Phase::Gone,
+        generation: Generation::FIRST,
+        quiet_until: None,
+    };
+    let mut entry = Entry::new(now);
+    entry.due = None;
+    let record = Record { version: Version(1), book: Book::default(), state: config };
+    Store {
+        resources: vec![],
+        config: ConfigRow { record, entry },
+        tokens: std::collections::BTreeMap::new(),
+        peers: vec![],
+        snapshot: 0,
+        events: vec![],
+        pin: Pin { identity: Uid::new("cluster"), revision: 0 },
+        rail_tripped: false,
     }
 }
 

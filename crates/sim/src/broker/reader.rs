@@ -2,8 +2,9 @@
 
 use usher_kernel::Version;
 
-use crate::check::Checker;
-use crate::state::State;
+use crate::broker::check::Checker;
+use crate::broker::state::State;
+use crate::realm::Realm as _;
 
 /// How many rows are read at a time.
 const PAGE: usize = 2;
@@ -18,7 +19,7 @@ pub struct Reader {
 impl State {
     /// The reader comes now and then.
     pub(crate) fn read_events(&mut self) {
-        if self.rng.percent(20) {
+        if self.base.rng.percent(20) {
             self.read_page();
         }
     }

@@ -1,7 +1,6 @@
 //! The memory ledger: rows, identity rows, due-queue, events, tokens, peers, one commit door.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::Outstanding;
@@ -10,25 +9,13 @@ use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::TokenId;
-use usher_kernel::schedule::{Entry, Pace};
+use usher_kernel::schedule::Entry;
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
 
-use crate::breakage::Breakage;
-use crate::mesh::{PeerRow, TokenRow};
-use crate::plan::{LEASE, REQUEST_BOUND, Tick};
-use crate::seat::millis;
-
-/// The figures of the simulated queue.
-pub const PACE: Pace = Pace {
-    lease: Duration::from_millis(LEASE.unsigned_abs()),
-    base: Duration::from_millis(2),
-    max: Duration::from_millis(30),
-};
-
-/// Simulated time as the database tells it.
-pub fn timestamp(tick: Tick) -> Timestamp {
-    Timestamp::from_millis(tick + 1_000)
-}
+use crate::broker::breakage::Breakage;
+use crate::broker::mesh::{PeerRow, TokenRow};
+use crate::clock::REQUEST_BOUND;
+use crate::clock::millis;
 
 /// Which life an entry of the queue belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,85 @@
+//! What every world has: a clock, a seed's stream, faults, requests on their way, and a report.
+
+use crate::clock::Tick;
+use crate::coverage::Coverage;
+use crate::fault::Mix;
+use crate::rng::Rng;
+use crate::strike::Strike;
+
+/// Something that must never happen, and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The rule that was broken.
+    pub checker: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+/// What one seed decides in every world.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    /// How many drivers there are.
+    pub drivers: usize,
+    /// The faults this life may meet.
+    pub mix: Mix,
+    /// The strike this life insists on, so that every verb meets every strike.
+    pub target: (usize, Strike),
+    /// When faults end.
+    pub faults_end: Tick,
+}
+
+/// What every world has. `Q` is a request on its way.
+#[derive(Debug)]
+pub struct Base<Q> {
+    /// The moment.
+    pub tick: Tick,
+    /// How far the database's clock has jumped ahead.
+    pub skew: Tick,
+    /// The stream of this seed.
+    pub rng: Rng,
+    /// What the seed decided.
+    pub course: Course,
+    /// Requests that will arrive a second time.
+    pub echoes: Vec<(Tick, Q)>,
+    /// Whether the strike that this life insists on has happened.
+    pub struck: bool,
+    /// What this life met.
+    pub coverage: Coverage,
+    /// The first thing that went wrong.
+    pub wrong: Option<Wrong>,
+    /// The story so far, if somebody listens.
+    pub story: Option<Vec<String>>,
+}
+
+impl<Q> Base<Q> {
+    /// Before anything has happened.
+    pub fn new(rng: Rng, course: Course, listen: bool) -> Self {
+        Self {
+            tick: 0,
+            skew: 0,
+            rng,
+            course,
+            echoes: vec![],
+            struck: false,
+            coverage: Coverage::default(),
+            wrong: None,
+            story: listen.then(Vec::new),
+        }
+    }
+
+    /// Whether this life insists on this strike, here and now, once.
+    pub fn wants(&mut self, pair: Option<usize>, strike: Strike) -> bool {
+        let wanted = !self.struck && pair.map(|it| (it, strike)) == Some(self.course.target);
+        self.struck |= wanted;
+        wanted
+    }
+
+    /// The requests that arrive a second time now.
+    pub fn due_echoes(&mut self) -> Vec<Q> {
+        let tick = self.tick;
+        let (due, later) =
+            std::mem::take(&mut self.echoes).into_iter().partition(|it: &(Tick, Q)| it.0 <= tick);
+        self.echoes = later;
+        due.into_iter().map(|it: (Tick, Q)| it.1).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Everything that can go wrong in the broker's world.
+
+use crate::fault::faults;
+
+faults! {
+    /// A part of the world does not answer.
+    Unreachable = "part unreachable",
+    /// A part of the world may not be looked at.
+    Forbidden = "part forbidden",
+    /// A read comes from a replica that lags behind.
+    Lagging = "lagging read",
+    /// The cluster was rebuilt and answers 404 to everything.
+    Rebuilt = "cluster rebuilt",
+    /// Every read shows an empty world for a while, although all stands.
+    EmptyReads = "everything absent for a while",
+    /// Somebody deletes our XR.
+    XrDeleted = "XR deleted from outside",
+    /// Somebody deletes our anchor.
+    AnchorDeleted = "anchor deleted from outside",
+    /// Somebody deletes something our XR composed; the composer makes it again.
+    PartDeleted = "composed object deleted from outside",
+    /// Somebody deletes our ProviderConfig.
+    ConfigDeleted = "ProviderConfig deleted from outside",
+    /// Somebody else's object takes our XR's name.
+    ForeignXr = "foreign object under the XR's name",
+    /// A restored copy, with our labels and not under our anchor, takes our XR's name.
+    RestoredXr = "restored copy under the XR's name",
+    /// Somebody takes the labels off an object on record.
+    Stripped = "labels taken off an object on record",
+    /// Somebody else's object takes our anchor's name.
+    ForeignAnchor = "foreign object under the anchor's name",
+    /// The namespace is not ready for a while.
+    NamespaceNotReady = "namespace not ready",
+    /// The clock jumps ahead.
+    ClockJump = "clock jump",
+    /// The collector does not see a kind for a while.
+    BlindCollector = "collector blind to a kind",
+    /// The XR vanishes while its children live.
+    XrBeforeChildren = "XR gone before its children",
+    /// The composer creates a child of an XR that is gone.
+    LateComposer = "child composed after its XR was gone",
+    /// A kind is removed from the cluster for a while.
+    KindRemoved = "composed kind removed",
+    /// An agent boots late.
+    AgentLate = "agent late",
+    /// An agent never boots.
+    AgentNever = "agent never boots",
+    /// The agent of an old generation tries to enrol.
+    OldAgent = "old generation's agent enrols late",
+    /// An agent enrolled and its answer is lost.
+    EnrolmentAnswerLost = "answer of an enrolment lost",
+    /// The clock jumps so far ahead that every bootstrap token has run out.
+    DayJump = "clock jump beyond a token's life",
+    /// A node is not heard for a while.
+    NodeLost = "node lost",
+    /// Somebody removes the node from the mesh.
+    NodeRemoved = "node removed from outside",
+    /// Somebody else guards the XR for a while.
+    Guarded = "XR guarded by somebody",
+    /// The watch is down for a while; a listing stands in for what was missed.
+    WatchDown = "watch down",
+    /// Everything in the world vanishes at once.
+    MassVanish = "mass disappearance",
+    /// The composition declares the attempt hopeless.
+    Hopeless = "composition declares failure",
+    /// A ready XR is not ready for a moment.
+    Flap = "XR not ready for a moment",
+    /// The labels change after the XR was rendered.
+    Drift = "labels changed",
+}

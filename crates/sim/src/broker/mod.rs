@@ -1,0 +1,19 @@
+//! The broker's world: resources that share a ProviderConfig, a cluster that is never kinder than
+//! a real one, and a mesh whose agents come late or never.
+
+pub mod bench;
+pub mod breakage;
+pub mod check;
+pub mod evolve;
+pub mod execute;
+pub mod fault;
+pub mod look;
+pub mod mesh;
+pub mod outside;
+pub mod people;
+pub mod plan;
+pub mod reader;
+pub mod seat;
+pub mod state;
+pub mod store;
+pub mod storm;

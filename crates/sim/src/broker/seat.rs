@@ -1,0 +1,313 @@
+//! A driver's seat: the ports of every life, with an await wherever a real driver has one.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::effect::Effect;
+use usher_domain::broker::event::Event;
+use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::life::{Broker, Deadlines};
+use usher_domain::broker::observe::{Observed, fold};
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::tombstone::Tombstone;
+use usher_kernel::{
+    Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
+};
+
+use crate::broker::breakage::Breakage;
+use crate::broker::check::Crossing;
+use crate::broker::execute::{AnyVerb, Request, Sender};
+use crate::broker::plan::PAIRS;
+use crate::broker::state::State;
+use crate::broker::store::{Life, Write};
+use crate::clock::{INTERVAL, Tick, millis};
+use crate::realm::Realm as _;
+use crate::seat::{Point, Seat};
+
+/// What a driver notes in this world.
+pub struct Notes {
+    /// The number of the next event when it claimed.
+    next_number: u64,
+    /// When it last looked at the world.
+    looked_at: Cell<Tick>,
+    /// Whether the rail had tripped by then.
+    behind_rail: Cell<bool>,
+}
+
+impl Notes {
+    /// The notes of a driver that has just claimed.
+    pub const fn new(next_number: u64, tick: Tick) -> Self {
+        Self { next_number, looked_at: Cell::new(tick), behind_rail: Cell::new(false) }
+    }
+}
+
+type BrokerSeat<'a> = Seat<'a, State>;
+
+impl BrokerSeat<'_> {
+    /// Runs one step of whatever life was claimed.
+    pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
+        let now = self.claimed_at;
+        match self.life {
+            Life::Resource(_) => step(&BentBroker(self), self, self, now).await.map(|it| it.wake),
+            Life::Tombstone(_) => {
+                let life = Tombstone { interval: millis(INTERVAL), ..Tombstone::default() };
+                step(&life, self, self, now).await.map(|it| it.wake)
+            }
+            Life::Config => step(&BentConfig(self), self, self, now).await.map(|it| it.wake),
+        }
+    }
+
+    fn index(&self) -> usize {
+        match self.life {
+            Life::Resource(i) | Life::Tombstone(i) => i,
+            Life::Config => 0,
+        }
+    }
+
+    fn breakage(&self) -> Option<Breakage> {
+        self.state.borrow().breakage
+    }
+
+    fn is_broken(&self, breakage: Breakage) -> bool {
+        self.breakage() == Some(breakage)
+    }
+
+    fn observed(&self, record: &Record<Resource>) -> Observed {
+        let mut state = self.state.borrow_mut();
+        self.notes.looked_at.set(state.base.tick);
+        self.notes.behind_rail.set(state.store.rail_tripped);
+        let breakage = state.breakage;
+        let barrier = breakage != Some(Breakage::TrustLagging);
+        let mut look = state.look(self.index(), record, barrier);
+        if let Some(breakage) = breakage {
+            breakage.bend_look(&mut look);
+        }
+        let mut seen = fold(&record.state, &record.book, &look);
+        if let Some(breakage) = breakage {
+            breakage.bend_seen(record, &mut seen);
+        }
+        seen
+    }
+
+    async fn send_verb(&self, verb: AnyVerb) -> Result<(), Trouble> {
+        let sender = match self.life {
+            Life::Resource(i) | Life::Tombstone(i) => Sender::Resource(i),
+            Life::Config => Sender::Config,
+        };
+        let looked_at = self.notes.looked_at.get();
+        let breakage = self.breakage();
+        self.send(|in_time| Request { sender, verb, looked_at, in_time, breakage }).await
+    }
+
+    /// Writes through the one door, if the version still holds.
+    fn write(&self, version: Version, decision: &Decision<BentBroker<'_>>) -> Result<(), Trouble> {
+        let index = self.index();
+        let mut state = self.state.borrow_mut();
+        let now = state.now();
+        let before = state.store.resources[index].record.clone();
+        let breakage = state.breakage;
+        let (next, event) = match breakage {
+            Some(it) => (it.bend_next(&decision.next), it.bend_event(decision.event.clone())),
+            None => (decision.next.clone(), decision.event.clone()),
+        };
+        let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
+        let promised = state.is_broken(Breakage::NumberEarly).then_some(self.notes.next_number);
+        let write = Write { version, next, rows: &decision.rows, event, promised, breakage };
+        state.store.write(index, write, now)?;
+        state.check_given_up(index, &before, self.notes.behind_rail.get());
+        let before = Crossing::from(&before.state);
+        state.check_told(index, before);
+        state.check_commit(index, before, self.notes.looked_at.get());
+        let reason = decision.reason;
+        state.say(|it| {
+            let row = &it.store.resources[index].record.state;
+            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
+        });
+        Ok(())
+    }
+}
+
+/// The broker's rules, bent if a breakage says so.
+pub struct BentBroker<'a>(&'a BrokerSeat<'a>);
+
+impl Lifecycle for BentBroker<'_> {
+    type State = Resource;
+    type Observed = Observed;
+    type Effect = Effect;
+    type Event = Event;
+    type Reason = Reason;
+
+    fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+        let broker = Broker {
+            interval: millis(INTERVAL),
+            deadlines: Deadlines {
+                provisioning: millis(120),
+                enrolment: millis(120),
+                drain: millis(20),
+                teardown: millis(60),
+            },
+        };
+        let breakage = self.0.breakage();
+        let mut decided = match breakage {
+            None => broker.decide(record, seen, now),
+            Some(breakage) => broker.decide(&breakage.bend_record(record, seen), seen, now),
+        };
+        if let Some(breakage) = breakage {
+            breakage.bend_decision(&mut decided, now);
+        }
+        let Decision { next, rows, effect, event, wake, reason } = decided;
+        let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));
+        self.0.decided(&PAIRS, pair);
+        Decision { next, rows, effect, event, wake, reason }
+    }
+}
+
+impl<'a> World<BentBroker<'a>> for BrokerSeat<'a> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.pause(Point::Look).await;
+        Ok(self.observed(record))
+    }
+
+    async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.send_verb(AnyVerb::Resource(effect.clone())).await
+    }
+}
+
+impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
+    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.state.borrow().store.resources[self.index()].record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<BentBroker<'a>>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = self.write(version, decision);
+        self.committed(written).await
+    }
+}
+
+impl World<Tombstone> for BrokerSeat<'_> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.pause(Point::Look).await;
+        Ok(self.observed(record))
+    }
+
+    async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.send_verb(AnyVerb::Resource(effect.clone())).await
+    }
+}
+
+impl Ledger<Tombstone> for BrokerSeat<'_> {
+    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.state.borrow().store.resources[self.index()].record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<Tombstone>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = {
+            let mut state = self.state.borrow_mut();
+            let now = state.now();
+            let write = Write {
+                version: Some(version),
+                next: decision.next.clone(),
+                rows: &decision.rows,
+                event: None,
+                promised: None,
+                breakage: state.breakage,
+            };
+            state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
+            state.store.write(self.index(), write, now)
+        };
+        self.committed(written).await
+    }
+}
+
+/// The ProviderConfig's rules, bent if a breakage says so.
+pub struct BentConfig<'a>(&'a BrokerSeat<'a>);
+
+impl Lifecycle for BentConfig<'_> {
+    type State = ProviderConfig;
+    type Observed = provider_config::Observed;
+    type Effect = Verb;
+    type Event = Infallible;
+    type Reason = provider_config::Reason;
+
+    fn decide(
+        &self,
+        record: &Record<ProviderConfig>,
+        seen: &provider_config::Observed,
+        now: Timestamp,
+    ) -> Decision<Self> {
+        let life = provider_config::Life { interval: millis(INTERVAL) };
+        let mut record = record.clone();
+        let users = record.state.users;
+        let referred = self.0.state.borrow().store.resources.iter().any(|row| {
+            row.record.state.tenure() == Tenure::Live && row.record.state.phase() != Phase::Deleted
+        });
+        if referred && self.0.is_broken(Breakage::ConfigFirst) {
+            record.state.users = 0;
+        }
+        let Decision { mut next, rows, effect, event, wake, reason } =
+            life.decide(&record, seen, now);
+        next.users = users;
+        Decision { next, rows, effect, event, wake, reason }
+    }
+}
+
+impl<'a> World<BentConfig<'a>> for BrokerSeat<'a> {
+    async fn observe(
+        &self,
+        record: &Record<ProviderConfig>,
+    ) -> Result<provider_config::Observed, Trouble> {
+        self.pause(Point::Look).await;
+        let look = self.state.borrow_mut().look_at_config(record);
+        Ok(provider_config::fold(&record.state, &record.book, &look))
+    }
+
+    async fn apply(&self, _: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
+        self.send_verb(AnyVerb::Config(verb.clone())).await
+    }
+}
+
+impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
+    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+        self.pause(Point::Load).await;
+        Ok(self.state.borrow().store.config.record.clone())
+    }
+
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<BentConfig<'a>>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = {
+            let mut state = self.state.borrow_mut();
+            let record = &mut state.store.config.record;
+            if record.version == version {
+                record.version = version.next();
+                record.book = record.book.with(&decision.rows);
+                record.state = decision.next.clone();
+                let (phase, reason) = (record.state.phase, decision.reason);
+                state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
+                Ok(())
+            } else {
+                Err(Trouble::Conflict)
+            }
+        };
+        self.committed(written).await
+    }
+}
