@@ -185,7 +185,8 @@ proptest! {
         let mut row = it;
         let mut verbs = 0;
         for _ in 0..12 {
-            let decision = decide(&row, &Look { stamp: row.fields().token.max(FRESH), ..look.clone() });
+            let stamp = row.fields().token.max(FRESH);
+            let decision = decide(&row, &Look { stamp, ..look.clone() });
             verbs += u32::from(decision.effect.is_some());
             if decision.wake != usher_kernel::Wake::Now {
                 return Ok(());

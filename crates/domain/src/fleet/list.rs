@@ -1,8 +1,8 @@
 //! How far a list of all machines can be believed.
 //!
 //! A list brings records, which are merged one by one, and it brings absences, which prove nothing:
-//! whoever is missing is asked for by itself. A list that was cut, or in which suddenly too many are
-//! missing, does not even raise the question.
+//! whoever is missing is asked for by itself. A list that was cut, or in which suddenly too many
+//! are missing, does not even raise the question.
 
 use std::collections::BTreeSet;
 

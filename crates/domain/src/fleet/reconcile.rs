@@ -112,18 +112,12 @@ fn pass(row: RowFacts) -> Verdict {
 
 /// The provider sees the machine where its order began: the order has had no effect.
 fn undone(row: RowFacts) -> Verdict {
-    let wanted = match (row.phase, row.want) {
-        (Phase::Creating, Want::Bind | Want::Rebind)
-        | (Phase::Configuring, Want::Bind)
-        | (Phase::Draining, Want::Rebind | Want::Unbound | Want::Release)
-        | (Phase::Deleting, Want::Release) => true,
-        (Phase::Creating, Want::Unbound | Want::Release)
-        | (Phase::Configuring, Want::Rebind | Want::Unbound | Want::Release)
-        | (Phase::Draining, Want::Bind)
-        | (Phase::Deleting, Want::Bind | Want::Rebind | Want::Unbound)
-        | (Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone, _) => {
-            false
-        }
+    let wanted = match row.phase {
+        Phase::Creating => matches!(row.want, Want::Bind | Want::Rebind),
+        Phase::Configuring => row.want == Want::Bind,
+        Phase::Draining => row.want != Want::Bind,
+        Phase::Deleting => row.want == Want::Release,
+        Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => false,
     };
     match (wanted, row.order) {
         (true, Order::Recorded) => send(row),

@@ -6,7 +6,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
-use super::index::{Fleet, Place, Slot, Stage, Wanting};
+use super::index::{Fleet, Slot};
+use super::lot::{Place, Stage, Wanting};
 use super::report::{NeedReport, Outcome};
 use super::{Aim, Cause, Goal};
 use crate::fleet::quantity::Quantity;

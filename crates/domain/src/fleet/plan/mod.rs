@@ -16,6 +16,7 @@ mod cycle;
 mod demand;
 mod index;
 mod intern;
+mod lot;
 mod need;
 mod preempt;
 mod reclaim;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::cycle::{Cycle, Lack, stage};
-use super::index::{Place, Stage};
+use super::lot::{Place, Stage};
 use super::report::Outcome;
 use super::{Cause, Goal};
 use crate::fleet::binding::Assignment;

@@ -4,7 +4,7 @@
 use usher_kernel::Timestamp;
 
 use super::cycle::{Cycle, GRACE, stage};
-use super::index::{Cluster, Stage};
+use super::lot::{Cluster, Stage};
 use super::report::{ClusterReport, Rail};
 use super::{Aim, Cause, Figures, Goal};
 

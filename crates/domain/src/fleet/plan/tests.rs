@@ -9,6 +9,7 @@ use crate::fleet::aggregate::{CapacityType, Machine, State};
 use crate::fleet::binding::Binding;
 use crate::fleet::fixture::{NOW, cluster, raw, resource, shard, state};
 use crate::fleet::phase::Phase;
+use crate::fleet::quantity::Quantity;
 
 /// A machine of this type in a phase; where it is bound, for a need of cluster `a`.
 fn machine(kind: &str, phase: Phase) -> Machine {
@@ -376,7 +377,8 @@ proptest! {
             prop_assert!(fields.holder.is_none() && fields.disputed.is_none());
             prop_assert!(fields.state.phase() != Phase::Failed);
             let reclaims = matches!(aim.cause, Cause::Preempt | Cause::Reclaim);
-            prop_assert_eq!(reclaims, fields.state.phase().is_bound() && aim.cause != Cause::Reassign);
+            let bound = fields.state.phase().is_bound();
+            prop_assert_eq!(reclaims, bound && aim.cause != Cause::Reassign);
         }
     }
 
@@ -416,7 +418,7 @@ proptest! {
         for (tie, count) in victims {
             let needs = rows.fleet.by_cluster.iter().flat_map(|it| &it.needs);
             let needed: u64 = needs.filter(|it| it.tie == tie)
-                .map(|it| crate::fleet::quantity::Quantity::units(4).pieces(it.amounts[0].1).unwrap())
+                .map(|it| Quantity::units(4).pieces(it.amounts[0].1).unwrap())
                 .sum();
             let serving: usize = rows.fleet.ties[tie as usize].lots.iter()
                 .map(|it| rows.fleet.lots[*it as usize].machines.len()).sum();
