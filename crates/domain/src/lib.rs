@@ -12,6 +12,7 @@
 pub mod blueprint;
 pub mod broker;
 pub mod credentials;
+pub mod direct;
 pub mod labels;
 pub mod object;
 pub mod peers;

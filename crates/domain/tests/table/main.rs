@@ -10,6 +10,7 @@
 
 mod bend;
 mod broker;
+mod direct;
 mod grammar;
 mod laws;
 mod parse;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         grammar::check(),
         laws::check(),
         provider_config::check(),
+        direct::check(),
         check(
             &tombstone::machine(),
             "tables/tombstone.table",
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
         ),
+        check(&direct::machine(), "tables/direct.table", include_str!("../../tables/direct.table")),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
     let failed = outcomes.iter().any(Result::is_err);
