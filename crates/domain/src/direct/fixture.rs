@@ -60,7 +60,7 @@ pub(super) const HELD: Facts = Facts {
 pub(super) struct Membership {
     pub(super) project: String,
     pub(super) feature: String,
-    pub(super) membership: String,
+    pub(super) member: String,
 }
 
 const PATTERN: [&str; 6] = ["projects", "", "features", "", "memberships", ""];
@@ -68,19 +68,19 @@ const PATTERN: [&str; 6] = ["projects", "", "features", "", "memberships", ""];
 impl Identity for Membership {
     fn parse(text: &IdentityText) -> Result<Self, BadIdentity> {
         let parts = text.segments(&PATTERN)?;
-        let [project, feature, membership] = parts.as_slice() else {
+        let [project, feature, member] = parts.as_slice() else {
             return Err(BadIdentity::new(text.as_str()));
         };
         Ok(Self {
             project: (*project).to_owned(),
             feature: (*feature).to_owned(),
-            membership: (*membership).to_owned(),
+            member: (*member).to_owned(),
         })
     }
 
     fn format(&self) -> IdentityText {
-        let Self { project, feature, membership } = self;
-        format!("projects/{project}/features/{feature}/memberships/{membership}").parse().unwrap()
+        let Self { project, feature, member } = self;
+        format!("projects/{project}/features/{feature}/memberships/{member}").parse().unwrap()
     }
 }
 
@@ -117,7 +117,7 @@ impl Model for Memberships {
         let parent = parents.get("parentRef").ok_or(BadReference::Empty)?;
         let bad = |_| BadReference::External { text: parent.as_str().to_owned() };
         let project = parent.segments(&["projects", ""]).map_err(bad)?.concat();
-        Ok(Membership { project, feature: "f".to_owned(), membership: "m".to_owned() })
+        Ok(Membership { project, feature: "f".to_owned(), member: "m".to_owned() })
     }
 
     fn desire(_: &Spec, resolved: &Resolved) -> Result<String, BadReference> {
@@ -243,8 +243,8 @@ pub(super) fn credential() -> KvCoordinates {
 
 /// The identity of the membership in a project.
 pub(super) fn identified(project: &str) -> Identified {
-    let (feature, membership) = ("f".to_owned(), "m".to_owned());
-    let identity = Membership { project: project.to_owned(), feature, membership }.format();
+    let (feature, member) = ("f".to_owned(), "m".to_owned());
+    let identity = Membership { project: project.to_owned(), feature, member }.format();
     Identified { credential: credential(), identity }
 }
 
@@ -360,8 +360,8 @@ pub(super) fn found(uid: &str) -> Found {
 }
 
 /// The cloud's answer about the membership in project `a`.
-pub(super) fn asked(found: Heard<Option<Found>>) -> Option<Asked> {
-    Some(Asked { identified: identified("a"), found, container: None })
+pub(super) fn asked(found: Heard<Option<Found>>) -> Asked {
+    Asked { identified: identified("a"), found, container: None }
 }
 
 /// A look at an object that is wanted, whose references resolve and whose name is free.
@@ -378,7 +378,7 @@ pub(super) fn look() -> Look {
         authority: Authority::Pinned,
         rail_tripped: false,
         operations: Ok(vec![]),
-        cloud: asked(Ok(None)),
+        cloud: Some(asked(Ok(None))),
         search: None,
     }
 }

@@ -307,9 +307,10 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
     match (seen.cloud, seen.refs) {
-        (Cloud::Foreign, Refs::Differs) => intend(row, seen, Reason::Recreating),
+        (Cloud::Foreign | Cloud::ContainerGone, Refs::Differs) => {
+            intend(row, seen, Reason::Recreating)
+        }
         (Cloud::Foreign, _) => stay(Reason::NameTaken),
-        (Cloud::ContainerGone, Refs::Differs) => intend(row, seen, Reason::Recreating),
         (Cloud::ContainerGone, _) => stay(Reason::ContainerGone),
         (Cloud::Absent, _) => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),

@@ -1,7 +1,7 @@
 //! The recorded identity as the object itself carries it: the stamp.
 //!
-//! The ledger is the record. The stamp is its copy on the Kubernetes object, in an annotation and in
-//! the status, for the day on which the ledger is lost. Restores drop a status and keep annotations.
+//! The ledger is the record. The stamp is what the Kubernetes object carries of it, in annotation
+//! and status, should the ledger be lost. Restores drop a status and keep annotations.
 //!
 //! **Invariants**
 //! - A stamp is bound to one object and one installation. On any other object it is

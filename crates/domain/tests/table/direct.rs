@@ -237,25 +237,7 @@ pub(crate) fn check() -> Result<String, String> {
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<(&'static str, Cell, Verdict)> {
-    let hold = |phase| Verdict {
-        effect: None,
-        phase,
-        turn: Turn::Keep,
-        event: None,
-        rest: Rest::Poll,
-        reason: Reason::Held,
-    };
     let stay = hold(Phase::Deleting);
-    let doing = |effect| Verdict { effect: Some(effect), ..stay };
-    let ending = |outcome| Verdict { turn: Turn::End(outcome), ..stay };
-    let leaving = |bend: fn(&mut Cell)| {
-        let mut cell = START;
-        cell.row.phase = Phase::Deleting;
-        cell.row.identity = Identity::Gone;
-        cell.seen.object = Object::Leaving;
-        bend(&mut cell);
-        cell
-    };
     let gone = leaving(|_| ());
     let loud = Verdict {
         event: Some(EventKind::Deleted),
@@ -263,53 +245,69 @@ fn cases() -> Vec<(&'static str, Cell, Verdict)> {
         ..hold(Phase::Deleted)
     };
     let create = Verdict { effect: Some(EffectKind::Create), ..hold(Phase::Pending) };
-    let reference = Verdict { reason: Reason::ReferenceNotFound, ..stay };
-    vec![
+    let update = Verdict { effect: Some(EffectKind::Update), ..hold(Phase::Pending) };
+    let intended = Cell { row: RowFacts { identity: Identity::Intended, ..START.row }, ..START };
+    let unstamped = Cell { seen: Facts { stamp: Stamp::Stale, ..START.seen }, ..intended };
+    let copy = RowFacts { identity: Identity::BoundElsewhere, ..START.row };
+    let mut cases = vec![
         (QUIET_EVENT, gone, loud),
         (TOLD, START, hold(Phase::Ready)),
         (TOLD, gone, Verdict { event: Some(EventKind::Deleting), ..stay }),
         (NO_WAY_BACK, gone, hold(Phase::Pending)),
         (RELEASE, gone, doing(EffectKind::RemoveFinalizer)),
+        (DELETES, gone, doing(EffectKind::Delete)),
+        (ABANDONED, leaving(|it| it.seen.policy = Policy::Abandon), stay),
+        (COPY, Cell { row: copy, ..START }, update),
+        (AHEAD, START, create),
+        (AHEAD, unstamped, create),
+        (PARENTLESS, gone, Verdict { reason: Reason::ReferenceNotFound, ..stay }),
+        (NEVER, gone, Verdict { rest: Rest::Never, ..stay }),
+    ];
+    cases.extend(ends());
+    cases
+}
+
+/// The laws about ends and what must not be touched.
+fn ends() -> Vec<(&'static str, Cell, Verdict)> {
+    let ending = |outcome| Verdict { turn: Turn::End(outcome), ..hold(Phase::Deleting) };
+    let refused = leaving(|it| {
+        it.row.identity = Identity::Lost;
+        it.seen.cloud = Cloud::Forbidden;
+    });
+    let somebodys = leaving(|it| {
+        it.row.identity = Identity::Seen;
+        it.seen.cloud = Cloud::Foreign;
+    });
+    let running = leaving(|it| it.seen.operation = Operation::Running);
+    let unreadable = leaving(|it| it.seen.policy = Policy::Unreadable);
+    vec![
         (ABSENCE, leaving(|it| it.row.identity = Identity::Seen), ending(Outcome::Deleted)),
         (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
-        (
-            ABSENCE,
-            leaving(|it| {
-                it.row.identity = Identity::Lost;
-                it.seen.cloud = Cloud::Forbidden;
-            }),
-            ending(Outcome::AlreadyAbsent),
-        ),
+        (ABSENCE, refused, ending(Outcome::AlreadyAbsent)),
         (ORPHAN, leaving(|it| it.row.identity = Identity::Lost), ending(Outcome::OrphanReleased)),
-        (DELETES, gone, doing(EffectKind::Delete)),
-        (
-            DELETES,
-            leaving(|it| {
-                it.row.identity = Identity::Seen;
-                it.seen.cloud = Cloud::Foreign;
-            }),
-            doing(EffectKind::Delete),
-        ),
+        (DELETES, somebodys, doing(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
-        (UNGUARDED, leaving(|it| it.seen.policy = Policy::Unreadable), doing(EffectKind::Stamp)),
-        (ABANDONED, leaving(|it| it.seen.policy = Policy::Abandon), stay),
-        (
-            COPY,
-            Cell { row: RowFacts { identity: Identity::BoundElsewhere, ..START.row }, ..START },
-            Verdict { effect: Some(EffectKind::Update), ..hold(Phase::Pending) },
-        ),
-        (AHEAD, START, create),
-        (
-            AHEAD,
-            Cell {
-                row: RowFacts { identity: Identity::Intended, ..START.row },
-                seen: Facts { stamp: Stamp::Stale, ..START.seen },
-            },
-            create,
-        ),
-        (PARENTLESS, gone, reference),
-        (SETTLED, leaving(|it| it.seen.operation = Operation::Running), ending(Outcome::Deleted)),
+        (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
+        (SETTLED, running, ending(Outcome::Deleted)),
         (SETTLED, leaving(|it| it.row.quiet = Quiet::No), ending(Outcome::Deleted)),
-        (NEVER, gone, Verdict { rest: Rest::Never, ..stay }),
     ]
+}
+
+/// A row on its way out whose cloud object is gone.
+fn leaving(bend: impl FnOnce(&mut Cell)) -> Cell {
+    let mut cell = START;
+    cell.row.phase = Phase::Deleting;
+    cell.row.identity = Identity::Gone;
+    cell.seen.object = Object::Leaving;
+    bend(&mut cell);
+    cell
+}
+
+fn doing(effect: EffectKind) -> Verdict {
+    Verdict { effect: Some(effect), ..hold(Phase::Deleting) }
+}
+
+fn hold(phase: Phase) -> Verdict {
+    let (effect, turn, event) = (None, Turn::Keep, None);
+    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Held }
 }

@@ -63,7 +63,7 @@ fn the_identity_is_recorded_then_stamped_then_used() {
 #[test]
 fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let parentless = Look { spec: None, configuration: None, ..going_look() };
-    let look = Look { cloud: asked(Ok(Some(found("c-1")))), ..parentless };
+    let look = Look { cloud: Some(asked(Ok(Some(found("c-1"))))), ..parentless };
     let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
     let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
     assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
@@ -97,7 +97,7 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
 fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
     let policy = Some("abandon".to_owned());
     let object = Ok(Some(look::Object { deleting: true, policy, ..object() }));
-    let look = Look { object, cloud: asked(Err(Silence::Refused)), ..look() };
+    let look = Look { object, cloud: Some(asked(Err(Silence::Refused))), ..look() };
     let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
     assert_eq!(decision.next.fields().outcome, Some(Outcome::Abandoned));
     let standings: Vec<_> = decision.rows.iter().map(|it| it.standing).collect();
@@ -111,7 +111,8 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
 #[test]
 fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
     let free = look::Object { deleting: true, finalizers: vec![], ..object() };
-    let look = Look { object: Ok(Some(free)), cloud: asked(Ok(Some(found("c-1")))), ..look() };
+    let look =
+        Look { object: Ok(Some(free)), cloud: Some(asked(Ok(Some(found("c-1"))))), ..look() };
     let decision = decide(&record(known(), [seen(name(), "c-1")]), &look);
     assert_eq!(decision.effect, None);
     assert_eq!(decision.event, Some(Event::Deleted { outcome: Outcome::OrphanReleased }));
@@ -141,12 +142,12 @@ fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
 fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
     let wake = |seconds: Option<u64>| {
         let retry_after = seconds.map(Duration::from_secs);
-        let cloud = asked(Err(Silence::Throttled { retry_after }));
+        let cloud = Some(asked(Err(Silence::Throttled { retry_after })));
         decide(&record(going(), [seen(name(), "c-1")]), &Look { cloud, ..going_look() }).wake
     };
     assert_eq!(wake(None), Wake::At(NOW.after(LIFE.interval)));
     assert_eq!(wake(Some(1)), Wake::At(NOW.after(LIFE.interval)));
-    assert_eq!(wake(Some(60)), Wake::At(NOW.after(Duration::from_secs(60))));
+    assert_eq!(wake(Some(60)), Wake::At(NOW.after(Duration::from_mins(1))));
     assert_eq!(wake(Some(9_000)), Wake::At(NOW.after(LIFE.slow)));
 }
 
@@ -182,7 +183,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
     let object = look::Object { deleting: true, stamp, ..object() };
     let look = Look {
         object: Ok(Some(object)),
-        cloud: asked(Ok(Some(found("c-1")))),
+        cloud: Some(asked(Ok(Some(found("c-1"))))),
         spec: None,
         ..look()
     };
@@ -203,7 +204,7 @@ fn what_comes_back_after_the_end_is_taken_away() {
     let gone = record(ended, [gone(name(), "c-1")]);
     let absent = Look { object: Ok(None), ..look() };
     assert_eq!(decide(&gone, &absent).wake, Wake::At(NOW.after(LIFE.interval)));
-    let back = Look { cloud: asked(Ok(Some(found("c-2")))), ..absent };
+    let back = Look { cloud: Some(asked(Ok(Some(found("c-2"))))), ..absent };
     let decision = decide(&gone, &back);
     assert_eq!(decision.reason, Reason::RemovingLate);
     assert!(matches!(decision.effect, Some(Effect::Delete { at, .. }) if at.uid().0 == "c-2"));

@@ -74,12 +74,15 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
     let on_record = resource.identity().cloned().or_else(|| stamp.identified());
     let before = book.with(&adopted);
-    let judge = Judge { resource, book: &before, look, on_record };
+    let mut judge = Judge { resource, book: &before, look, on_record, copy: stamp.is_foreign() };
     let (search, searched) = judge.search();
+    // What was found by our mark is what the cloud is asked about.
+    let found = searched.as_ref().and_then(|it| Identified::of(&it.name));
+    judge.on_record = judge.on_record.or(found);
     let operation = judge.operation();
     let (cloud, answered) = judge.cloud(operation);
     let absent = answered.as_ref().and_then(|it| ProvenAbsent::answered(&it.answer));
-    let found = judge.named(searched.as_ref(), answered.as_ref());
+    let found = judge.named(answered.as_ref());
     let sightings: Vec<Sighting> = searched.into_iter().chain(answered).collect();
     let mut seen = Observed {
         facts: Facts {
@@ -160,6 +163,10 @@ impl Stamped {
         Some(Row { name, incarnation: 1, standing, uid, evidence })
     }
 
+    fn is_foreign(&self) -> bool {
+        matches!(self, Self::Not(Unbound::Foreign { .. }))
+    }
+
     fn unrecorded(&self, resource: &Resource) -> Identity {
         match self {
             Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
@@ -175,8 +182,10 @@ struct Judge<'a> {
     /// The ledger, with what is taken over from the stamp.
     book: &'a Book,
     look: &'a Look,
-    /// The identity on record, here or on the object.
+    /// The identity on record, here or on the object, or found by our mark.
     on_record: Option<Identified>,
+    /// Whether the object is a copy: whatever was asked for it does not count.
+    copy: bool,
 }
 
 impl Judge<'_> {
@@ -244,7 +253,8 @@ impl Judge<'_> {
 
     /// What carries our mark counts only where nothing is on record.
     fn search(&self) -> (Search, Option<Sighting>) {
-        let Some(heard) = self.look.search.as_ref().filter(|_| self.on_record.is_none()) else {
+        let counts = self.on_record.is_none() && !self.copy;
+        let Some(heard) = self.look.search.as_ref().filter(|_| counts) else {
             return (Search::None, None);
         };
         let Ok(found) = heard else {
@@ -283,7 +293,7 @@ impl Judge<'_> {
     fn asked(&self) -> Option<&Asked> {
         let asked = self.look.cloud.as_ref()?;
         let counts = self.on_record.as_ref().is_none_or(|it| *it == asked.identified);
-        counts.then_some(asked)
+        (counts && !self.copy).then_some(asked)
     }
 
     fn standing(&self) -> Option<&Found> {
@@ -352,15 +362,10 @@ impl Judge<'_> {
         Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
     }
 
-    /// The identity that this look brings on record.
-    fn named(
-        &self,
-        searched: Option<&Sighting>,
-        answered: Option<&Sighting>,
-    ) -> Option<Identified> {
+    /// The identity that is on record after this look.
+    fn named(&self, answered: Option<&Sighting>) -> Option<Identified> {
         let ours = |it: &&Sighting| matches!(it.answer, Answer::Present { ours: true, .. });
-        let seen = searched.or(answered.filter(ours));
-        self.on_record.clone().or_else(|| Identified::of(&seen?.name))
+        self.on_record.clone().or_else(|| Identified::of(&answered.filter(ours)?.name))
     }
 
     fn retry_after(&self) -> Option<Duration> {

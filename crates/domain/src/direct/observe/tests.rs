@@ -31,7 +31,7 @@ fn told(it: &Resource, row: Row, look: &Look) -> (Cloud, Vec<Standing>) {
 }
 
 fn answering(found: look::Heard<Option<Found>>) -> Look {
-    Look { cloud: asked(found), ..look() }
+    Look { cloud: Some(asked(found)), ..look() }
 }
 
 fn somebodys(uid: &str) -> Found {
@@ -41,7 +41,7 @@ fn somebodys(uid: &str) -> Found {
 #[test]
 fn an_answer_that_does_not_count_changes_no_row() {
     let refused = |container| Look {
-        cloud: asked(Err(Silence::Refused)).map(|it| look::Asked { container, ..it }),
+        cloud: Some(look::Asked { container, ..asked(Err(Silence::Refused)) }),
         ..look()
     };
     let lagging = |found| Look { authority: Authority::Replaced, ..answering(found) };
@@ -75,7 +75,7 @@ fn an_answer_that_does_not_count_changes_no_row() {
 #[test]
 fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let container = Some(Container::Gone);
-    let cloud = asked(Err(Silence::Refused)).map(|it| look::Asked { container, ..it });
+    let cloud = Some(look::Asked { container, ..asked(Err(Silence::Refused)) });
     let look = Look { cloud, ..look() };
     let expected = (Cloud::ContainerGone, vec![Standing::Gone]);
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &look), expected);
@@ -151,7 +151,7 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
 fn the_record_wins_over_the_spec() {
     let elsewhere = Look {
         spec: Some(Ok(identified("b"))),
-        cloud: asked(Ok(None)).map(|it| look::Asked { identified: identified("b"), ..it }),
+        cloud: Some(look::Asked { identified: identified("b"), ..asked(Ok(None)) }),
         ..look()
     };
     let folded = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &elsewhere);
@@ -206,9 +206,9 @@ fn configuration_counts_only_while_the_object_is_wanted() {
     }
 }
 
-fn stamp(owner: &str, standing: recorded::Standing) -> Option<String> {
+fn stamp(owner: &str, standing: recorded::Standing) -> String {
     let owner = Binding { object: Uid::new(owner), ..binding() };
-    Some(Recorded::new(owner, standing, identified("a")).to_text())
+    Recorded::new(owner, standing, identified("a")).to_text()
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_stamp_counts_where_the_ledger_names_nothing() {
         (recorded::Standing::Gone, Standing::Gone, None),
     ];
     for (standing, kept, uid) in cases {
-        let stamp = stamp("uid-1", standing);
+        let stamp = Some(stamp("uid-1", standing));
         for status in [false, true] {
             let object = if status {
                 look::Object { status: stamp.clone(), ..object() }
@@ -246,8 +246,8 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
         let object = Ok(Some(look::Object { stamp, status, ..object() }));
         fold(it, &Book::default(), &Look { object, ..look() }).unrecorded
     };
-    let own = || stamp("uid-1", recorded::Standing::Gone);
-    let copied = || stamp("uid-2", recorded::Standing::Gone);
+    let own = || Some(stamp("uid-1", recorded::Standing::Gone));
+    let copied = || Some(stamp("uid-2", recorded::Standing::Gone));
     let broken = || Some("{".to_owned());
     let witnessed = resource(|_| ());
     assert_eq!(unrecorded(&witnessed, None, None), Identity::None);
@@ -308,7 +308,7 @@ fn a_replica_that_shows_no_operation_proves_nothing() {
 #[test]
 fn the_stamp_is_current_when_the_object_carries_what_this_look_leaves_on_record() {
     let stamped = |standing, status: bool| {
-        let text = stamp("uid-1", standing);
+        let text = Some(stamp("uid-1", standing));
         let object = if status {
             look::Object { status: text, ..object() }
         } else {
