@@ -10,6 +10,7 @@
 
 mod bend;
 mod broker;
+mod direct;
 mod grammar;
 mod laws;
 mod machine;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         grammar::check(),
         laws::check(),
         provider_config::check(),
+        direct::check(),
         check(
             &tombstone::machine(),
             "tables/tombstone.table",
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
         ),
+        check(&direct::machine(), "tables/direct.table", include_str!("../../tables/direct.table")),
         machine::check(),
         check(
             &machine::machine(),
