@@ -17,7 +17,9 @@ mod provider_config;
 mod refusal;
 mod report;
 mod shape;
+mod stray;
 mod tombstone;
+mod usage;
 mod walk;
 
 use std::fmt::Write as _;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         grammar::check(),
         laws::check(),
         provider_config::check(),
+        usage::check(),
         check(
             &tombstone::machine(),
             "tables/tombstone.table",
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
         ),
+        check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
+        check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
     let failed = outcomes.iter().any(Result::is_err);
