@@ -464,3 +464,6 @@ impl Judge<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

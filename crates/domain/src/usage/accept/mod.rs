@@ -400,3 +400,6 @@ fn shown(value: &Value) -> String {
         Value::Object(_) => "an object".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,3 +241,6 @@ fn take<K: Ord>(index: &mut BTreeMap<K, BTreeSet<Uid>>, key: &K, uid: &Uid) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

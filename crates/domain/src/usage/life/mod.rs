@@ -166,3 +166,6 @@ fn address(kind: EffectKind, usage: &Usage, seen: &Observed) -> Option<Effect> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -294,3 +294,6 @@ fn denial(refusal: Refusal, holders: &[&Entry], remedy: Remedy) -> Denial {
     let more = holders.len() - blockers.len();
     Denial { refusal, blockers, more, remedy, record: None }
 }
+
+#[cfg(test)]
+mod tests;
