@@ -190,9 +190,14 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    /// Every refusal, its code and what it says.
-    fn all() -> Vec<(Refusal, &'static str, &'static str)> {
-        let x = || String::from("x");
+    type Case = (Refusal, &'static str, &'static str);
+
+    fn x() -> String {
+        String::from("x")
+    }
+
+    /// Refusals of what a document says, their codes and words.
+    fn of_a_document() -> Vec<Case> {
         let field = "spec.of";
         vec![
             (Refusal::NotAUsage { what: x() }, "usage_kind", "cannot read usage: \"x\" is none"),
@@ -241,6 +246,13 @@ mod tests {
                 "usage_scope_unsupported",
                 "cannot protect \"x\" from a namespace: use a ClusterUsage",
             ),
+        ]
+    }
+
+    /// Refusals of what is meant by it, and of what is asked later.
+    fn of_a_request() -> Vec<Case> {
+        let field = "spec.of";
+        vec![
             (
                 Refusal::NamespaceMissing { field },
                 "usage_namespace_missing",
@@ -298,6 +310,10 @@ mod tests {
                 "cannot withdraw the deletion of \"x\": its replay has begun",
             ),
         ]
+    }
+
+    fn all() -> Vec<Case> {
+        of_a_document().into_iter().chain(of_a_request()).collect()
     }
 
     #[test]

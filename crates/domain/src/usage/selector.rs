@@ -80,9 +80,9 @@ pub fn resolve(usage: &Usage, spec: &Spec, candidates: Candidates<'_>) -> Result
 
 /// Whether a selector matches an object.
 pub fn is_match(selector: &Selector, controller: Option<&Uid>, candidate: &Candidate) -> bool {
-    let controlled = !selector.controller
+    let shared = !selector.controller
         || (controller.is_some() && candidate.controller.as_ref() == controller);
-    controlled && selector.labels.iter().all(|it| is_met(it, &candidate.labels))
+    shared && selector.labels.iter().all(|it| is_met(it, &candidate.labels))
 }
 
 fn is_met(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {

@@ -2,8 +2,9 @@
 //! taken away by force.
 //!
 //! A tiny life beside the Usages: it looks at one marked object and takes the mark off if no Usage
-//! holds the object. Whoever is about to hold it has said so before it relies on the mark, and writes
-//! its own over one that it cannot rely on, so that the verb here never takes off a mark that counts.
+//! holds the object. Whoever is about to hold it has said so before it relies on the mark, and
+//! writes its own over one that it cannot rely on, so that the verb here never takes off a mark
+//! that counts.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -10,7 +10,7 @@ const START: Facts = Facts { sight: Sight::Clear, mark: Mark::Off, holders: Hold
 
 /// The machine of a marked object.
 pub(crate) fn machine() -> Machine<Facts> {
-    Machine::new("stray", START, judge)
+    Machine::new("stray", START, |cell| judge(*cell))
         .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.sight = Sight::ALL[v])
         .fact(Origin::Seen, "mark", words!(Mark), |c, v| c.mark = Mark::ALL[v])
         .fact(Origin::Seen, "holders", words!(Holders), |c, v| c.holders = Holders::ALL[v])
@@ -19,8 +19,8 @@ pub(crate) fn machine() -> Machine<Facts> {
 }
 
 /// The fields in the order of [`machine`].
-fn judge(seen: &Facts) -> Judgement {
-    let (effect, reason) = rules(*seen);
+fn judge(seen: Facts) -> Judgement {
+    let (effect, reason) = rules(seen);
     let said = Outcome::default().with(1, reason as usize);
     let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
     let lawful = effect.is_none() || seen.holders == Holders::None;

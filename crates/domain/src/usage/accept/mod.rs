@@ -1,7 +1,7 @@
 //! What is parsed and refused at the border: declarations of Usages, and those of Crossplane.
 //!
-//! [`spec`] reads one document, [`examine`] judges it with what only the server knows. Every pair of
-//! scopes is either accepted or refused:
+//! [`spec`] reads one document, [`examine`] judges it with what only the server knows. Every pair
+//! of scopes is either accepted or refused:
 //!
 //! | declared in | `of` | `by` | answer |
 //! |---|---|---|---|
@@ -216,14 +216,13 @@ fn examine_place(
         (Some(Scope::Namespaced), _) if reference.namespace.is_empty() => {
             Err(Refusal::NamespaceMissing { field: fields.root })
         }
-        (Some(Scope::Namespaced), _) => Ok(()),
         (Some(Scope::Cluster), UsageKind::Usage) if fields.root == OF.root => {
             Err(Refusal::ScopeUnsupported { kind: kind() })
         }
         (Some(Scope::Cluster), _) if !reference.namespace.is_empty() => {
             Err(Refusal::NamespaceSuperfluous { field: fields.root })
         }
-        (Some(Scope::Cluster), _) => Ok(()),
+        (Some(Scope::Namespaced | Scope::Cluster), _) => Ok(()),
     }
 }
 

@@ -4,8 +4,8 @@
 //! asked the question records it afterwards.
 //!
 //! **Invariants**
-//! - From an index that may lag a request is denied, never allowed: where the index knows of nobody,
-//!   the answer is to look again with an index that has caught up.
+//! - From an index that may lag a request is denied, never allowed: where the index knows of
+//!   nobody, the answer is to look again with an index that has caught up.
 //! - A dry run is answered like the request itself and leaves no trace.
 //! - For Crossplane's Usages nobody answers here: they have their own admission.
 
@@ -47,7 +47,7 @@ pub enum Request {
     /// An object is to be written.
     Update(Update),
     /// A Usage is to be created or written.
-    Declare(Declaration),
+    Declare(Box<Declaration>),
 }
 
 /// A deletion.

@@ -227,7 +227,7 @@ fn a_mark_stays_while_anybody_holds() {
 fn declaration(usage: Usage, before: Option<Usage>) -> Request {
     let scope = Some(Scope::Namespaced);
     let around = Surroundings { of: scope, by: scope, consents: false };
-    Request::Declare(Declaration { usage, before, around })
+    Request::Declare(Box::new(Declaration { usage, before, around }))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who holds whom: every Usage that stands, found by what it holds.
 //!
 //! An edge leads from what is used to who uses it: the first cannot go before the second. The graph
-//! is changed one Usage at a time; the cost of a change does not depend on how many others there are.
+//! is changed one Usage at a time; the cost of a change does not grow with the number of others.
 //!
 //! **Invariants**
 //! - Objects are told apart by group, kind, namespace and name; Usages by uid.
