@@ -20,3 +20,4 @@ pub mod peers;
 pub mod placements;
 pub mod projects;
 pub mod tokens;
+pub mod usage;

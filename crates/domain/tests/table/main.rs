@@ -19,7 +19,9 @@ mod provider_config;
 mod refusal;
 mod report;
 mod shape;
+mod stray;
 mod tombstone;
+mod usage;
 mod walk;
 
 use std::fmt::Write as _;
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         laws::check(),
         provider_config::check(),
         direct::check(),
+        usage::check(),
         check(
             &tombstone::machine(),
             "tables/tombstone.table",
@@ -54,6 +57,8 @@ fn main() -> ExitCode {
             "tables/machine.table",
             include_str!("../../tables/machine.table"),
         ),
+        check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
+        check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
     let failed = outcomes.iter().any(Result::is_err);
