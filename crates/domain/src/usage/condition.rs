@@ -77,6 +77,7 @@ pub fn conditions(phase: Phase, reason: Reason) -> [Condition; 4] {
         | Reason::BeginningReplay
         | Reason::Replaying
         | Reason::AttemptSettled
+        | Reason::AttemptRecorded
         | Reason::Released
         | Reason::Retiring
         | Reason::RemovingFinalizer

@@ -53,6 +53,8 @@ closed_set! {
         Replaying = "Replaying",
         /// A denied deletion is done, or will not be done.
         AttemptSettled = "AttemptSettled",
+        /// A deletion was denied on its account after it had let go.
+        AttemptRecorded = "AttemptRecorded",
         /// Nothing is held any more.
         Released = "Released",
         /// The use is over: the Usage itself is asked to go.

@@ -234,14 +234,11 @@ fn release(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-/// Nothing is held any more: the Usage itself goes. A deletion that was denied on its account in
-/// the meantime is dealt with first.
+/// Nothing is held any more: the Usage itself goes, unless a deletion was denied on its account in
+/// the meantime.
 fn go(row: RowFacts, seen: Facts) -> Verdict {
-    if let Some(verdict) = clear(row, seen) {
-        return verdict;
-    }
-    if is_blind(seen) {
-        return Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight));
+    if seen.excess != Excess::None || seen.attempt != Attempt::None {
+        return Verdict::rest(Phase::Releasing, Rest::Now, Reason::AttemptRecorded);
     }
     match (row.intent, row.finalizer) {
         (Intent::None, Finalizer::On | Finalizer::Off) => {
