@@ -72,6 +72,7 @@ pub fn conditions(phase: Phase, reason: Reason) -> [Condition; 4] {
         | Reason::UsageDeleted
         | Reason::KindRemoved
         | Reason::Yielding
+        | Reason::Unblocking
         | Reason::Unmarking
         | Reason::HandingOver
         | Reason::BeginningReplay

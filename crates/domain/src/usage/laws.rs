@@ -42,7 +42,8 @@ fn any_found() -> impl Strategy<Value = Found> {
     let object = (any_uid(), mark, prop::bool::weighted(0.2), owners);
     let object = object.prop_map(|(uid, mark, deleting, owners)| {
         let mark = mark.map(str::to_owned);
-        Found::Present(Object { uid, mark, deleting, owners, revision: "7".to_owned() })
+        let blocks = !owners.is_empty();
+        Found::Present(Object { uid, mark, deleting, owners, blocks, revision: "7".to_owned() })
     });
     prop_oneof![6 => object, 2 => Just(Found::Absent), 1 => Just(Found::KindRemoved)]
 }

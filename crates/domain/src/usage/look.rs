@@ -64,6 +64,8 @@ pub struct Object {
     pub deleting: bool,
     /// The uids of its owners, sorted.
     pub owners: Vec<Uid>,
+    /// Whether one of them waits for it when it is deleted in the foreground.
+    pub blocks: bool,
     /// The revision it was read at.
     pub revision: String,
 }

@@ -43,6 +43,8 @@ closed_set! {
         KindRemoved = "KindRemoved",
         /// The owners of the Usage need not wait for it.
         Yielding = "Yielding",
+        /// The owners of the used object need not wait for it.
+        Unblocking = "Unblocking",
         /// A mark is being taken off.
         Unmarking = "Unmarking",
         /// A denied deletion is passed on to another Usage that holds the object.

@@ -11,7 +11,8 @@
 //! - Nothing is let go on an answer that is missing.
 
 use super::facts::{
-    Attempt, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve, RowFacts, Sight,
+    Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
+    RowFacts, Sight,
 };
 use super::phase::Phase;
 use super::reason::Reason;
@@ -54,7 +55,7 @@ fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
     }
 }
 
-/// finalizer → resolve → tell → mark → yield → let go of what is not meant any more.
+/// finalizer → resolve → tell → mark → let owners go → let go of what is not meant any more.
 fn hold(row: RowFacts, seen: Facts) -> Verdict {
     let wanted = row.intent == Intent::None;
     if wanted && row.finalizer == Finalizer::Off {
@@ -90,7 +91,13 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         | Of::Leaving
         | Of::Unknown => {}
     }
-    yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| wait(row, seen))
+    if let Some(verdict) = yielding(row) {
+        return verdict;
+    }
+    if seen.blocking == Blocking::Owners {
+        return Verdict::doing(EffectKind::Unblock, row.phase, Reason::Unblocking);
+    }
+    clear(row, seen).unwrap_or_else(|| wait(row, seen))
 }
 
 /// Whether all that is used is protected; nothing if nobody knows, or if only the mark has to be

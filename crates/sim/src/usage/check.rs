@@ -60,7 +60,7 @@ words! {
 pub struct Log {
     /// What was told to be protected: Usage and object, and who used it then.
     pub promises: BTreeMap<(u64, u64), BTreeSet<u64>>,
-    /// Usages and objects whose deletion was refused on their account since the last mark.
+    /// Usages and objects whose deletion was refused on their account.
     pub refused: BTreeSet<(u64, u64)>,
     /// Usages that our finalizer held.
     pub held: BTreeSet<u64>,
@@ -107,7 +107,6 @@ impl State {
     /// Nobody could protect this object.
     pub(crate) fn excuse(&mut self, place: u64) {
         self.log.excused.insert(place);
-        self.log.refused.retain(|it| it.1 != place);
     }
 
     /// A Usage speaks of something else from now on.
@@ -175,7 +174,6 @@ impl State {
 
     /// A mark was taken off.
     pub(crate) fn check_unmarked(&mut self, place: u64) {
-        self.log.refused.retain(|it| it.1 != place);
         let Some(key) = self.outside.by_uid(place).map(|it| it.key.clone()) else { return };
         if self.live_index().holders(&key).count() > 0 {
             self.wrong(Checker::MarkStays, format!("the mark of {key} goes beside a holder"));
@@ -243,8 +241,11 @@ impl State {
         };
         let marks = uids(Role::Mark, true);
         self.log.recorded.extend(marks.into_iter().map(|it| (place, it)));
-        let users = uids(Role::User, false);
-        self.log.users.entry(place).or_default().extend(users);
+        // Whoever comes when the use is over uses nothing.
+        if before.status.phase.holds() {
+            let users = uids(Role::User, false);
+            self.log.users.entry(place).or_default().extend(users);
+        }
         let unheld = before.deleting && !before.finalizer;
         let ends = before.status.phase.holds() && !after.state.status.phase.holds();
         let alive = self.log.users.get(&place).into_iter().flatten();

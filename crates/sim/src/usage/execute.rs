@@ -96,6 +96,15 @@ impl State {
                 Ok(())
             }
             Effect::Mark { object, uid, mark } => self.mark(sender, object, (uid, mark)),
+            Effect::Unblock { object, uid } => {
+                let place = self.meant(object, uid)?.uid;
+                self.write(place, |it| {
+                    for owner in &mut it.owners {
+                        owner.blocks = false;
+                    }
+                });
+                Ok(())
+            }
             Effect::Unmark { object, uid, mark } => self.unmark(object, uid, mark),
             Effect::HandOver { uid, attempt, .. } => {
                 if self.record_attempt(uid, attempt) {

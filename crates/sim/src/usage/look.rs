@@ -114,6 +114,7 @@ impl State {
                 mark: it.mark.clone(),
                 deleting: it.deleting.is_some(),
                 owners: it.owner_uids(),
+                blocks: it.owners.iter().any(|it| it.blocks),
                 revision: it.revision.to_string(),
             })
         }))

@@ -12,7 +12,7 @@ use usher_kernel::{Book, Trouble};
 
 use crate::realm::Realm as _;
 use crate::usage::admission::{Admitted, Asked};
-use crate::usage::outside::{Body, GROUP, Object, Owner, USAGES, key, object};
+use crate::usage::outside::{Body, GROUP, Object, Owner, USAGES, key, number, object};
 use crate::usage::plan::{Belongs, Declared, Refer, Thing};
 use crate::usage::state::State;
 
@@ -230,7 +230,12 @@ impl State {
         if !self.plan.teardown || tick < self.base.course.faults_end || tick % 20 != 0 {
             return;
         }
-        let asked = |it: &Object| it.deleting.is_none() && !self.asked.contains(&it.uid);
+        let index = self.live_index();
+        let waits = |it: &Object| {
+            let promised = self.log.owed.contains_key(&it.uid) || self.is_pending(it.uid);
+            self.asked.contains(&it.uid) && (promised || index.holders(&it.key).count() > 0)
+        };
+        let asked = |it: &Object| it.deleting.is_none() && !waits(it);
         let going: Vec<(u64, ObjectKey)> = self
             .outside
             .objects
@@ -254,6 +259,13 @@ impl State {
                 self.asked.insert(number);
             }
         }
+    }
+}
+
+impl State {
+    /// Whether a denied deletion of this object is about to be recorded.
+    fn is_pending(&self, place: u64) -> bool {
+        self.pending.iter().any(|it| number(&it.attempt.uid) == place)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::usage::fault::Fault;
 pub type Pair = (Phase, EffectKind);
 
 /// Every pair that occurs in the transition table.
-pub const PAIRS: [Pair; 21] = [
+pub const PAIRS: [Pair; 23] = [
     (Phase::Pending, EffectKind::AddFinalizer),
     (Phase::Protected, EffectKind::AddFinalizer),
     (Phase::Pending, EffectKind::Mark),
@@ -25,6 +25,8 @@ pub const PAIRS: [Pair; 21] = [
     (Phase::Pending, EffectKind::Yield),
     (Phase::Protected, EffectKind::Yield),
     (Phase::Releasing, EffectKind::Yield),
+    (Phase::Pending, EffectKind::Unblock),
+    (Phase::Protected, EffectKind::Unblock),
     (Phase::Pending, EffectKind::Unmark),
     (Phase::Protected, EffectKind::Unmark),
     (Phase::Idle, EffectKind::Unmark),
@@ -176,6 +178,7 @@ impl Plan {
                 }
             }
             EffectKind::Yield => self.wait_on_the_way_out(phase, rng),
+            EffectKind::Unblock => self.own_what_is_used(phase, rng),
             EffectKind::Unmark => self.leave(phase, rng),
             EffectKind::Replay => {
                 self.deny(rng);
@@ -264,6 +267,26 @@ impl Plan {
                 self.end_use(rng);
             }
             Phase::Releasing | Phase::Released => self.end_use(rng),
+        }
+    }
+
+    /// The group owns the first database and is deleted while that is in use.
+    fn own_what_is_used(&mut self, phase: Phase, rng: &mut Rng) {
+        let at = rng.between(90, 150);
+        if let Some(group) = self.want(Thing::Group) {
+            group.at = Some(0);
+            group.delete_at = Some((at, Propagation::Foreground));
+        }
+        if let Some(database) = self.want(Thing::Database(0)) {
+            (database.at, database.owned) = (Some(1), Some(true));
+        }
+        // Where all databases are meant and one is never there, protection is never complete.
+        if phase == Phase::Pending {
+            self.declared[0].of = Refer::Label(Thing::Database(0), Selection::All);
+            if let Some(gone) = self.want(Thing::Database(1)) {
+                (gone.at, gone.delete_at) = (Some(0), Some((at - 30, Propagation::Background)));
+            }
+            self.course.mix = self.course.mix.and(Fault::BreakGlass);
         }
     }
 

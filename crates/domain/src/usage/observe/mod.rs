@@ -13,7 +13,7 @@ use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
 
 use super::aggregate::Usage;
 use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, By, Excess, Facts, Of, Resolution, Resolve, Sight};
+use super::facts::{self, Blocking, By, Excess, Facts, Of, Resolution, Resolve, Sight};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Role, UsageKey};
 use super::refusal::Refusal;
@@ -35,6 +35,8 @@ pub struct Observed {
     pub proven: BTreeSet<Uid>,
     /// The object to mark.
     pub unmarked: Option<(ObjectKey, Uid)>,
+    /// The object whose owners need not wait for it.
+    pub blocking: Option<(ObjectKey, Uid)>,
     /// The object to take a mark off, and that mark.
     pub excess: Option<(ObjectKey, Uid, String)>,
     /// The recorded deletion to deal with.
@@ -92,16 +94,18 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
     let (by, user_sightings) = judge.by();
     sightings.extend(user_sightings);
     let (attempt_fact, attempt) = judge.attempt();
+    let blocking = judge.blocking();
     let facts = Facts {
         sight: judge.sight(),
         resolution,
         of,
         by,
+        blocking: if blocking.is_some() { Blocking::Owners } else { Blocking::None },
         excess: excess_fact,
         attempt: attempt_fact,
     };
     let proven = targets.into_iter().filter_map(|it| it.proven).collect();
-    Observed { facts, sightings, meant, refusal, proven, unmarked, excess, attempt }
+    Observed { facts, sightings, meant, refusal, proven, unmarked, blocking, excess, attempt }
 }
 
 #[derive(Clone, Copy)]
@@ -351,6 +355,21 @@ impl Judge<'_> {
                 (by, Some(answer))
             }
         }
+    }
+
+    /// What is held, was asked to go, and makes its owners wait. Whoever deletes an owner in the
+    /// foreground has the collector ask; a use comes before that order.
+    fn blocking(&self) -> Option<(ObjectKey, Uid)> {
+        let mut attempts = self.usage.status.attempts.iter();
+        let attempt = attempts.find(|it| {
+            let found = self.heard(&it.object);
+            let blocks = match found {
+                Ok(Found::Present(object)) => object.uid == it.uid && object.blocks,
+                Ok(Found::Absent | Found::KindRemoved) | Err(_) => false,
+            };
+            blocks && self.usage.holds(&it.object)
+        })?;
+        Some((attempt.object.clone(), attempt.uid.clone()))
     }
 
     /// Marks on what is not held: those that only this Usage accounts for come off, those of

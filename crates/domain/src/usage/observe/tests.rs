@@ -25,6 +25,7 @@ const STEADY: Facts = Facts {
     resolution: Resolution::Same,
     of: Of::Proven,
     by: By::Present,
+    blocking: Blocking::None,
     excess: Excess::None,
     attempt: facts::Attempt::None,
 };
@@ -328,6 +329,28 @@ fn a_selector_is_resolved_from_what_was_listed() {
     look.of_candidates = Ok(vec![candidate]);
     let meant = seen(&usage(selects), rows(), &look).meant.unwrap();
     assert_eq!(meant.of, Resolved { from: selecting("a"), found: vec![key("db")] });
+}
+
+#[test]
+fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
+    let blocks = |uid: &str| match object(uid, Some("u-1")) {
+        Found::Present(it) => Found::Present(Object { blocks: true, ..it }),
+        found @ (Found::Absent | Found::KindRemoved) => found,
+    };
+    let blocking = |bend: fn(&mut Usage), uid: &str| {
+        let mut look = look();
+        stand(&mut look, "db", Ok(blocks(uid)));
+        seen(&usage(bend), rows(), &look).blocking
+    };
+    let asked = |it: &mut Usage| it.status.attempts = vec![attempt("db-1")];
+    assert_eq!(blocking(asked, "db-1"), Some((key("db"), Uid::new("db-1"))));
+    assert_eq!(blocking(|_| {}, "db-1"), None, "nobody asked");
+    assert_eq!(blocking(asked, "db-2"), None, "another object");
+    let over = |it: &mut Usage| {
+        it.status.attempts = vec![attempt("db-1")];
+        releasing(it);
+    };
+    assert_eq!(blocking(over, "db-1"), None, "it is not held");
 }
 
 #[test]
