@@ -62,7 +62,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         let effect = EffectKind::AddFinalizer;
         return Verdict::doing(effect, row.phase, Reason::AddingFinalizer);
     }
-    if wanted && seen.resolution == Resolution::Changed {
+    if seen.resolution == Resolution::Changed {
         return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
     }
     match (row.phase, is_protected(seen.of)) {

@@ -269,13 +269,13 @@ impl State {
         let users: BTreeSet<u64> =
             self.log.users.get(&place).into_iter().flatten().copied().collect();
         let users: BTreeSet<u64> = users.into_iter().filter(|it| self.stands(*it)).collect();
-        for key in usage.targets() {
-            let Some(target) = self.outside.under(key).map(|it| it.uid) else { continue };
+        for target in usage.status.proven.iter().map(number) {
             if !self.log.refused.contains(&(place, target)) {
-                let what = format!("{place} tells {key} protected and nobody refused");
+                let what = format!("{place} tells {target} protected and nobody refused");
                 self.wrong(Checker::RefusedFirst, what);
             }
-            if !users.is_empty() || !usage.has_user() {
+            let stands = self.stands(target);
+            if stands && (!users.is_empty() || !usage.has_user()) {
                 self.log.promises.insert((place, target), users.clone());
             }
         }

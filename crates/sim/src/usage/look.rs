@@ -212,13 +212,7 @@ fn index(page: &Page) -> Graph {
 
 fn others(page: &Page, own: &Usage) -> Vec<Other> {
     let usages = page.objects.iter().filter_map(Object::usage).filter(|it| it.uid != own.uid);
-    let others = usages.map(|it| Other {
-        holds: it.targets().iter().filter(|key| it.holds(key)).cloned().collect(),
-        attempts: it.status.attempts.iter().map(|it| it.uid.clone()).collect(),
-        usage: it.key,
-        uid: it.uid,
-    });
-    others.collect()
+    usages.map(|it| Other::of(&it)).collect()
 }
 
 fn circle(page: &Page, usage: &Usage, candidates: Candidates<'_>) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Everything that breaks by itself or is broken by somebody else.
 
+use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::attempt::Propagation;
 use usher_domain::usage::command;
 use usher_domain::usage::facts::Resolve;
@@ -8,7 +9,7 @@ use usher_domain::usage::reference::{ObjectKey, UsageKind};
 use crate::realm::Realm as _;
 use crate::usage::admission::{Admitted, Asked};
 use crate::usage::fault::Fault;
-use crate::usage::outside::{Object, USAGES, key, object, uid};
+use crate::usage::outside::{Object, USAGES, key, number, object, uid};
 use crate::usage::people::{PERSON, spec};
 use crate::usage::plan::{Belongs, Declared, Refer, Thing, policy};
 use crate::usage::state::State;
@@ -257,14 +258,15 @@ impl State {
 
     fn withdraw(&mut self, place: u64) {
         let now = self.now();
-        let Some(before) = self.outside.by_uid(place).and_then(Object::usage) else { return };
-        let Some(attempt) = before.status.attempts.first() else { return };
-        if let Ok(after) = command::withdraw(&before, &attempt.uid, now)
-            && after != before
-        {
-            self.met(Fault::Withdrawn);
-            self.note_withdrawn(&attempt.uid, now);
-            self.write(place, |it| {
+        let remembering = self.outside.by_uid(place).and_then(Object::usage);
+        let attempt = remembering.and_then(|it| it.status.attempts.first().cloned());
+        let Some(attempt) = attempt else { return };
+        let usages: Vec<Usage> = self.outside.usages().collect();
+        let Ok(changed) = command::withdraw(&usages, &attempt.uid, now) else { return };
+        self.met(Fault::Withdrawn);
+        self.note_withdrawn(&attempt.uid, now);
+        for after in changed {
+            self.write(number(&after.uid), |it| {
                 if let Some(body) = &mut it.body {
                     body.status = after.status;
                 }

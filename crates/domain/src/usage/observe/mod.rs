@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
 
-use super::aggregate::Usage;
+use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Outcome, Progress};
 use super::facts::{self, Blocking, By, Excess, Facts, Of, Resolution, Resolve, Sight};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
@@ -181,21 +181,19 @@ impl Judge<'_> {
         }
     }
 
-    /// What stands under a name. Absence behind the rail, or in another world, is no answer.
+    /// What stands under a name. Another world, or one that forgot, answers nothing: an object that
+    /// it shows may be one that is long gone. Absence behind the rail is no answer either.
     fn heard(&self, key: &ObjectKey) -> Heard<&Found> {
-        let found = match self.look.objects.get(key) {
-            None => return Err(Unknown::Unreachable),
-            Some(Err(why)) => return Err(*why),
-            Some(Ok(found)) => found,
-        };
-        let absent = match found {
-            Found::Present(_) => false,
-            Found::Absent | Found::KindRemoved => true,
-        };
-        match self.look.authority {
-            Authority::Replaced if absent => Err(Unknown::ClusterReplaced),
-            Authority::Pinned if absent && self.look.rail_tripped => Err(Unknown::RailTripped),
-            Authority::Pinned | Authority::Replaced => Ok(found),
+        if self.look.authority == Authority::Replaced {
+            return Err(Unknown::ClusterReplaced);
+        }
+        match self.look.objects.get(key) {
+            None => Err(Unknown::Unreachable),
+            Some(Err(why)) => Err(*why),
+            Some(Ok(Found::Absent | Found::KindRemoved)) if self.look.rail_tripped => {
+                Err(Unknown::RailTripped)
+            }
+            Some(Ok(found)) => Ok(found),
         }
     }
 
@@ -204,10 +202,18 @@ impl Judge<'_> {
     }
 
     /// What the references mean, and whether that is what is recorded. A Usage on its way out
-    /// resolves nothing any more.
+    /// resolves nothing any more, but gives way in a circle like any other.
     fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
         if self.usage.deleting {
-            return (Resolution::Same, None, None);
+            let status = &self.usage.status;
+            return match (&self.look.circle, &status.of) {
+                (Ok(Some(_)), Some(of)) if !of.found.is_empty() => {
+                    let of = Resolved { from: of.from.clone(), found: vec![] };
+                    let meant = Meant { of, by: status.by.clone() };
+                    (Resolution::Changed, Some(meant), None)
+                }
+                (Ok(_) | Err(_), _) => (Resolution::Same, None, None),
+            };
         }
         let spec = match &self.usage.spec {
             Ok(spec) => spec,
@@ -473,7 +479,7 @@ impl Judge<'_> {
         };
         let others = self.look.others.as_ref().map_err(|why| *why)?;
         let holding = || others.iter().filter(|it| it.holds.contains(&attempt.object));
-        if holding().any(|it| it.attempts.contains(&attempt.uid)) {
+        if holding().any(|it| it.knows(attempt)) {
             return Ok(Deal::Settle(Outcome::HandedOver));
         }
         match holding().min_by_key(|it| &it.uid) {
