@@ -420,16 +420,18 @@ impl State {
         let leaving = leaving.filter(|it| it.deleting.is_some() && it.body.is_none());
         let leaving = leaving.filter(|it| !it.foreground).count() > 0;
         let left = self.plan.teardown && !self.outside.objects.is_empty();
-        [
+        let told = [
             (wished, "a wish"),
             (requests, "a request"),
             (leaving, "a departure"),
             (left, "something to be asked"),
             (!self.outside.changes.is_empty(), "a change"),
-            (self.unsettled().is_some(), "something unsettled"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+        ];
+        let mut told: Vec<&'static str> =
+            told.into_iter().filter_map(|(under_way, what)| under_way.then_some(what)).collect();
+        if told.is_empty() && self.unsettled().is_some() {
+            told.push("something unsettled");
+        }
+        told
     }
 }
