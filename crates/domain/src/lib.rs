@@ -12,6 +12,8 @@
 pub mod blueprint;
 pub mod broker;
 pub mod credentials;
+pub mod direct;
+pub mod fleet;
 pub mod labels;
 pub mod object;
 pub mod peers;

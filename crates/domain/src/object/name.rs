@@ -31,6 +31,12 @@ pub const ANNOTATION_USAGE_CONSENT: &str = concat!(suffix!(), "/usage-consent");
 pub const FINALIZER_USAGE: &str = concat!(suffix!(), "/usage");
 /// Finalizer of anchors.
 pub const FINALIZER_ANCHOR: &str = concat!(suffix!(), "/anchor");
+/// Finalizer of direct resources.
+pub const FINALIZER_DIRECT: &str = concat!(suffix!(), "/direct");
+/// Annotation: what becomes of the cloud object when a direct resource is deleted.
+pub const ANNOTATION_DELETION_POLICY: &str = concat!(suffix!(), "/deletion-policy");
+/// Annotation: the stamp of a direct resource, its recorded identity outside of its status.
+pub const ANNOTATION_IDENTITY: &str = concat!(suffix!(), "/identity");
 /// The API version of anchors.
 pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
 
@@ -103,7 +109,15 @@ mod tests {
 
     #[test]
     fn names_of_ours_end_or_begin_with_the_one_suffix() {
-        let names = [LABEL_RESOURCE_ID, LABEL_INSTALLATION, LABEL_IN_USE, FINALIZER_ANCHOR];
+        let names = [
+            LABEL_RESOURCE_ID,
+            LABEL_INSTALLATION,
+            LABEL_IN_USE,
+            FINALIZER_ANCHOR,
+            FINALIZER_DIRECT,
+            ANNOTATION_DELETION_POLICY,
+            ANNOTATION_IDENTITY,
+        ];
         assert!(names.iter().all(|it| it.starts_with(SUFFIX)), "{names:?}");
         assert_eq!(ANCHOR_API_VERSION, "broker.usher.dev/v1alpha1");
         assert_eq!(LABEL_RESOURCE_ID, "usher.dev/resource-id");

@@ -10,8 +10,10 @@
 
 mod bend;
 mod broker;
+mod direct;
 mod grammar;
 mod laws;
+mod machine;
 mod parse;
 mod provider_config;
 mod refusal;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         grammar::check(),
         laws::check(),
         provider_config::check(),
+        direct::check(),
         usage::check(),
         check(
             &tombstone::machine(),
@@ -46,6 +49,13 @@ fn main() -> ExitCode {
             &provider_config::machine(),
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
+        ),
+        check(&direct::machine(), "tables/direct.table", include_str!("../../tables/direct.table")),
+        machine::check(),
+        check(
+            &machine::machine(),
+            "tables/machine.table",
+            include_str!("../../tables/machine.table"),
         ),
         check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
         check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),
