@@ -219,7 +219,9 @@ impl State {
         let usage = self.outside.by_uid(sender).and_then(Object::usage);
         let own = usage.and_then(|it| it.attempt(uid).cloned());
         let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
-        if owed.is_none() && self.log.withdrawn.contains_key(&place) {
+        let unwanted =
+            owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
+        if unwanted && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
         let owners = self.outside.by_uid(place).map(Object::owner_uids);

@@ -192,14 +192,11 @@ impl State {
     /// Looks at one marked object: its mark first, then who holds it.
     pub(crate) fn look_at_mark(&mut self, state: &stray::Marked) -> stray::Look {
         let page = self.page();
-        let mark = match self.unheard() {
-            Some(why) => Err(why),
-            None => {
-                let object =
-                    page.objects(&self.outside).iter().find(|it| it.uid == number(&state.uid));
-                Ok(object.and_then(|it| it.mark.clone()))
-            }
-        };
+        let unheard = self.unheard();
+        let objects = page.objects(&self.outside);
+        let object = objects.iter().find(|it| it.uid == number(&state.uid));
+        let mark = object.and_then(|it| it.mark.clone());
+        let mark = unheard.map_or(Ok(mark), Err);
         let is_held = if self.strikes(Fault::ListFails, 40) {
             Err(Unknown::Unreachable)
         } else {

@@ -146,10 +146,10 @@ impl State {
             let it = self.plan.wanted[place];
             if it.at == Some(tick) {
                 let owner = self.outside.under(&Thing::Group.key()).map(|it| it.uid);
-                let owned = it.owned.zip(owner);
+                let belongs = it.owned.zip(owner);
                 let mut new = object(it.thing.key(), "ours", tick);
                 new.linger = it.linger;
-                new.owners = owned
+                new.owners = belongs
                     .map(|(blocks, uid)| Owner { uid, controller: true, blocks })
                     .into_iter()
                     .collect();

@@ -43,6 +43,9 @@ pub const PAIRS: [Pair; 23] = [
     (Phase::Released, EffectKind::RemoveFinalizer),
 ];
 
+/// A lifetime that no life outlives.
+pub const LASTING: Tick = 1_000_000;
+
 /// A thing that a Usage may speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
@@ -121,6 +124,8 @@ pub struct Plan {
     pub declared: Vec<Declared>,
     /// What is broken out although it is in use, and when.
     pub broken_out: Option<(Tick, Thing)>,
+    /// What is made again soon after it is gone.
+    pub returns: Option<Thing>,
     /// Whether in the end everything is asked to go.
     pub teardown: bool,
     /// How long a denied deletion is remembered.
@@ -150,16 +155,40 @@ impl Plan {
         let declared = (0..count.max(2)).map(|_| Declared::draw(rng)).collect();
         let drivers = 2 + usize::from(rng.percent(40));
         let faults_end = rng.between(160, FAULTS_END);
-        let lifetime = if rng.percent(12) { rng.between(20, 120) } else { 1_000_000 };
+        let lifetime = if rng.percent(12) { rng.between(20, 120) } else { LASTING };
         let course = Course { drivers, mix, target, faults_end };
         // What runs out soon is asked for again and again by whoever is denied: only where all
         // is asked to go does that come to an end.
-        let teardown = rng.percent(85) || lifetime < 1_000;
+        let teardown = rng.percent(85) || lifetime < LASTING;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
-        let broken_out = None;
-        let mut plan = Self { wanted, declared, broken_out, teardown, lifetime, replicas, course };
+        let mut plan = Self {
+            wanted,
+            declared,
+            broken_out: None,
+            returns: None,
+            teardown,
+            lifetime,
+            replicas,
+            course,
+        };
         plan.lead_to(PAIRS[target.0], rng);
         plan
+    }
+
+    /// A plan of nothing: somebody else peoples the world, without faults.
+    pub fn nothing(seed: u64) -> Self {
+        let target = strike::target(seed, PAIRS.len());
+        let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: 0 };
+        Self {
+            wanted: vec![],
+            declared: vec![],
+            broken_out: None,
+            returns: None,
+            teardown: false,
+            lifetime: LASTING,
+            replicas: 2,
+            course,
+        }
     }
 
     fn want(&mut self, thing: Thing) -> Option<&mut Wanted> {
@@ -187,8 +216,13 @@ impl Plan {
             EffectKind::Unmark => self.leave(phase, rng),
             EffectKind::Replay => {
                 self.deny(rng);
-                // What is still on its way out can be asked again by a driver that is late.
-                let linger = rng.between(0, 120);
+                // A driver that is late finds what is still on its way out, or what was made again
+                // under the name.
+                let linger = if rng.percent(80) { rng.between(40, 120) } else { 0 };
+                if linger == 0 {
+                    self.course.mix = self.course.mix.and(Fault::Recreated);
+                    self.returns = Some(Thing::Database(0));
+                }
                 if let Some(database) = self.want(Thing::Database(0)) {
                     database.linger = linger;
                 }
@@ -260,7 +294,7 @@ impl Plan {
         if let Some(database) = self.want(Thing::Database(0)) {
             database.delete_at = Some((at, Propagation::Background));
         }
-        self.lifetime = 1_000_000;
+        self.lifetime = LASTING;
     }
 
     /// The first Usage lets go of the first database while, or by, being in this phase.

@@ -131,8 +131,12 @@ impl Realm for State {
 }
 
 impl State {
-    /// A world of this plan, before anything has happened. With a plan of nothing it is empty, and
-    /// somebody else adds objects and Usages.
+    /// An empty world: somebody else adds objects and Usages, and asks them to go.
+    pub fn empty(seed: u64, breakage: Option<Breakage>) -> Self {
+        Self::peopled(Rng::new(seed), Plan::nothing(seed), breakage, false)
+    }
+
+    /// A world of this plan, before anything has happened.
     pub fn peopled(rng: Rng, plan: Plan, breakage: Option<Breakage>, listen: bool) -> Self {
         let (lifetime, replicas) = (plan.lifetime, plan.replicas);
         Self {

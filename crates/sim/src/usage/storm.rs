@@ -18,7 +18,7 @@ impl State {
     /// What breaks, and who meddles.
     pub(crate) fn misbehave(&mut self) {
         let tick = self.base.tick;
-        if tick == 0 {
+        if tick == 0 && !self.plan.wanted.is_empty() {
             let mut stranger = object(key("Database", "stranger"), "theirs", 0);
             stranger.created = -1;
             self.add(stranger);
@@ -186,14 +186,15 @@ impl State {
                 continue;
             }
             let restored = self.happens(Fault::Restored, 6);
-            if !restored && !self.happens(Fault::Recreated, 8) {
+            let soon = if self.plan.returns == Some(thing) { 120 } else { 8 };
+            if !restored && !self.happens(Fault::Recreated, soon) {
                 continue;
             }
             let mut new = object(thing.key(), "ours", self.base.tick);
             new.linger = self.base.rng.between(0, 20);
             if restored {
-                let usages = self.outside.objects.iter().filter(|it| it.body.is_some());
-                new.mark = Some(usages.last().map_or(1, |it| it.uid).to_string());
+                let mut usages = self.outside.objects.iter().filter(|it| it.body.is_some());
+                new.mark = Some(usages.next_back().map_or(1, |it| it.uid).to_string());
             }
             if self.add(new).is_some() {
                 self.met(if restored { Fault::Restored } else { Fault::Recreated });
