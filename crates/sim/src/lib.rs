@@ -27,4 +27,5 @@ pub mod rng;
 pub mod run;
 pub mod seat;
 pub mod strike;
+pub mod usage;
 pub mod words;
