@@ -207,7 +207,7 @@ impl Resource {
     }
 
     /// The row with the identity that this look found for it.
-    pub(super) fn identified(&self, identity: Option<Identified>) -> Self {
+    pub fn identified(&self, identity: Option<Identified>) -> Self {
         let mut next = self.clone();
         next.fields.identity = self.fields.identity.clone().or(identity);
         next
