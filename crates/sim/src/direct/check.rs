@@ -203,8 +203,10 @@ impl State {
                 let answered = match row.identity {
                     Identity::None => true,
                     Identity::Gone => out_of_hands || absent || seen.cloud == Cloud::Foreign,
-                    Identity::Lost | Identity::Malformed => absent,
-                    Identity::Intended
+                    Identity::Lost
+                    | Identity::Found
+                    | Identity::Malformed
+                    | Identity::Intended
                     | Identity::Seen
                     | Identity::Foreign
                     | Identity::BoundElsewhere
@@ -224,8 +226,7 @@ impl State {
             }
             Outcome::OrphanReleased => {
                 let nameless = matches!(seen.refs, Refs::NotFound | Refs::Invalid)
-                    || seen.search == Search::Several
-                    || seen.cloud == Cloud::Foreign;
+                    || seen.search == Search::Several;
                 if !out_of_hands && !(seen.policy == Policy::Release && nameless) {
                     let what = format!("{object} is released as an orphan");
                     self.wrong(Checker::OrphanByPolicy, what);
@@ -279,7 +280,8 @@ impl State {
             let fields = row.record.state.fields();
             let orphan = fields.orphan.as_ref().is_some_and(|it| it.owner().object == owner);
             let named = row.record.book.rows().iter().any(|row| row.name.name == it.identity);
-            orphan || (row.object == object && named)
+            let open = fields.phase != Phase::Deleted;
+            orphan || (row.object == object && (named || open))
         })
     }
 

@@ -10,6 +10,7 @@ use usher_domain::direct::recorded::Recorded;
 use usher_domain::object::name::FINALIZER_DIRECT;
 use usher_kernel::{Timestamp, Trouble};
 
+use crate::clock::Tick;
 use crate::direct::breakage::Breakage;
 use crate::direct::check::Checker;
 use crate::direct::cloud::{CloudObject, MEMORY, Running, Work, cloud_uid, container};
@@ -30,6 +31,8 @@ pub struct Request {
     pub identity: Identity,
     /// Until when it may arrive in time.
     pub deadline: Timestamp,
+    /// Whether it was held up on its way.
+    pub held_up: bool,
 }
 
 impl Request {
@@ -49,6 +52,11 @@ impl State {
     pub(crate) fn serve(&mut self, request: &Request) -> Result<(), Trouble> {
         let object = self.store.resources[request.row].object;
         self.say(|_| format!("{} of {object} arrives", request.verb.kind()));
+        if let Some(delay) = self.hold_up(request) {
+            let arrives = self.base.tick + delay;
+            self.base.echoes.push((arrives, Request { held_up: true, ..request.clone() }));
+            return Err(Trouble::Unavailable { what: "the cloud".to_owned() });
+        }
         self.check_request(request, object);
         match &request.verb {
             Effect::AddFinalizer { .. } => self.add_finalizer(object),
@@ -58,6 +66,12 @@ impl State {
             Effect::Delete { identified, at } => self.delete(request, identified, at),
             Effect::RemoveFinalizer { .. } => self.remove_finalizer(object),
         }
+    }
+
+    /// How long a create is held up on its way, if it is.
+    fn hold_up(&mut self, request: &Request) -> Option<Tick> {
+        let creates = matches!(request.verb, Effect::Create { .. }) && !request.held_up;
+        (creates && self.strikes(Fault::HeldUp, 200)).then(|| self.base.rng.between(20, 150))
     }
 
     fn add_finalizer(&mut self, object: u64) -> Result<(), Trouble> {

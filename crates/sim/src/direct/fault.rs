@@ -17,6 +17,8 @@ crate::fault::faults! {
     OperationSlow = "operation slow",
     /// An operation fails.
     OperationFails = "operation failed",
+    /// A create is held up on its way, beyond every bound.
+    HeldUp = "create held up beyond its bound",
     /// Somebody else's cloud object takes our name while it is free.
     NameTaken = "foreign object under the name",
     /// A cloud object of another installation takes our name while it is free.

@@ -77,8 +77,7 @@ impl State {
         let page = self.page(barrier);
         let asked = match &step {
             Rung::Recorded(it) => Some(it.clone()),
-            Rung::Search => references.spec.clone().and_then(Result::ok),
-            Rung::Nothing | Rung::Copy => None,
+            Rung::Search | Rung::Nothing | Rung::Copy => None,
         };
         let wanted = standing.map(|it| it.spec.wanted);
         let spells = standing.map(|it| Memberships::references(&it.spec)).unwrap_or_default();

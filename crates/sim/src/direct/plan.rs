@@ -125,6 +125,7 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             wishes.delete_at = Some(rng.between(30, 220));
             wishes.policy = wishes.policy.filter(|it| *it != "abandon");
             if phase == Phase::Deleted {
+                *mix = mix.and(Fault::HeldUp);
                 wishes.delete_at = Some(rng.between(4, 30));
             }
         }

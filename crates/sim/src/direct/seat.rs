@@ -65,10 +65,7 @@ impl DirectSeat<'_> {
         self.notes.looked_at.set(state.base.tick);
         let mut look = state.look(self.life, record, true);
         let seen = fold(&record.state, &record.book, &look);
-        let (book, _) = seen.absorbed(&record.book);
-        let honest = record.state.identified(seen.found.clone());
-        let row = honest.facts(&book, seen.unrecorded, state.now());
-        self.notes.seen.set(Some((row, seen.facts)));
+        self.notes.seen.set(Some((seen.row(record, state.now()), seen.facts)));
         let Some(breakage) = state.breakage else {
             return seen;
         };
@@ -163,7 +160,7 @@ impl<'a> World<BentDirect<'a>> for DirectSeat<'a> {
             return Ok(());
         };
         let identity = honest.identity;
-        self.send(|_| Request { row, verb, facts, identity, deadline }).await
+        self.send(|_| Request { row, verb, facts, identity, deadline, held_up: false }).await
     }
 }
 
