@@ -60,6 +60,7 @@ impl World {
 /// Every world.
 pub const WORLDS: [World; 2] =
     [World::of::<crate::broker::state::State>(), World::of::<crate::usage::state::State>()];
+    [World::of::<crate::broker::state::State>(), World::of::<crate::direct::state::State>()];
 
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]

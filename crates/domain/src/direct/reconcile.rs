@@ -44,9 +44,11 @@ fn let_go(row: RowFacts) -> Verdict {
         Identity::Gone => absent(row.asked),
         Identity::Foreign | Identity::BoundElsewhere => Outcome::NotOurs,
         Identity::Abandoned => Outcome::Abandoned,
-        Identity::Lost | Identity::Intended | Identity::Seen | Identity::Malformed => {
-            Outcome::OrphanReleased
-        }
+        Identity::Lost
+        | Identity::Found
+        | Identity::Intended
+        | Identity::Seen
+        | Identity::Malformed => Outcome::OrphanReleased,
     };
     told(ending(outcome)).turning(Turn::End(outcome)).resting(Rest::Watch)
 }
@@ -72,6 +74,7 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
         Identity::None => end(Outcome::AlreadyAbsent),
         Identity::BoundElsewhere => end(Outcome::NotOurs),
         Identity::Abandoned => end(Outcome::Abandoned),
+        Identity::Found => wait(Reason::Recording).resting(Rest::Now),
         Identity::Lost | Identity::Malformed => climb(row, seen),
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign => {
             remove(row, seen)
@@ -79,7 +82,8 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// Nothing is on record: the search by our mark, and then the spec, may say what it was.
+/// Nothing is on record. What carries our mark comes on record by itself; else the spec may say
+/// what it was, and that is recorded and looked for like any other.
 fn climb(row: RowFacts, seen: Facts) -> Verdict {
     match seen.search {
         Search::Unknown => return wait(Reason::SearchUnknown),
@@ -87,42 +91,21 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
         Search::Several => return orphan(seen, Reason::OwnershipAmbiguous),
         Search::None => {}
     }
-    let why = match row.identity {
-        Identity::Malformed => Reason::IdentityMalformed,
-        Identity::None
-        | Identity::Lost
-        | Identity::Intended
-        | Identity::Seen
-        | Identity::Gone
-        | Identity::Foreign
-        | Identity::BoundElsewhere
-        | Identity::Abandoned => Reason::Orphaned,
-    };
     match seen.refs {
+        Refs::Agrees | Refs::Differs => {
+            wait(Reason::RecordingIdentity).resting(Rest::Now).turning(Turn::Intend)
+        }
         // That a parent is not there was answered; that its child is not there was not.
-        Refs::NotFound | Refs::Invalid => return orphan(seen, why),
-        Refs::Agrees | Refs::Differs => {}
+        Refs::NotFound | Refs::Invalid if row.identity == Identity::Malformed => {
+            orphan(seen, Reason::IdentityMalformed)
+        }
+        Refs::NotFound | Refs::Invalid => orphan(seen, Reason::Orphaned),
         Refs::Unasked
         | Refs::Terminating
         | Refs::NotReady
         | Refs::KindNotInstalled
         | Refs::Forbidden
-        | Refs::Unavailable => return wait(unresolved(seen.refs)),
-    }
-    match seen.cloud {
-        Cloud::Absent | Cloud::ContainerGone => {
-            settle(row, seen).unwrap_or_else(|| end(Outcome::AlreadyAbsent))
-        }
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving => {
-            wait(Reason::Recording).resting(Rest::Now)
-        }
-        Cloud::Foreign => orphan(seen, why),
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(Phase::Deleting, seen.cloud),
+        | Refs::Unavailable => wait(unresolved(seen.refs)),
     }
 }
 
@@ -146,6 +129,7 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
                 Identity::Foreign => end(Outcome::NotOurs),
                 Identity::None
                 | Identity::Lost
+                | Identity::Found
                 | Identity::Intended
                 | Identity::Seen
                 | Identity::BoundElsewhere
@@ -190,6 +174,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     }
     match row.identity {
         Identity::None => intend(row, seen, Reason::RecordingIdentity),
+        Identity::Found => stay(Reason::Recording).resting(Rest::Now),
         Identity::Lost | Identity::Malformed => match (seen.search, row.identity) {
             (Search::Unknown, _) => stay(Reason::SearchUnknown),
             (Search::One, _) => stay(Reason::Recording).resting(Rest::Now),

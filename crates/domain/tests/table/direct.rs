@@ -132,7 +132,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         verdict.event == crossing(row.phase, verdict.phase),
         is_forward(row.phase, verdict.phase),
         !does(EffectKind::RemoveFinalizer) || row.ended == Ended::Yes,
-        !by_absence || is_answered(cell),
+        !by_absence || is_answered(row),
         !ends(Outcome::OrphanReleased) || out_of_hands || seen.policy == Policy::Release,
         !does(EffectKind::Delete) || is_deletable(cell),
         !open || !is_guarded(seen) || (verdict.effect.is_none() && verdict.turn == Turn::Keep),
@@ -163,12 +163,13 @@ fn is_forward(from: Phase, to: Phase) -> bool {
     }
 }
 
-fn is_answered(Cell { row, seen }: Cell) -> bool {
-    let absent = matches!(seen.cloud, Cloud::Absent | Cloud::ContainerGone);
+fn is_answered(row: RowFacts) -> bool {
     match row.identity {
         Identity::None | Identity::Gone => true,
-        Identity::Lost | Identity::Malformed => absent && seen.search == Search::None,
-        Identity::Intended
+        Identity::Lost
+        | Identity::Found
+        | Identity::Malformed
+        | Identity::Intended
         | Identity::Seen
         | Identity::Foreign
         | Identity::BoundElsewhere
@@ -270,10 +271,7 @@ fn cases() -> Vec<(&'static str, Cell, Verdict)> {
 /// The laws about ends and what must not be touched.
 fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     let ending = |outcome| Verdict { turn: Turn::End(outcome), ..hold(Phase::Deleting) };
-    let refused = leaving(|it| {
-        it.row.identity = Identity::Lost;
-        it.seen.cloud = Cloud::Forbidden;
-    });
+    let lost = leaving(|it| it.row.identity = Identity::Lost);
     let somebodys = leaving(|it| {
         it.row.identity = Identity::Seen;
         it.seen.cloud = Cloud::Foreign;
@@ -283,8 +281,8 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     vec![
         (ABSENCE, leaving(|it| it.row.identity = Identity::Seen), ending(Outcome::Deleted)),
         (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
-        (ABSENCE, refused, ending(Outcome::AlreadyAbsent)),
-        (ORPHAN, leaving(|it| it.row.identity = Identity::Lost), ending(Outcome::OrphanReleased)),
+        (ABSENCE, lost, ending(Outcome::AlreadyAbsent)),
+        (ORPHAN, lost, ending(Outcome::OrphanReleased)),
         (DELETES, somebodys, doing(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),

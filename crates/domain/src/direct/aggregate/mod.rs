@@ -37,6 +37,8 @@ pub struct Fields {
     pub attempt: u32,
     /// The last operation that was seen.
     pub operation: Option<String>,
+    /// The operation that failed and was answered by a new request.
+    pub spent: Option<String>,
     /// When deletion was first seen; written once.
     pub deletion_seen_at: Option<Timestamp>,
     /// When the cloud object was first asked to go.
@@ -226,11 +228,11 @@ impl Resource {
                     if again { self.fields.generation.next() } else { self.fields.generation };
                 next.fields.attempt += u32::from(again);
                 next.fields.identity = turned.intended;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
             Turn::Again => {
                 next.fields.attempt += 1;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
         }
         if verdict.phase == Phase::Deleting && next.fields.deletion_seen_at.is_none() {

@@ -50,9 +50,8 @@ impl Lifecycle for Direct {
 
     fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
         let (book, mut rows) = seen.absorbed(&record.book);
-        let resource = record.state.identified(seen.found.clone().filter(|_| !rows.is_empty()));
-        let facts = resource.facts(&book, seen.unrecorded, now);
-        let verdict = rules(facts, seen.facts);
+        let resource = record.state.identified(seen.found.clone());
+        let verdict = rules(seen.row(record, now), seen.facts);
         let turned = self.turned(&resource, &book, (verdict, seen), now);
         let next = resource.turned(verdict, turned, now);
         rows.extend(new_rows(verdict, &next, &book, now));
@@ -135,8 +134,7 @@ fn ending(
     }
     let proof = match resource.current(book) {
         Some(row) => ProvenAbsent::on_record(row),
-        None => ProvenAbsent::never_sent(resource.is_witnessed(), book.rows())
-            .or_else(|| seen.absent.clone()),
+        None => ProvenAbsent::never_sent(resource.is_witnessed(), book.rows()),
     };
     (proof.map(|it| Ended::absent(it, outcome == Outcome::Deleted)), None)
 }

@@ -176,7 +176,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
 }
 
 #[test]
-fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
+fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
     let standing = recorded::Standing::Seen { uid };
     let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
@@ -187,10 +187,12 @@ fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
         spec: None,
         ..look()
     };
-    let decision = decide(&record(leaving(|_| ()), []), &look);
-    assert_eq!(decision.reason, Reason::DeletingObject);
-    assert_eq!(decision.next.identity(), Some(&identified("a")));
-    assert_eq!(decision.rows[0].standing, Standing::Seen);
+    let found = decide(&record(leaving(|_| ()), []), &look);
+    assert_eq!((found.reason, found.effect.clone()), (Reason::Recording, None));
+    assert_eq!(found.next.identity(), Some(&identified("a")));
+    assert_eq!(found.rows[0].standing, Standing::Seen);
+    let next = decide(&record(found.next, found.rows), &look);
+    assert_eq!(next.reason, Reason::DeletingObject);
 }
 
 #[test]
