@@ -160,6 +160,7 @@ impl Shard {
             source,
             stamp,
             heard: Ok(Some(Ok(report))),
+            listed: false,
             rail_tripped: false,
             paused: false,
             superseded: false,

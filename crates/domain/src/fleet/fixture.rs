@@ -151,6 +151,7 @@ pub(super) fn look(heard: Option<Report>) -> Look {
         source: Source::Get,
         stamp: LAST,
         heard: Ok(heard.map(Ok)),
+        listed: false,
         rail_tripped: false,
         paused: false,
         superseded: false,

@@ -89,6 +89,7 @@ fn any_look() -> impl Strategy<Value = Look> {
             source,
             stamp,
             heard,
+            listed: false,
             rail_tripped,
             paused,
             superseded,
@@ -147,7 +148,8 @@ proptest! {
         if let Some(Effect { machine, token, verb }) = decide(&it, &look).effect {
             prop_assert_eq!(&machine, it.id());
             prop_assert_eq!((token, it.fields().order), (it.fields().token, Order::Recorded));
-            if let Verb::Configure { cluster, .. } = verb {
+            let shown = look.heard.ok().flatten().and_then(Result::ok).map(|it| it.phase());
+            if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
                 prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "nobody is bound unwanted");
             }
         }

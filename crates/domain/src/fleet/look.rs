@@ -19,6 +19,9 @@ pub struct Look {
     pub stamp: Token,
     /// What the provider said of this machine: its record, that there is none, or nothing at all.
     pub heard: Result<Option<Result<Report, Refusal>>, Unknown>,
+    /// Whether the last list that was believed names it: then a provider that does not know it
+    /// contradicts itself.
+    pub listed: bool,
     /// Whether too much vanished at once.
     pub rail_tripped: bool,
     /// Whether nothing new may be begun.

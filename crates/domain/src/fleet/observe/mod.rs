@@ -32,8 +32,10 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
     let (report, record) = match &look.heard {
         Err(_) => (Reported::Unknown, None),
         Ok(_) if stale => (Reported::Stale, None),
-        Ok(None) if look.source == Source::Get => (Reported::Absent, None),
-        Ok(None) => (Reported::Missing, None),
+        Ok(None) if look.source != Source::Get => (Reported::Missing, None),
+        // Two answers that contradict each other are none.
+        Ok(None) if look.listed => (Reported::Unknown, None),
+        Ok(None) => (Reported::Absent, None),
         Ok(Some(Err(_))) => (Reported::Malformed, None),
         // A record of another machine is an answer to another question.
         Ok(Some(Ok(record))) if record.id() != machine.id() => (Reported::Malformed, None),

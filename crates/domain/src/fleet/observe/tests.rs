@@ -33,6 +33,8 @@ fn only_a_question_about_this_machine_makes_it_absent() {
         let unknown = Answer::Unknown(Unknown::Unreachable);
         assert_eq!(fold(&it, &look).sightings[0].answer, unknown);
     }
+    let listed = Look { listed: true, ..get.clone() };
+    assert_eq!(facts(&it, &listed).report, Reported::Unknown, "the last list names it");
     let railed = Look { rail_tripped: true, ..get };
     let unknown = Answer::Unknown(Unknown::RailTripped);
     assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
