@@ -1,6 +1,6 @@
 //! What a person, or the broker, can ask for: each command answers with the next row, or a refusal.
 
-use super::aggregate::{Machine, State, Target, Wanted};
+use super::aggregate::{Dispute, Machine, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::phase::Phase;
@@ -55,9 +55,8 @@ pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Machine, Refusal>
 /// Ends a dispute: a person says whose the machine is.
 pub fn settle(machine: &Machine, settlement: Settlement) -> Result<Machine, Refusal> {
     let disputed = || Refusal::NotQuarantined { what: machine.id().to_string() };
-    let named = machine.fields().disputed.clone().ok_or_else(disputed)?;
-    let host = machine.state().host().cloned().ok_or_else(disputed)?;
-    let binding = Binding { cluster: named, assignment: Assignment::default() };
+    let Dispute { cluster, host } = machine.fields().disputed.clone().ok_or_else(disputed)?;
+    let binding = Binding { cluster, assignment: Assignment::default() };
     let target = match settlement {
         Settlement::Adopt => Target::Bind(binding.clone()),
         Settlement::Drain => Target::Unbound,
@@ -73,7 +72,7 @@ pub fn settle(machine: &Machine, settlement: Settlement) -> Result<Machine, Refu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::fixture::{binding, cluster, host, machine, resource};
+    use crate::fleet::fixture::{binding, cluster, dispute, host, machine, resource};
 
     fn bind(name: &str) -> Wanted {
         Wanted::of(Target::Bind(binding(name)))
@@ -90,7 +89,7 @@ mod tests {
         let promised = idle.aimed(bind("b"));
         let configured =
             machine(|it| it.state = State::Configured { host: host(), binding: binding("a") });
-        let disputed = machine(|it| it.disputed = Some(cluster("x")));
+        let disputed = machine(|it| it.disputed = Some(dispute("x")));
         for busy in [promised, configured, disputed, machine(|it| it.state = State::Creating)] {
             let refusal = hold(&busy, resource(1), bind("a")).unwrap_err();
             assert_eq!(refusal.code(), "machine_busy", "{:?}", busy.phase());
@@ -111,7 +110,7 @@ mod tests {
         let disputed = machine(|it| {
             it.state = State::Configured { host: host(), binding: binding("a") };
             it.wanted = bind("a");
-            it.disputed = Some(cluster("x"));
+            it.disputed = Some(dispute("x"));
         });
         let adopted = settle(&disputed, Settlement::Adopt).unwrap();
         assert_eq!(adopted.state().binding().map(|it| &it.cluster), Some(&cluster("x")));
