@@ -58,7 +58,8 @@ impl World {
 }
 
 /// Every world.
-pub const WORLDS: [World; 1] = [World::of::<crate::broker::state::State>()];
+pub const WORLDS: [World; 2] =
+    [World::of::<crate::broker::state::State>(), World::of::<crate::fleet::state::State>()];
 
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]
