@@ -8,6 +8,7 @@
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
 //! Each world is a folder: [`broker`], [`direct`].
+//! Each world is a folder: [`broker`], [`fleet`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
@@ -22,6 +23,7 @@ pub mod coverage;
 pub mod direct;
 pub mod driver;
 pub mod fault;
+pub mod fleet;
 pub mod life;
 pub mod realm;
 pub mod rng;

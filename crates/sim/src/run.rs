@@ -61,6 +61,7 @@ impl World {
 pub const WORLDS: [World; 2] =
     [World::of::<crate::broker::state::State>(), World::of::<crate::usage::state::State>()];
     [World::of::<crate::broker::state::State>(), World::of::<crate::direct::state::State>()];
+    [World::of::<crate::broker::state::State>(), World::of::<crate::fleet::state::State>()];
 
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 use usher_kernel::Timestamp;
 
 use super::accept::Report;
-use super::aggregate::{Deadlines, Fields, Machine, State, Target};
+use super::aggregate::{Deadlines, Dispute, Fields, Machine, State, Target};
 use super::binding::Binding;
 use super::facts::{Hold, Order};
 use super::observe::Observed;
@@ -51,7 +51,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
             it.ordered_at = now.max(it.ordered_at);
         }
         if disputed || row.hold == Hold::Disputed {
-            let named = seen.report.as_ref().and_then(Report::cluster).cloned();
+            let named = seen.report.as_ref().and_then(named);
             it.disputed = if settled { None } else { named.or(it.disputed.take()) };
         }
         if let Some(report) = &seen.report {
@@ -59,6 +59,11 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
     });
     Merged { next, verdict }
+}
+
+/// What a record of a bound machine names.
+fn named(report: &Report) -> Option<Dispute> {
+    Some(Dispute { cluster: report.cluster()?.clone(), host: report.host.clone()? })
 }
 
 /// What a provider may say anew of a machine that stands still.

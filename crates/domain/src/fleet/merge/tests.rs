@@ -2,7 +2,7 @@ use super::*;
 use crate::fleet::accept::Raw;
 use crate::fleet::aggregate::Wanted;
 use crate::fleet::fixture::{
-    FRESH, LAST, NOW, START, binding, cluster, host, look, machine, raw, report, report_for, wanted,
+    FRESH, LAST, NOW, START, binding, dispute, host, look, machine, raw, report, report_for, wanted,
 };
 use crate::fleet::look::{Look, Source};
 use crate::fleet::observe::fold;
@@ -89,11 +89,11 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let merged = after(&it, report_for(Phase::Configured, "b"));
     assert_eq!(merged.verdict.event, Some(EventKind::Disputed));
-    assert_eq!(merged.next.fields().disputed, Some(cluster("b")));
+    assert_eq!(merged.next.fields().disputed, Some(dispute("b")));
     assert_eq!(merged.next.state(), it.state());
     let again = after(&merged.next, report_for(Phase::Configured, "c"));
     assert_eq!(again.verdict.event, None, "told once");
-    assert_eq!(again.next.fields().disputed, Some(cluster("c")), "but kept up to date");
+    assert_eq!(again.next.fields().disputed, Some(dispute("c")), "but kept up to date");
     let settled = after(&again.next, report(Phase::Configured));
     assert_eq!(settled.verdict.event, Some(EventKind::Settled));
     assert_eq!(settled.next.fields().disputed, None);

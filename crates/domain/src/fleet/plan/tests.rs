@@ -7,7 +7,7 @@ use super::*;
 use crate::fleet::accept::{Raw, Report as Record, adopt};
 use crate::fleet::aggregate::{CapacityType, Machine, State};
 use crate::fleet::binding::Binding;
-use crate::fleet::fixture::{NOW, cluster, raw, resource, shard, state};
+use crate::fleet::fixture::{NOW, cluster, dispute, raw, resource, shard, state};
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::Quantity;
 
@@ -296,7 +296,7 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
 fn what_somebody_else_has_a_claim_to_is_not_seen() {
     let low = need(1, 4);
     let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
-    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(cluster("x")));
+    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(dispute("x")));
     let foreign = node("small", "a", &low).changed(|it| it.owner = "shard-9".parse().unwrap());
     let failed = node("small", "a", &low).changed(|it| it.state = state(Phase::Failed));
     let mut rows = Rows::new(vec![held, disputed, foreign, failed]);
@@ -329,7 +329,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         .prop_map(|(kind, name, weight)| node(kind, name, &need(weight, 4)));
     let odd = (bound.clone(), 0..3_u8).prop_map(|(it, odd)| match odd {
         0 => it.changed(|it| it.holder = Some(resource(1))),
-        1 => it.changed(|it| it.disputed = Some(cluster("x"))),
+        1 => it.changed(|it| it.disputed = Some(dispute("x"))),
         _ => it.aimed(Wanted::of(Target::Unbound)),
     });
     prop_oneof![4 => free, 4 => bound, 1 => odd]
