@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use usher_domain::usage::aggregate::Usage;
-use usher_domain::usage::attempt::{Attempt, Origin, Outcome};
+use usher_domain::usage::attempt::{Attempt, Origin, Outcome, Progress};
 use usher_domain::usage::event::Event;
 use usher_domain::usage::facts::Resolve;
 use usher_domain::usage::phase::Phase;
@@ -12,6 +12,7 @@ use usher_kernel::{Standing, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
 use crate::realm::{EveryWorld, Realm as _};
+use crate::usage::admission::Pending;
 use crate::usage::execute::Request;
 use crate::usage::outside::{Object, number};
 use crate::usage::state::State;
@@ -242,10 +243,18 @@ impl State {
         let marks = uids(Role::Mark, true);
         self.log.recorded.extend(marks.into_iter().map(|it| (place, it)));
         // Whoever comes when the use is over uses nothing.
-        if before.status.phase.holds() {
+        if before.status.phase.holds() || after.state.status.phase.holds() {
             let users = uids(Role::User, false);
             self.log.users.entry(place).or_default().extend(users);
         }
+        // A Usage promises what it means, and says so in its status.
+        let meant: BTreeSet<u64> = after
+            .state
+            .targets()
+            .iter()
+            .filter_map(|key| self.outside.under(key).map(|it| it.uid))
+            .collect();
+        self.log.promises.retain(|it, _| it.0 != place || meant.contains(&it.1));
         let unheld = before.deleting && !before.finalizer;
         let ends = before.status.phase.holds() && !after.state.status.phase.holds();
         let alive = self.log.users.get(&place).into_iter().flatten();
@@ -308,7 +317,12 @@ impl State {
             let what = format!("the deletion of {place} is settled as {outcome}, which is not so");
             self.wrong(Checker::PromiseKept, what);
         }
-        if outcome != Outcome::HandedOver {
+        // Somebody else may remember it, too.
+        let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
+        let known = others.any(|it| {
+            it.attempt(uid).is_some_and(|it| !matches!(it.progress, Progress::Withdrawn { .. }))
+        });
+        if !known {
             self.log.owed.remove(&place);
         }
     }
@@ -372,8 +386,11 @@ impl State {
         if !usage.deleting && usage.status.of.as_ref().map(|it| &it.from) != Some(&spec.of) {
             return Some("does not mean what it says");
         }
-        let protectable =
-            |key: &ObjectKey| self.outside.under(key).is_some_and(|it| it.deleting.is_none());
+        // Where the glass is broken nothing is refused any more.
+        let protectable = |key: &ObjectKey| {
+            let object = self.outside.under(key);
+            object.is_some_and(|it| it.deleting.is_none() && it.note.is_none())
+        };
         let targets = usage.targets();
         let whole = !targets.is_empty() && targets.iter().all(protectable);
         (usage.status.phase == Phase::Pending && whole).then_some("does not protect")
@@ -386,8 +403,13 @@ impl State {
         let declared = self.plan.declared.iter();
         let declared = declared.flat_map(|it| [Some(it.at), it.delete_at, it.edit.map(|it| it.0)]);
         let wished = declared.flatten().chain(planned).any(|at| tick <= at + 5);
+        // Whoever is denied again and again asks for nothing new.
+        let unrecorded = |it: &Pending| {
+            let usage = self.outside.by_uid(number(&it.usage)).and_then(Object::usage);
+            usage.is_none_or(|usage| usage.attempt(&it.attempt.uid).is_none())
+        };
         let requests = !self.base.echoes.is_empty()
-            || !self.pending.is_empty()
+            || self.pending.iter().any(unrecorded)
             || !self.timers.is_empty()
             || self.replicas.iter().any(|it| !it.coming.is_empty());
         let leaving = self.outside.objects.iter();
