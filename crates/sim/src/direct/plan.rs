@@ -116,6 +116,7 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             *mix = mix.and(Fault::SpecEdited).and(Fault::CloudChanged);
             if phase == Phase::Pending {
                 *mix = mix.and(Fault::LedgerLost);
+                wishes.delete_at = None;
             }
             if phase == Phase::Creating {
                 *mix = mix.and(Fault::OperationSlow);
@@ -126,7 +127,7 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             wishes.policy = wishes.policy.filter(|it| *it != "abandon");
             if phase == Phase::Deleted {
                 *mix = mix.and(Fault::HeldUp);
-                wishes.delete_at = Some(rng.between(4, 30));
+                wishes.delete_at = Some(rng.between(3, 14));
             }
         }
     }
