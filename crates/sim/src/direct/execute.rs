@@ -2,7 +2,7 @@
 
 use usher_domain::direct::deleter::Precondition;
 use usher_domain::direct::effect::Effect;
-use usher_domain::direct::facts::{Facts, Identity, Policy};
+use usher_domain::direct::facts::{Facts, Policy};
 use usher_domain::direct::identity::Identified;
 use usher_domain::direct::mark::Mark;
 use usher_domain::direct::operation::Progress;
@@ -27,8 +27,6 @@ pub struct Request {
     pub verb: Effect,
     /// What its sender's look said, before anything was bent.
     pub facts: Facts,
-    /// What its sender knew of the identity, before anything was bent.
-    pub identity: Identity,
     /// Until when it may arrive in time.
     pub deadline: Timestamp,
     /// Whether it was held up on its way.
@@ -71,7 +69,7 @@ impl State {
             self.base.echoes.push((arrives, late));
             return Err(Trouble::Unavailable { what: "the cloud".to_owned() });
         }
-        self.check_request(request, object);
+        self.check_request(request);
         match &request.verb {
             Effect::AddFinalizer { .. } => self.add_finalizer(object),
             Effect::Stamp { recorded, .. } => self.stamp(object, recorded),
