@@ -27,20 +27,22 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.object {
         Object::Unknown => Verdict::rest(row.phase, Rest::Poll, Reason::ObjectUnknown),
-        Object::Free | Object::Gone => let_go(row),
+        Object::Free | Object::Gone => let_go(row, seen),
         Object::Leaving => tear_down(row, seen),
         Object::Unheld | Object::Held => converge(row, seen),
     }
 }
 
 /// The object is out of our hands: its end is told, and what may be left is on record.
-fn let_go(row: RowFacts) -> Verdict {
+fn let_go(row: RowFacts, seen: Facts) -> Verdict {
     let told = |reason| Verdict::telling(EventKind::Deleted, Phase::Deleted, reason);
     if row.ended == Ended::Yes {
         return told(Reason::Gone).resting(Rest::Watch);
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
+        // What is on its way comes after our hands are off.
+        Identity::Gone if settle(row, seen).is_some() => Outcome::OrphanReleased,
         Identity::Gone => absent(row.asked),
         Identity::Foreign | Identity::BoundElsewhere => Outcome::NotOurs,
         Identity::Abandoned => Outcome::Abandoned,
@@ -179,6 +181,10 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
             (Search::Unknown, _) => stay(Reason::SearchUnknown),
             (Search::One, _) => stay(Reason::Recording).resting(Rest::Now),
             (Search::Several, _) => stay(Reason::OwnershipAmbiguous),
+            // What a driver of the lost ledger sent may not be there yet.
+            (Search::None, Identity::Lost) if row.quiet == Quiet::No => {
+                stay(Reason::QuietTime).resting(Rest::Quiet)
+            }
             (Search::None, Identity::Lost) => intend(row, seen, Reason::RecordingIdentity),
             (Search::None, _) => stay(Reason::IdentityMalformed),
         },
@@ -186,6 +192,12 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Identity::BoundElsewhere => stay(Reason::IdentityForeign).resting(Rest::OnChange),
         Identity::Intended | Identity::Seen | Identity::Gone if seen.stamp == Stamp::Stale => {
             Verdict::doing(EffectKind::Stamp, row.phase, Reason::Stamping)
+        }
+        // A life has one identity: what an older request makes is then always met.
+        Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
+            if seen.refs == Refs::Differs =>
+        {
+            stay(Reason::IdentityChanged)
         }
         Identity::Intended => create(row, seen),
         Identity::Seen => keep(row, seen),
@@ -214,9 +226,6 @@ fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
 /// The identity is on record and on the object: now the cloud object may be created.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    if seen.refs == Refs::Differs {
-        return stay(Reason::IdentityChanged);
-    }
     match seen.cloud {
         Cloud::Absent => {}
         Cloud::ContainerGone => return stay(Reason::ContainerGone),
@@ -261,8 +270,7 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
         | Cloud::Vanished => return blind(row.phase, seen.cloud),
     }
     match seen.refs {
-        Refs::Agrees => {}
-        Refs::Differs => return stay(Reason::IdentityChanged),
+        Refs::Agrees | Refs::Differs => {}
         Refs::Unasked
         | Refs::Invalid
         | Refs::NotFound
@@ -291,55 +299,42 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 /// What was there is gone: it is made again, as a new one.
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match (seen.cloud, seen.refs) {
-        (Cloud::Foreign | Cloud::ContainerGone, Refs::Differs) => {
-            intend(row, seen, Reason::Recreating)
-        }
-        (Cloud::Foreign, _) => stay(Reason::NameTaken),
-        (Cloud::ContainerGone, _) => stay(Reason::ContainerGone),
-        (Cloud::Absent, _) => match seen.operation {
+    match seen.cloud {
+        Cloud::Foreign => stay(Reason::NameTaken),
+        Cloud::ContainerGone => stay(Reason::ContainerGone),
+        Cloud::Absent => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),
             Operation::Unknown => stay(Reason::OperationUnknown),
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
-        (Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving, _) => {
+        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving => {
             stay(Reason::Recording).resting(Rest::Now)
         }
-        (
-            Cloud::Unasked
-            | Cloud::Forbidden
-            | Cloud::Throttled
-            | Cloud::Unavailable
-            | Cloud::Lagging
-            | Cloud::Vanished,
-            _,
-        ) => blind(row.phase, seen.cloud),
+        Cloud::Unasked
+        | Cloud::Forbidden
+        | Cloud::Throttled
+        | Cloud::Unavailable
+        | Cloud::Lagging
+        | Cloud::Vanished => blind(row.phase, seen.cloud),
     }
 }
 
-/// The name is somebody else's: only another spec, or their leaving, helps.
+/// The name is somebody else's: only their leaving helps.
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
-    match (seen.refs, seen.cloud) {
-        (Refs::Differs, _) => intend(row, seen, Reason::RecordingIdentity),
-        (
-            _,
-            Cloud::Unasked
-            | Cloud::Forbidden
-            | Cloud::Throttled
-            | Cloud::Unavailable
-            | Cloud::Lagging
-            | Cloud::Vanished,
-        ) => blind(row.phase, seen.cloud),
-        (
-            _,
-            Cloud::Absent
-            | Cloud::ContainerGone
-            | Cloud::Ours
-            | Cloud::Drifted
-            | Cloud::Unrecorded
-            | Cloud::Leaving
-            | Cloud::Foreign,
-        ) => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
+    match seen.cloud {
+        Cloud::Unasked
+        | Cloud::Forbidden
+        | Cloud::Throttled
+        | Cloud::Unavailable
+        | Cloud::Lagging
+        | Cloud::Vanished => blind(row.phase, seen.cloud),
+        Cloud::Absent
+        | Cloud::ContainerGone
+        | Cloud::Ours
+        | Cloud::Drifted
+        | Cloud::Unrecorded
+        | Cloud::Leaving
+        | Cloud::Foreign => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
     }
 }
 

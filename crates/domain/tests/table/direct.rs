@@ -216,8 +216,7 @@ fn is_about_references(reason: Reason) -> bool {
 
 fn is_settled(Cell { row, seen }: Cell) -> bool {
     let still = matches!(seen.operation, Operation::None | Operation::Failed);
-    let out_of_hands = seen.object != Object::Leaving;
-    row.identity == Identity::None || out_of_hands || (still && row.quiet == Quiet::Yes)
+    row.identity == Identity::None || (still && row.quiet == Quiet::Yes)
 }
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.

@@ -181,7 +181,10 @@ impl Breakage {
                 }
             }
             Self::ResolveConfiguration
-                if leaving && record.state.is_leaving() && record.state.ended().is_none() =>
+                if leaving
+                    && matches!(seen.facts.policy, Policy::Hold | Policy::Release)
+                    && record.state.is_leaving()
+                    && record.state.ended().is_none() =>
             {
                 let fails =
                     !matches!(seen.facts.refs, Refs::Unasked | Refs::Agrees | Refs::Differs);

@@ -72,13 +72,8 @@ impl State {
     }
 
     /// What every request must respect.
-    pub(crate) fn check_request(&mut self, request: &Request, object: u64) {
+    pub(crate) fn check_request(&mut self, request: &Request) {
         let row = &self.store.resources[request.row];
-        let copy = request.identity == Identity::BoundElsewhere && !request.is_for_cluster();
-        if copy {
-            self.wrong(Checker::CopyNeverActs, format!("{object} is a copy and acts"));
-            return;
-        }
         let Effect::Create { identified, .. } = &request.verb else {
             return;
         };
@@ -183,6 +178,11 @@ impl State {
                 self.wrong(Checker::GoneMeansGone, what);
             }
         }
+        let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
+        if copy && !row.record.book.rows().is_empty() && before.book.rows().is_empty() {
+            let what = format!("{} takes over what another's stamp names", row.object);
+            self.wrong(Checker::CopyNeverActs, what);
+        }
         if let (None, Some(outcome), Some(honest)) = (was.outcome, is.outcome, honest) {
             self.check_end_of(row.object, outcome, honest, looked_at);
         }
@@ -212,16 +212,16 @@ impl State {
                     | Identity::BoundElsewhere
                     | Identity::Abandoned => false,
                 };
-                if !answered {
-                    let what = format!("{object} ends {outcome} and nobody knows");
-                    self.wrong(Checker::KnownRelease, what);
-                }
                 let mut cloud = self.outside.cloud.objects.iter();
                 let mine = |it: &&CloudObject| it.made_by == Some(object);
                 let stands = cloud.any(|it| mine(&it) && it.created < looked_at);
                 if stands || self.being_made(object, looked_at) > 0 {
                     let what = format!("{object} ends {outcome} and its cloud object lives");
                     self.wrong(Checker::ReleaseMeansGone, what);
+                }
+                if !answered {
+                    let what = format!("{object} ends {outcome} and nobody knows");
+                    self.wrong(Checker::KnownRelease, what);
                 }
             }
             Outcome::OrphanReleased => {

@@ -2,7 +2,7 @@
 
 use usher_domain::direct::deleter::Precondition;
 use usher_domain::direct::effect::Effect;
-use usher_domain::direct::facts::{Facts, Identity, Policy};
+use usher_domain::direct::facts::{Facts, Policy};
 use usher_domain::direct::identity::Identified;
 use usher_domain::direct::mark::Mark;
 use usher_domain::direct::operation::Progress;
@@ -27,8 +27,6 @@ pub struct Request {
     pub verb: Effect,
     /// What its sender's look said, before anything was bent.
     pub facts: Facts,
-    /// What its sender knew of the identity, before anything was bent.
-    pub identity: Identity,
     /// Until when it may arrive in time.
     pub deadline: Timestamp,
     /// Whether it was held up on its way.
@@ -51,13 +49,27 @@ impl State {
     /// Does what a request asks for, as the real world would.
     pub(crate) fn serve(&mut self, request: &Request) -> Result<(), Trouble> {
         let object = self.store.resources[request.row].object;
-        self.say(|_| format!("{} of {object} arrives", request.verb.kind()));
+        self.say(|_| match &request.verb {
+            Effect::Create { identified, .. }
+            | Effect::Update { identified, .. }
+            | Effect::Delete { identified, .. } => {
+                format!("{} of {object} arrives: {}", request.verb.kind(), identified.identity)
+            }
+            Effect::Stamp { recorded, .. } => {
+                format!("Stamp of {object} arrives: {}", recorded.to_text())
+            }
+            Effect::AddFinalizer { .. } | Effect::RemoveFinalizer { .. } => {
+                format!("{} of {object} arrives", request.verb.kind())
+            }
+        });
         if let Some(delay) = self.hold_up(request) {
             let arrives = self.base.tick + delay;
-            self.base.echoes.push((arrives, Request { held_up: true, ..request.clone() }));
+            let deadline = self.now();
+            let late = Request { held_up: true, deadline, ..request.clone() };
+            self.base.echoes.push((arrives, late));
             return Err(Trouble::Unavailable { what: "the cloud".to_owned() });
         }
-        self.check_request(request, object);
+        self.check_request(request);
         match &request.verb {
             Effect::AddFinalizer { .. } => self.add_finalizer(object),
             Effect::Stamp { recorded, .. } => self.stamp(object, recorded),
@@ -71,7 +83,7 @@ impl State {
     /// How long a create is held up on its way, if it is.
     fn hold_up(&mut self, request: &Request) -> Option<Tick> {
         let creates = matches!(request.verb, Effect::Create { .. }) && !request.held_up;
-        (creates && self.strikes(Fault::HeldUp, 200)).then(|| self.base.rng.between(20, 150))
+        (creates && self.strikes(Fault::HeldUp, 300)).then(|| self.base.rng.between(20, 150))
     }
 
     fn add_finalizer(&mut self, object: u64) -> Result<(), Trouble> {

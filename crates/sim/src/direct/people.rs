@@ -6,6 +6,7 @@ use usher_domain::direct::reference::{Named, Reference};
 
 use crate::clock::{INTERVAL, Tick};
 use crate::direct::cloud::CloudObject;
+use crate::direct::fault::Fault;
 use crate::direct::model::Spec;
 use crate::direct::outside::{HOLD, Parent};
 use crate::direct::plan::Wishes;
@@ -61,6 +62,10 @@ impl State {
             if wishes.create_at <= tick && wishes.object.is_none() {
                 let wanted = wanted(wish, &wishes);
                 self.wishes[wish].object = Some(self.add(wanted));
+                let same = |it: &Wishes| (it.project, it.member) == (wishes.project, wishes.member);
+                if self.wishes.iter().filter(|it| it.object.is_some() && same(it)).count() > 1 {
+                    self.met(Fault::SameIdentity);
+                }
             }
             if let Some(uid) = self.wishes[wish].object
                 && wishes.delete_at == Some(tick)

@@ -8,7 +8,7 @@ use crate::clock::{FAULTS_END, Tick};
 use crate::direct::fault::Fault;
 use crate::fault::Mix;
 use crate::rng::Rng;
-use crate::strike;
+use crate::strike::{self, Strike};
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -76,7 +76,11 @@ impl Plan {
             wishes[1].project = wishes[0].project;
         }
         lead_to(PAIRS[target.0], &mut wishes[0], &mut mix, rng);
-        let drivers = 2 + usize::from(rng.percent(40));
+        // What one driver does late is met by what another has done since; where it shall be done
+        // all the same, some lives have no other.
+        let again = matches!(PAIRS[target.0].1, EffectKind::Update | EffectKind::Delete);
+        let alone = again && target.1 == Strike::LateDriver && rng.percent(60);
+        let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };
         let faults_end = rng.between(60, FAULTS_END);
         Self { wishes, course: Course { drivers, mix, target, faults_end } }
     }
@@ -116,6 +120,7 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             *mix = mix.and(Fault::SpecEdited).and(Fault::CloudChanged);
             if phase == Phase::Pending {
                 *mix = mix.and(Fault::LedgerLost);
+                wishes.delete_at = None;
             }
             if phase == Phase::Creating {
                 *mix = mix.and(Fault::OperationSlow);
@@ -126,7 +131,9 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             wishes.policy = wishes.policy.filter(|it| *it != "abandon");
             if phase == Phase::Deleted {
                 *mix = mix.and(Fault::HeldUp);
-                wishes.delete_at = Some(rng.between(4, 30));
+                wishes.delete_at = Some(rng.between(6, 16));
+                wishes.external = true;
+                wishes.config = false;
             }
         }
     }

@@ -70,7 +70,8 @@ impl DirectSeat<'_> {
             return seen;
         };
         breakage.bend_look(record, &mut look);
-        let mut seen = fold(&record.state, &record.book, &look);
+        let bent = breakage.bend_record(record);
+        let mut seen = fold(&bent.state, &bent.book, &look);
         breakage.bend_seen(&mut seen);
         seen
     }
@@ -156,11 +157,10 @@ impl<'a> World<BentDirect<'a>> for DirectSeat<'a> {
     async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
         let (row, verb) = (self.life, effect.clone());
         let deadline = self.claim.until.after(millis(REQUEST_BOUND));
-        let Some((honest, facts)) = self.notes.seen.get() else {
+        let Some((_, facts)) = self.notes.seen.get() else {
             return Ok(());
         };
-        let identity = honest.identity;
-        self.send(|_| Request { row, verb, facts, identity, deadline, held_up: false }).await
+        self.send(|_| Request { row, verb, facts, deadline, held_up: false }).await
     }
 }
 

@@ -41,6 +41,10 @@ pub struct State {
     pub store: Store,
     /// The objects that are copies of others.
     pub copies: Vec<u64>,
+    /// The objects of which ledger and stamp were lost at once.
+    pub forgotten: Vec<u64>,
+    /// The objects whose spec came to stand for another identity.
+    pub moved: Vec<u64>,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
     /// Until when every read shows an empty cloud.
@@ -68,6 +72,8 @@ impl State {
             outside: Outside::default(),
             store: Store::default(),
             copies: vec![],
+            forgotten: vec![],
+            moved: vec![],
             watch_down_until: -1,
             empty_until: -1,
         }

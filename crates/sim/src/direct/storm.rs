@@ -184,7 +184,7 @@ impl State {
             if object.stamp.is_some() && self.strikes(Fault::StampStripped, 5) {
                 self.outside.change(uid, tick, |it| it.stamp = None);
             }
-            if object.is_held() {
+            if self.outside.object(uid).is_some_and(Object::is_held) {
                 self.restore(&object);
             }
             if object.stamp.is_some() && self.strikes(Fault::Copied, 3) {
@@ -198,7 +198,11 @@ impl State {
         if self.strikes(Fault::SpecEdited, 10) {
             self.outside.change(uid, tick, |it| it.spec.wanted += 1);
         }
-        if !self.copies.contains(&uid) && self.strikes(Fault::IdentityEdited, 3) {
+        // Who lost every record and is edited to another identity while a create is under way
+        // cannot be helped: nobody knows any more what was asked for.
+        let movable = !self.copies.contains(&uid) && !self.forgotten.contains(&uid);
+        if movable && self.strikes(Fault::IdentityEdited, 3) {
+            self.moved.push(uid);
             self.outside.change(uid, tick, |it| it.spec.member = format!("{}x", it.spec.member));
         }
         if self.strikes(Fault::PolicyEdited, 5) {
@@ -231,10 +235,19 @@ impl State {
             return;
         };
         let Some(row) = self.store.of(uid) else { return };
+        let all = fault != Fault::LedgerLost;
+        if all && self.moved.contains(&uid) {
+            return;
+        }
         self.met(fault);
+        if all || object.stamp.is_none() {
+            self.forgotten.push(uid);
+        }
+        let edited = self.base.rng.percent(50);
         self.store.resources[row].entry = None;
         self.outside.change(uid, tick, |it| {
             it.status = None;
+            it.spec.wanted += u64::from(edited);
             match fault {
                 Fault::RecordLost => it.stamp = None,
                 Fault::StampMalformed => it.stamp = Some("{\"v\":1".to_owned()),

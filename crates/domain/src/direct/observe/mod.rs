@@ -268,7 +268,7 @@ impl Judge<'_> {
         let Ok(found) = heard else {
             return (Search::Unknown, None);
         };
-        if self.look.authority == Authority::Replaced {
+        if self.look.authority == Authority::Replaced || self.look.rail_tripped {
             return (Search::Unknown, None);
         }
         let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));

@@ -273,6 +273,8 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     assert_eq!(folded(&both), (Search::Several, 0, None));
     let replica = Look { authority: Authority::Replaced, ..one.clone() };
     assert_eq!(folded(&replica), (Search::Unknown, 0, None));
+    let vanished = Look { rail_tripped: true, ..one.clone() };
+    assert_eq!(folded(&vanished), (Search::Unknown, 0, None));
     let silent = Look { search: Some(Err(Silence::Unavailable)), ..look() };
     assert_eq!(folded(&Look { cloud: None, ..silent }), (Search::Unknown, 0, None));
     let known = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &one);
