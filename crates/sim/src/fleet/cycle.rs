@@ -79,8 +79,10 @@ impl State {
             let keep = self.base.rng.below(records.len() as u64);
             records.truncate(usize::try_from(keep).unwrap_or(0));
         }
-        // Whoever cuts a list does not always say so.
-        let whole = !cut || self.base.rng.percent(50);
+        // Whoever cuts a list does not always say so. Two lies about one machine, by a list and by
+        // the answer about it, are the provider's word that it is gone: told are lies one by one.
+        let lies = self.base.rng.percent(50) && self.outside.empty_until <= self.base.tick;
+        let whole = !cut || lies;
         let late = self.strikes(Fault::LateList, 150);
         let lag = if late { self.base.rng.between(15, 90) } else { self.base.rng.between(0, 4) };
         let (at, stamp) = (self.base.tick + lag, self.store.shards[shard].issuer.stamp());
@@ -98,7 +100,9 @@ impl State {
             mine.iter().map(|it| self.store.rows[*it].record.state.id().clone()).collect();
         let listed: BTreeSet<MachineId> =
             list.records.iter().filter_map(|it| it.id.parse().ok()).collect();
-        let mut weighed = weigh(&recorded, &listed, list.whole, Rail::default());
+        // After the storm people look at what their shards do not dare to believe.
+        let rail = self.stormy().then(Rail::default);
+        let mut weighed = weigh(&recorded, &listed, list.whole, rail);
         if self.is_broken(Breakage::TrustEmptyList) {
             weighed.credence = Credence::Whole;
             weighed.missing = recorded.difference(&listed).cloned().collect();
@@ -162,7 +166,9 @@ impl State {
             return;
         }
         let shard = number % self.store.shards.len().max(1);
-        let collapsed = self.collapsing.remove(&number);
+        // What is said three times is not taken for a mistake.
+        let strange = self.roll_ups.get(&number).map_or(0, |it| it.strange);
+        let collapsed = self.collapsing.remove(&number) && strange < 2;
         let unreadable = self.unreadable_until.get(&number).is_some_and(|until| tick < *until);
         let asks = if collapsed { vec![] } else { self.demand[number].clone() };
         let mut rows: Vec<_> = asks.iter().map(|it| Need::read(&need(*it))).collect();
@@ -172,8 +178,8 @@ impl State {
         let fleet = &mut self.store.shards[shard].fleet;
         let heard = (0..times).map(|_| fleet.hear(&id, rows.clone())).last();
         let entry = self.roll_ups.entry(number).or_default();
-        let strange = collapsed && entry.accepted.len() >= 10;
-        entry.believed = !strange && !unreadable;
+        entry.strange = if collapsed { strange + 1 } else { 0 };
+        entry.believed = !unreadable && (!collapsed || entry.accepted.len() < 10);
         if heard == Some(Heard::Accepted) {
             entry.accepted = asks;
         }

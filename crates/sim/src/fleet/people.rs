@@ -47,6 +47,7 @@ impl State {
         }
         if !self.stormy() {
             self.settle_disputes();
+            self.let_go_of_failed();
         }
     }
 
@@ -95,6 +96,21 @@ impl State {
             && (actual.removed || actual.cluster != held().cluster.as_str())
     }
 
+    /// Whoever holds a machine that failed lets it go.
+    fn let_go_of_failed(&mut self) {
+        for holder in self.holders.clone() {
+            if self.has_failed(holder.row) {
+                self.dismiss(holder.row, holder.resource);
+            }
+        }
+    }
+
+    /// Whether the machine that was bound for a resource has failed.
+    pub fn has_failed(&self, row: usize) -> bool {
+        let machine = &self.store.rows[row].record.state;
+        machine.phase() == Phase::Failed && machine.fields().holder.is_some()
+    }
+
     /// People look at what their shards do not dare to touch.
     fn settle_disputes(&mut self) {
         let now = self.now();
@@ -110,6 +126,8 @@ impl State {
     fn write_command(&mut self, row: usize, change: Change) {
         let now = self.now();
         let Change { next, event } = change;
+        let wanted = Wanted { grace: next.wanted().grace.min(millis(60)), ..next.wanted().clone() };
+        let next = next.aimed(wanted);
         let written = self.store.write(row, None, next, &[], event);
         debug_assert!(written.is_ok(), "a command holds the row");
         self.reindex(row);

@@ -16,28 +16,33 @@ use crate::realm::{EveryWorld, Realm as _};
 const HEARING: Tick = 60;
 
 impl State {
-    /// What is still on its way.
+    /// What is still on its way: the first that is found.
     pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
         let tick = self.base.tick;
-        let demands = self.population.demands.iter().any(|it| tick <= it.at + HEARING);
-        let holds = self.population.holds.iter().any(|it| tick <= it.at);
-        let held = self.holders.iter().any(|it| it.until.is_some_and(|until| tick <= until));
-        let work = self.outside.machines.iter().any(|it| it.ends_at.is_some() && !it.removed);
-        let letters = self.store.rows.iter().any(|it| !it.inbox.is_empty());
-        let aims = self.store.shards.iter().any(|it| !it.aims.is_empty());
-        [
-            (demands || holds || held, "a wish"),
-            (!self.base.echoes.is_empty(), "a request"),
-            (work, "work of the provider"),
-            (letters, "a letter"),
-            (aims, "an aim"),
-            (self.disagreement().is_some(), "a machine"),
-            (self.unfinished().is_some(), "a row"),
-            (self.unmet().is_some(), "a need"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+        let wished = || {
+            let holds = self.population.holds.iter().any(|it| tick <= it.at);
+            let held = self.holders.iter().any(|it| it.until.is_some_and(|until| tick <= until));
+            holds || held || self.population.demands.iter().any(|it| tick <= it.at + HEARING)
+        };
+        let work = || self.outside.machines.iter().any(|it| it.ends_at.is_some() && !it.removed);
+        let first = if wished() {
+            Some("a wish")
+        } else if !self.base.echoes.is_empty() {
+            Some("a request")
+        } else if work() {
+            Some("work of the provider")
+        } else if self.store.rows.iter().any(|it| !it.inbox.is_empty()) {
+            Some("a letter")
+        } else if self.store.shards.iter().any(|it| !it.aims.is_empty()) {
+            Some("an aim")
+        } else if self.unfinished().is_some() {
+            Some("a row")
+        } else if self.disagreement().is_some() {
+            Some("a machine")
+        } else {
+            self.unmet().map(|_| "a need")
+        };
+        first.into_iter().collect()
     }
 
     /// What must hold when all is quiet.
@@ -168,7 +173,9 @@ impl State {
     fn serving(&self, binding: &Binding) -> usize {
         let serves = |it: &&crate::fleet::store::MachineRow| {
             let fields = it.record.state.fields();
-            fields.holder.is_none() && fields.wanted.target == Target::Bind(binding.clone())
+            fields.holder.is_none()
+                && fields.state.phase() != Phase::Gone
+                && fields.wanted.target == Target::Bind(binding.clone())
         };
         self.store.rows.iter().filter(serves).count()
     }

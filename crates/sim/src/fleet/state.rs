@@ -63,6 +63,8 @@ pub struct RollUp {
     pub accepted: Vec<Asks>,
     /// Whether its last words were true and readable.
     pub believed: bool,
+    /// How many of its last words in a row were wrong.
+    pub strange: u8,
 }
 
 impl Realm for State {

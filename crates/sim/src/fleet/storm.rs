@@ -29,7 +29,7 @@ impl State {
         if self.strikes(Fault::ProviderDown, 6) {
             self.outside.down_until = self.for_a_while();
         }
-        if self.strikes(Fault::EmptyList, 6) {
+        if self.lists_are_true() && self.strikes(Fault::EmptyList, 6) {
             self.outside.empty_until = self.for_a_while();
         }
         if self.strikes(Fault::ProviderRestart, 6) {
@@ -47,6 +47,24 @@ impl State {
             self.outside.machines[machine].host = Some(host);
             self.outside.machines[machine].put(Phase::Idle);
         }
+    }
+
+    /// Whether no list that was believed, or is on its way, lacks a machine that stands.
+    fn lists_are_true(&self) -> bool {
+        let standing: Vec<&str> = self
+            .outside
+            .machines
+            .iter()
+            .filter(|it| !it.removed)
+            .map(|it| it.id.as_str())
+            .collect();
+        self.store.shards.iter().all(|shard| {
+            let believed = standing
+                .iter()
+                .all(|id| !shard.list_believed || shard.listed.iter().any(|it| it.as_str() == *id));
+            let list = shard.list.as_ref().filter(|it| it.whole);
+            believed && list.is_none_or(|it| it.records.len() >= standing.len())
+        })
     }
 
     fn storm_at_machines(&mut self) {

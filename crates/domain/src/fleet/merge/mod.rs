@@ -10,7 +10,7 @@ use usher_kernel::Timestamp;
 use super::accept::Report;
 use super::aggregate::{Deadlines, Dispute, Fields, Machine, State, Target};
 use super::binding::Binding;
-use super::facts::{Hold, Order};
+use super::facts::{Hold, Order, RowFacts};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reconcile::rules;
@@ -27,7 +27,7 @@ pub struct Merged {
 
 /// Merges one look into a row.
 pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
-    let row = machine.facts(deadlines, now);
+    let row = known(machine, machine.facts(deadlines, now), seen);
     let verdict = rules(row, seen.facts);
     if row.phase == Phase::Gone {
         return Merged { next: machine.clone(), verdict };
@@ -59,6 +59,16 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
     });
     Merged { next, verdict }
+}
+
+/// The facts of a row in this epoch. An order that an older epoch recorded may have been sent or
+/// not; its token is older than every look of this one, so it is not sent any more.
+fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
+    let older = machine.fields().token.epoch < seen.fresh.epoch;
+    if older && row.order == Order::Recorded {
+        return RowFacts { order: Order::Sent, ..row };
+    }
+    row
 }
 
 /// What a record of a bound machine names.

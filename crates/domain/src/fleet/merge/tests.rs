@@ -115,6 +115,18 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
 }
 
 #[test]
+fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
+    let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
+    let it = it.changed(|it| it.order = Order::Recorded);
+    let fresh = crate::fleet::issue::Token { epoch: LAST.epoch + 1, sequence: 1 };
+    let look = Look { fresh, stamp: fresh, ..look(Some(report(Phase::Idle))) };
+    let again = merged(&it, &look);
+    assert_eq!((again.verdict.effect, again.next.fields().token), (None, fresh));
+    let sent = merged(&again.next, &look);
+    assert_eq!(sent.verdict.reason, Reason::OrderSent);
+}
+
+#[test]
 fn a_lost_host_takes_its_binding_with_it() {
     for phase in [Phase::Idle, Phase::Speculative, Phase::Creating] {
         let it = wanted(Phase::Configured, Target::Bind(binding("a")));
