@@ -39,6 +39,8 @@ words! {
 const MACHINE: u8 = 0;
 /// The kind of an XR's part that is a direct resource.
 const MEMBER: u8 = 1;
+/// How long after the storm whatever was asked to go may still be there.
+const HELD_UP: Tick = 150;
 /// How long an object stays on its way out while somebody looks after it.
 const HELD: Tick = Tick::MAX / 2;
 
@@ -74,6 +76,8 @@ struct Tie {
     life: Behind,
     /// Whether the part is gone.
     over: bool,
+    /// Whether the life behind it had ended by then.
+    left: bool,
 }
 
 /// The life behind a part.
@@ -106,6 +110,7 @@ impl Ties {
 
     /// One tick of what joins the worlds.
     pub fn couple(&mut self, worlds: &Worlds, tick: Tick) {
+        restore(worlds, tick);
         self.begin(worlds, tick);
         self.pass_deletions_on(worlds, tick);
         for place in 0..self.ties.len() {
@@ -127,7 +132,14 @@ impl Ties {
         for (resource, part) in new {
             worlds.broker.borrow_mut().outside.guarded.insert(part.uid);
             if let Some((place, life)) = raise(worlds, &part, tick) {
-                self.ties.push(Tie { resource, part: part.uid, place, life, over: false });
+                self.ties.push(Tie {
+                    resource,
+                    part: part.uid,
+                    place,
+                    life,
+                    over: false,
+                    left: false,
+                });
             }
         }
     }
@@ -167,12 +179,13 @@ impl Ties {
             None => {
                 worlds.broker.borrow_mut().outside.let_go(tie.part, tick, tick);
                 tie.over = true;
+                tie.left = tie.life.is_gone(worlds, tie.part);
             }
             Some(false) => {
                 if tie.life.is_ready(worlds, tie.place) {
                     worlds.broker.borrow_mut().outside.settle(tie.part, tick);
                 }
-                tie.life.take_machine(worlds, tie.resource);
+                tie.life.take_machine(worlds, tie.part);
             }
             Some(true) => {
                 {
@@ -180,9 +193,9 @@ impl Ties {
                     broker.outside.guarded.remove(&tie.part);
                     broker.outside.mark(tie.part, tick, tick);
                 }
-                tie.life.ask_to_go(worlds, tie.resource);
+                tie.life.ask_to_go(worlds, tie.part);
                 let dropped = worlds.breakage == Some(Breakage::DropFinalizers);
-                if dropped || tie.life.is_gone(worlds) {
+                if dropped || tie.life.is_gone(worlds, tie.part) {
                     worlds.usage.borrow_mut().write(tie.place, |it| it.linger = 0);
                 }
             }
@@ -195,7 +208,10 @@ impl Ties {
             let broker = worlds.broker.borrow();
             let phase = broker.store.resources[it.resource].record.state.phase();
             let ended = phase == usher_domain::broker::phase::Phase::Deleted;
-            ended && !broker.was_abandoned(it.resource) && it.over && !it.life.is_gone(worlds)
+            ended
+                && !broker.was_abandoned(it.resource)
+                && it.over
+                && !it.life.is_gone(worlds, it.part)
         });
         if let Some(tie) = left {
             let what =
@@ -223,29 +239,34 @@ impl Behind {
     }
 
     /// A machine's part takes the first machine that is free, and another one if that was lost.
-    fn take_machine(&mut self, worlds: &Worlds, resource: usize) {
+    fn take_machine(&mut self, worlds: &Worlds, part: u64) {
         let Self::Machine(row) = self else { return };
         let mut fleet = worlds.fleet.borrow_mut();
         let lost = |row: usize| fleet.store.rows[row].record.state.phase() == MachinePhase::Gone;
         if row.is_none_or(lost) {
-            let holder = holder(resource);
+            let holder = holder(part);
             *row = (0..fleet.store.rows.len()).find(|row| fleet.hold_for(*row, holder));
         }
     }
 
-    fn ask_to_go(&self, worlds: &Worlds, resource: usize) {
+    fn ask_to_go(&self, worlds: &Worlds, part: u64) {
         match self {
             Self::Machine(Some(row)) if worlds.breakage != Some(Breakage::KeepMachine) => {
-                worlds.fleet.borrow_mut().dismiss(*row, holder(resource));
+                worlds.fleet.borrow_mut().dismiss(*row, holder(part));
             }
             Self::Member(uid) => worlds.direct.borrow_mut().ask_to_go(*uid),
             Self::Machine(_) | Self::Usage => {}
         }
     }
 
-    fn is_gone(&self, worlds: &Worlds) -> bool {
+    /// A machine that somebody else holds by now has left us.
+    fn is_gone(&self, worlds: &Worlds, part: u64) -> bool {
         match self {
-            Self::Machine(row) => row.is_none_or(|row| worlds.fleet.borrow().is_gone(row)),
+            Self::Machine(row) => row.is_none_or(|row| {
+                let fleet = worlds.fleet.borrow();
+                let held = fleet.store.rows[row].record.state.fields().holder;
+                held.is_some_and(|it| it != holder(part)) || fleet.is_gone(row)
+            }),
             Self::Member(uid) => worlds.direct.borrow().is_gone(*uid),
             Self::Usage => true,
         }
@@ -289,6 +310,22 @@ fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     }
 }
 
+/// After the storm people bring the project back that others want to be members of.
+fn restore(worlds: &Worlds, tick: Tick) {
+    let mut direct = worlds.direct.borrow_mut();
+    if tick != direct.base.course.faults_end + HELD_UP {
+        return;
+    }
+    let (name, external) = (parent_name(0), "projects/p0".to_owned());
+    if !direct.outside.cloud.containers.contains(&external) {
+        direct.outside.cloud.containers.push(external.clone());
+    }
+    if !direct.outside.parents.iter().any(|it| it.name == name) {
+        direct.add_parent(&name, &external);
+    }
+    direct.outside.touch_parent(&name, tick);
+}
+
 /// A membership in the first project, under a name of its own.
 fn member(part: &Part) -> Wanted {
     let parent = Reference::Named(Named { namespace: NAMESPACE.to_owned(), name: parent_name(0) });
@@ -325,6 +362,7 @@ fn resource(part: &Part) -> Option<usize> {
     }
 }
 
-fn holder(resource: usize) -> ResourceId {
-    ResourceId::from_uuid(Uuid::from_bytes([u8::try_from(resource + 1).unwrap_or(1); 16]))
+/// A machine is held for a part: another part of the same resource is another holder.
+fn holder(part: u64) -> ResourceId {
+    ResourceId::from_uuid(Uuid::from_u64_pair(1, part))
 }

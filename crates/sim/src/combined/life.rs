@@ -16,6 +16,24 @@ use crate::{broker, direct, fleet, usage};
 /// The world's name.
 pub const NAME: &str = "combined";
 
+/// What does not happen to a part of an XR: the namespace of a project is protected while it has
+/// resources, and nobody but the composer writes declarations.
+const NOT_IN_USAGE: [usage::fault::Fault; 6] = [
+    usage::fault::Fault::NamespaceDeleted,
+    usage::fault::Fault::Edited,
+    usage::fault::Fault::Recreated,
+    usage::fault::Fault::Restored,
+    usage::fault::Fault::OwnersChanged,
+    usage::fault::Fault::Circle,
+];
+/// The same for the direct resources.
+const NOT_IN_DIRECT: [direct::fault::Fault; 4] = [
+    direct::fault::Fault::NamespaceDeleted,
+    direct::fault::Fault::SameIdentity,
+    direct::fault::Fault::IdentityEdited,
+    direct::fault::Fault::ConfigMissing,
+];
+
 /// What the worlds can meet.
 pub fn names() -> Names {
     let mut names = Names::default();
@@ -85,13 +103,19 @@ fn usages(seed: u64, breakage: Option<Breakage>, listen: bool) -> usage::state::
     plan.wanted.clear();
     plan.declared.clear();
     plan.teardown = false;
+    for fault in NOT_IN_USAGE {
+        plan.course.mix = plan.course.mix.without(fault);
+    }
     usage::state::State::peopled(rng, plan, breakage.and_then(Breakage::of_usage), listen)
 }
 
 /// A cloud in which nothing is of its own but a neighbour.
 fn directs(seed: u64, breakage: Option<Breakage>, listen: bool) -> direct::state::State {
     let mut rng = Rng::new(seed ^ 0xB2);
-    let course = direct::plan::Plan::draw(seed, &mut rng).course;
+    let mut course = direct::plan::Plan::draw(seed, &mut rng).course;
+    for fault in NOT_IN_DIRECT {
+        course.mix = course.mix.without(fault);
+    }
     let mut state = direct::state::State::empty(rng, course, listen);
     state.breakage = breakage.and_then(Breakage::of_direct);
     state.populate();
