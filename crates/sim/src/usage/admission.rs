@@ -1,6 +1,7 @@
 //! Webhooks: replicas of one admission whose index lags behind the cluster.
 
 use usher_domain::usage::admit::{Admission, Answer, Deletion, Denial, Freshness, Request};
+use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::attempt::{Attempt, Origin, Progress, Propagation};
 use usher_domain::usage::graph::{Entry, Graph};
 use usher_domain::usage::reference::{ObjectKey, UsageKind};
@@ -58,16 +59,9 @@ pub enum Admitted {
 
 impl State {
     /// Tells every replica that a Usage changed or is gone: each hears of it in its own time.
-    pub(crate) fn publish(&mut self, number: u64) {
-        let object = self.outside.by_uid(number);
-        let kind = object.and_then(|it| it.body.as_ref()).map(|it| it.key.kind);
-        let mut entry = object.and_then(Object::usage).map(|it| Entry::of(&it));
-        if self.is_broken(Breakage::LeavingHoldsNothing)
-            && object.is_some_and(|it| it.deleting.is_some())
-            && let Some(entry) = &mut entry
-        {
-            entry.holds = false;
-        }
+    pub(crate) fn publish(&mut self, number: u64, kind: UsageKind) {
+        let usage = self.outside.by_uid(number).and_then(Object::usage);
+        let entry = usage.map(|it| self.entry_of(&it));
         let lags = self.stormy() && self.base.course.mix.has(Fault::IndexLags);
         for place in 0..self.replicas.len() {
             let delay = match (lags, self.base.rng.below(10)) {
@@ -79,13 +73,18 @@ impl State {
                 self.met(Fault::IndexLags);
             }
             let tick = self.base.tick;
-            let replica = &mut self.replicas[place];
-            let known = replica.index.get(&uid(number)).map(|it| it.usage.kind);
-            let kind = kind.or(known).unwrap_or(UsageKind::Usage);
-            let before = replica.coming.iter().filter(|it| it.1 == kind).map(|it| it.0).max();
+            let coming = &mut self.replicas[place].coming;
+            let before = coming.iter().filter(|it| it.1 == kind).map(|it| it.0).max();
             let at = before.unwrap_or(tick).max(tick + delay);
-            replica.coming.push((at, kind, uid(number), entry.clone()));
+            coming.push((at, kind, uid(number), entry.clone()));
         }
+    }
+
+    /// A Usage as an index has it.
+    fn entry_of(&self, usage: &Usage) -> Entry {
+        let mut entry = Entry::of(usage);
+        entry.holds &= !(usage.deleting && self.is_broken(Breakage::LeavingHoldsNothing));
+        entry
     }
 
     /// What was on its way to the replicas arrives.
@@ -109,9 +108,7 @@ impl State {
     pub(crate) fn live_index(&self) -> Graph {
         let mut graph = Graph::default();
         for usage in self.outside.usages() {
-            let mut entry = Entry::of(&usage);
-            entry.holds &= !(usage.deleting && self.is_broken(Breakage::LeavingHoldsNothing));
-            graph.put(entry);
+            graph.put(self.entry_of(&usage));
         }
         graph
     }
@@ -125,8 +122,8 @@ impl State {
         let place = usize::try_from(self.base.rng.below(replicas)).unwrap_or(0);
         let now = self.now();
         let admission = Admission { lifetime: millis(self.lifetime) };
-        let index = self.replicas.get(place).map(|it| it.index.clone()).unwrap_or_default();
-        let answer = admission.admit(request, &index, (Freshness::Cached, now));
+        let Some(replica) = self.replicas.get(place) else { return Admitted::Nobody };
+        let answer = admission.admit(request, &replica.index, (Freshness::Cached, now));
         let trusts = self.is_broken(Breakage::AllowFromCache);
         let answer = match answer {
             Answer::Recheck if trusts => Answer::Allow(None),

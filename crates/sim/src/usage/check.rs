@@ -14,7 +14,7 @@ use crate::clock::{LEASE, Tick, timestamp};
 use crate::realm::{EveryWorld, Realm as _};
 use crate::usage::admission::Pending;
 use crate::usage::execute::Request;
-use crate::usage::outside::{Object, number};
+use crate::usage::outside::{Object, number, uid};
 use crate::usage::state::State;
 use crate::words::words;
 
@@ -139,10 +139,10 @@ impl State {
         let Some(object) = self.outside.by_uid(place) else { return };
         self.log.seen.insert(object.key.clone());
         let attempts = object.body.iter().flat_map(|it| &it.status.attempts);
-        let lost: Vec<u64> = attempts.map(|it| number(&it.uid)).collect();
+        let lost: Vec<Uid> = attempts.map(|it| it.uid.clone()).collect();
         // Only a Usage whose finalizer was taken away by force goes with something on record.
-        for uid in lost {
-            self.log.owed.remove(&uid);
+        for it in lost {
+            self.forget_owed(&uid(place), &it);
         }
         self.log.owed.remove(&place);
         self.log.promises.retain(|it, _| it.0 != place && it.1 != place);
@@ -317,13 +317,17 @@ impl State {
             let what = format!("the deletion of {place} is settled as {outcome}, which is not so");
             self.wrong(Checker::PromiseKept, what);
         }
-        // Somebody else may remember it, too.
-        let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
+        self.forget_owed(&usage.uid, uid);
+    }
+
+    /// A Usage owes a deletion no more; somebody else may remember it, too.
+    fn forget_owed(&mut self, usage: &Uid, uid: &Uid) {
+        let mut others = self.outside.usages().filter(|it| it.uid != *usage);
         let known = others.any(|it| {
             it.attempt(uid).is_some_and(|it| !matches!(it.progress, Progress::Withdrawn { .. }))
         });
         if !known {
-            self.log.owed.remove(&place);
+            self.log.owed.remove(&number(uid));
         }
     }
 

@@ -150,7 +150,9 @@ impl Plan {
         let faults_end = rng.between(160, FAULTS_END);
         let lifetime = if rng.percent(12) { rng.between(20, 120) } else { 1_000_000 };
         let course = Course { drivers, mix, target, faults_end };
-        let teardown = rng.percent(85);
+        // What runs out soon is asked for again and again by whoever is denied: only where all
+        // is asked to go does that come to an end.
+        let teardown = rng.percent(85) || lifetime < 1_000;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
         let mut plan = Self { wanted, declared, teardown, lifetime, replicas, course };
         plan.lead_to(PAIRS[target.0], rng);

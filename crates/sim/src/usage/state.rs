@@ -217,8 +217,9 @@ impl State {
 
     /// Tells the webhooks about a Usage.
     pub(crate) fn publish_if_usage(&mut self, number: u64) {
-        if self.outside.by_uid(number).is_some_and(|it| it.body.is_some()) {
-            self.publish(number);
+        let body = self.outside.by_uid(number).and_then(|it| it.body.as_ref());
+        if let Some(kind) = body.map(|it| it.key.kind) {
+            self.publish(number, kind);
         }
     }
 
@@ -229,8 +230,8 @@ impl State {
         let removed = self.outside.remove(number);
         self.queue.remove(&Life::Usage(number));
         self.queue.remove(&Life::Stray(number));
-        if removed.is_some_and(|it| it.body.is_some()) {
-            self.publish(number);
+        if let Some(body) = removed.and_then(|it| it.body) {
+            self.publish(number, body.key.kind);
         }
     }
 
