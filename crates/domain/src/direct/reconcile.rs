@@ -114,15 +114,19 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
 /// An identity is on record: what stands under it goes, and is seen to be gone.
 fn remove(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud {
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => match (row.identity, seen.operation) {
-            (_, Operation::Running) => wait(Reason::WaitingForOperation),
-            (Identity::Seen, Operation::Failed) => delete(Reason::DeleteFailed).resting(Rest::Slow),
-            (Identity::Seen, Operation::None | Operation::Unknown) => {
-                delete(Reason::DeletingObject)
-            }
-            (_, Operation::None | Operation::Failed | Operation::Unknown) => {
+        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => match seen.operation {
+            Operation::Running => wait(Reason::WaitingForOperation),
+            Operation::None | Operation::Failed | Operation::Unknown
+                if row.identity != Identity::Seen =>
+            {
                 wait(Reason::Recording).resting(Rest::Now)
             }
+            // That we ask is on record first, so that whoever finds it gone knows by whom.
+            Operation::None | Operation::Failed | Operation::Unknown if row.asked == Asked::No => {
+                wait(Reason::DeletingObject).resting(Rest::Now).turning(Turn::Ask)
+            }
+            Operation::Failed => delete(Reason::DeleteFailed).resting(Rest::Slow),
+            Operation::None | Operation::Unknown => delete(Reason::DeletingObject),
         },
         Cloud::Leaving => wait(Reason::WaitingForDeletion),
         Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign => {

@@ -90,7 +90,8 @@ const NO_WAY_BACK: &str = "nobody comes back from Deleting but to Deleted, and f
 const RELEASE: &str = "the finalizer goes only when the end is on record";
 const ABSENCE: &str = "an end by absence needs an answer, or a ledger that never sent anything";
 const ORPHAN: &str = "an orphan is let go by policy only, or when the object is out of our hands";
-const DELETES: &str = "only what was seen and is ours is asked to go, and not while it is wanted";
+const DELETES: &str =
+    "only what was seen, is ours and is not wanted is asked to go, once on record";
 const UNGUARDED: &str = "nothing is done to what somebody holds or whose policy is unreadable";
 const ABANDONED: &str = "whoever abandons touches nothing and waits for nothing";
 const COPY: &str = "a copy and what is given up never act on the cloud";
@@ -180,7 +181,8 @@ fn is_answered(row: RowFacts) -> bool {
 fn is_deletable(Cell { row, seen }: Cell) -> bool {
     let ours = matches!(seen.cloud, Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded);
     let leaving = row.phase == Phase::Deleted || seen.object == Object::Leaving;
-    row.identity == Identity::Seen && ours && leaving
+    let asked = row.phase == Phase::Deleted || row.asked == Asked::Yes;
+    row.identity == Identity::Seen && ours && leaving && asked
 }
 
 fn is_guarded(seen: Facts) -> bool {
@@ -273,7 +275,12 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     let lost = leaving(|it| it.row.identity = Identity::Lost);
     let somebodys = leaving(|it| {
         it.row.identity = Identity::Seen;
+        it.row.asked = Asked::Yes;
         it.seen.cloud = Cloud::Foreign;
+    });
+    let unasked = leaving(|it| {
+        it.row.identity = Identity::Seen;
+        it.seen.cloud = Cloud::Ours;
     });
     let running = leaving(|it| it.seen.operation = Operation::Running);
     let unreadable = leaving(|it| it.seen.policy = Policy::Unreadable);
@@ -283,6 +290,7 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
         (ABSENCE, lost, ending(Outcome::AlreadyAbsent)),
         (ORPHAN, lost, ending(Outcome::OrphanReleased)),
         (DELETES, somebodys, doing(EffectKind::Delete)),
+        (DELETES, unasked, doing(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
         (SETTLED, running, ending(Outcome::Deleted)),

@@ -135,7 +135,9 @@ impl State {
     /// Resolves what may be resolved: everything while the object is wanted, else the identity.
     fn references(&mut self, object: &Object) -> References {
         let reader = SimReader {
-            fails: if self.strikes(Fault::ReferenceForbidden, 40) {
+            fails: if let Some(read) = &self.stubborn.read {
+                Some(read.clone())
+            } else if self.strikes(Fault::ReferenceForbidden, 40) {
                 Some(Read::Forbidden)
             } else {
                 self.strikes(Fault::ReferenceUnavailable, 40).then_some(Read::Unavailable)
@@ -206,6 +208,9 @@ impl State {
     fn unheard(&mut self) -> Option<Reply> {
         let answered =
             |status, retry_after| Reply::Answered { status, retry_after, body: Value::Null };
+        if let Some(status) = self.stubborn.status {
+            return Some(answered(status, None));
+        }
         if self.strikes(Fault::Unavailable, 30) {
             let silent = self.base.rng.percent(30);
             return Some(if silent { Reply::Silent } else { answered(503, None) });

@@ -13,6 +13,7 @@ pub mod evolve;
 pub mod execute;
 pub mod fault;
 pub mod look;
+pub mod matrix;
 pub mod model;
 pub mod outside;
 pub mod people;

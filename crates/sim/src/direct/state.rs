@@ -4,6 +4,7 @@ use usher_domain::direct::accept::{Accepted, accept};
 use usher_domain::direct::aggregate::ObjectKey;
 use usher_domain::direct::event::Event;
 use usher_domain::direct::phase::Phase;
+use usher_domain::direct::reference::Read;
 use usher_domain::object::id::InstallationId;
 use usher_domain::object::kv::KvCoordinates;
 use usher_kernel::schedule::Entry;
@@ -45,10 +46,21 @@ pub struct State {
     pub forgotten: Vec<u64>,
     /// The objects whose spec came to stand for another identity.
     pub moved: Vec<u64>,
+    /// What is answered, whatever is asked, until the storm is over.
+    pub stubborn: Stubborn,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
     /// Until when every read shows an empty cloud.
     pub empty_until: Tick,
+}
+
+/// Answers that do not depend on what is there.
+#[derive(Clone, Debug, Default)]
+pub struct Stubborn {
+    /// The status of every answer of the cloud.
+    pub status: Option<u16>,
+    /// What every read of a referent brings back.
+    pub read: Option<Read>,
 }
 
 /// What somebody wants to stand for a cloud object.
@@ -74,6 +86,7 @@ impl State {
             copies: vec![],
             forgotten: vec![],
             moved: vec![],
+            stubborn: Stubborn::default(),
             watch_down_until: -1,
             empty_until: -1,
         }

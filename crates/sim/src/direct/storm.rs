@@ -7,7 +7,7 @@ use crate::direct::cloud::{CloudObject, container};
 use crate::direct::fault::Fault;
 use crate::direct::outside::{HOLD, Object};
 use crate::direct::people::{CONFIG, parent_name};
-use crate::direct::state::{State, other_installation};
+use crate::direct::state::{State, Stubborn, other_installation};
 use crate::realm::Realm as _;
 use usher_domain::object::name::FINALIZER_DIRECT;
 
@@ -297,6 +297,7 @@ impl State {
         let now = self.now();
         self.watch_down_until = tick;
         self.empty_until = tick - 1;
+        self.stubborn = Stubborn::default();
         self.store.rail_tripped = false;
         self.outside.rebuilt_until = tick;
         self.outside.kind_missing_until = tick;

@@ -10,7 +10,6 @@ use super::effect::Effect;
 use super::event::Event;
 use super::observe::Observed;
 use super::orphan::OrphanRecord;
-use super::phase::Phase;
 use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::reason::Reason;
 use super::reconcile::rules;
@@ -77,7 +76,7 @@ impl Direct {
     ) -> Turned {
         let (ended, orphan) = match verdict.turn {
             Turn::End(outcome) => ending(outcome, resource, (book, seen), now),
-            Turn::Keep | Turn::Intend | Turn::Again => (None, None),
+            Turn::Keep | Turn::Intend | Turn::Again | Turn::Ask => (None, None),
         };
         let outcome = ended.as_ref().map(Ended::outcome).or(resource.fields().outcome);
         let watched = outcome.is_some_and(|it| !it.needs_record()) && !book.rows().is_empty();
@@ -87,7 +86,6 @@ impl Direct {
             operation: seen.operation.clone(),
             quiet_until: bounded.filter(|until| now < *until),
             watch_until: watched.then(|| now.after(self.keep)),
-            asks: verdict.effect == Some(EffectKind::Delete) && verdict.phase == Phase::Deleting,
             ended,
             orphan,
         }
@@ -149,7 +147,7 @@ fn new_rows(verdict: Verdict, next: &Resource, book: &Book, now: Timestamp) -> V
         Turn::End(outcome) if outcome.needs_record() => {
             book.abandon("usher", outcome.as_str(), now)
         }
-        Turn::Keep | Turn::Again | Turn::End(_) => vec![],
+        Turn::Keep | Turn::Again | Turn::Ask | Turn::End(_) => vec![],
     }
 }
 

@@ -64,10 +64,12 @@ fn the_identity_is_recorded_then_stamped_then_used() {
 fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let parentless = Look { spec: None, configuration: None, ..going_look() };
     let look = Look { cloud: Some(asked(Ok(Some(found("c-1"))))), ..parentless };
-    let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    let first = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    assert_eq!((first.effect, first.wake), (None, Wake::Now), "on record first");
+    assert_eq!(first.next.fields().asked_at, Some(NOW));
+    let decision = decide(&record(first.next, [seen(name(), "c-1")]), &look);
     let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
     assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
-    assert_eq!(decision.next.fields().asked_at, Some(NOW));
     assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
 }
 
