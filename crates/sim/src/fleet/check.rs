@@ -171,15 +171,17 @@ impl State {
             let row = aim.slot.0 as usize;
             let machine = self.store.rows[row].record.state.clone();
             self.check_aim(shard, row, aim.cause);
-            let bound = matches!(machine.phase(), Phase::Configured | Phase::Configuring);
-            if let (Cause::Reclaim, true, Some(cluster)) =
-                (aim.cause, bound, machine.wanted().cluster())
-            {
-                *reclaimed.entry(cluster.to_string()).or_default() += 1;
+            let target = self.store.shards[shard].fleet.wanted(aim, &machine);
+            let to = target.as_ref().and_then(|it| it.cluster()).cloned();
+            let from = machine.state().binding().map(|it| it.cluster.clone());
+            let leaves = matches!(machine.phase(), Phase::Configured | Phase::Configuring)
+                && from != to
+                && from.as_ref() == machine.wanted().cluster();
+            if let (true, true, Some(from)) = (leaves, aim.cause != Cause::Preempt, from) {
+                *reclaimed.entry(from.to_string()).or_default() += 1;
             }
-            if let Some(Target::Bind(binding)) =
-                self.store.shards[shard].fleet.wanted(aim).map(|it| it.target)
-            {
+            let given_to = target.filter(|_| aim.cause != Cause::Return);
+            if let Some(Target::Bind(binding)) = given_to.map(|it| it.target) {
                 given.entry(binding).or_default().push((aim.cause, row));
             }
         }

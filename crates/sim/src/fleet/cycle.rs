@@ -210,9 +210,11 @@ impl State {
         self.check_plan(shard, &made, switch);
         let epoch = self.store.shards[shard].epoch;
         for aim in &made.aims {
-            let Some(mut wanted) = self.store.shards[shard].fleet.wanted(aim) else { continue };
-            wanted.grace /= HURRY;
             let row = aim.slot.0 as usize;
+            let machine = &self.store.rows[row].record.state;
+            let wanted = self.store.shards[shard].fleet.wanted(aim, machine);
+            let Some(mut wanted) = wanted else { continue };
+            wanted.grace /= HURRY;
             let version = self.store.rows[row].record.version;
             let at = tick + self.base.rng.between(0, 6);
             let cause = aim.cause;

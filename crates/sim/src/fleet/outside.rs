@@ -8,6 +8,9 @@ use usher_domain::fleet::phase::Phase;
 
 use crate::clock::Tick;
 
+/// The cluster that somebody else binds machines to.
+pub const ELSEWHERE: &str = "elsewhere";
+
 /// A machine as its provider knows it.
 #[derive(Clone, Debug)]
 pub struct Actual {

@@ -8,6 +8,7 @@ use usher_domain::fleet::plan::Need;
 use crate::clock::{LEASE, Tick};
 use crate::fleet::check::Checker;
 use crate::fleet::cycle::need;
+use crate::fleet::outside::ELSEWHERE;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
 use crate::realm::{EveryWorld, Realm as _};
@@ -164,7 +165,10 @@ impl State {
         }
         let surplus = self.store.rows.iter().enumerate().find(|(_, row)| {
             let it = &row.record.state;
-            let bound = it.state().binding().filter(|_| it.fields().holder.is_none());
+            // Nobody has heard of a cluster that somebody else binds machines to.
+            let known = |it: &&Binding| it.cluster.as_str() != ELSEWHERE;
+            let bound = it.state().binding().filter(known);
+            let bound = bound.filter(|_| it.fields().holder.is_none());
             bound.is_some_and(|it| self.serving(it) > self.needed(it))
         });
         surplus.map(|(row, _)| format!("row {row} serves a need that nobody has"))

@@ -117,6 +117,18 @@ impl Lifecycle for BentLife<'_> {
             state.store.shards[owner].issuer.settle(seen.fresh);
             state.store.shards[owner].reserved.remove(&seen.fresh);
         }
+        if std::env::var_os("DBG").is_some() {
+            let mut state = self.0.state.borrow_mut();
+            let i = self.0.life;
+            state.say(|it| {
+                format!(
+                    "step row {i} {reason} {:?} stamp-token {:?} out {:?}",
+                    seen.facts,
+                    record.state.fields().token,
+                    it.store.shards[0].issuer
+                )
+            });
+        }
         let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));
         self.0.decided(&PAIRS, pair);
         Decision { next, rows, effect, event, wake, reason }

@@ -7,6 +7,7 @@ use usher_domain::fleet::plan::{Fleet, Switch};
 use crate::clock::Tick;
 use crate::fleet::breakage::Breakage;
 use crate::fleet::fault::Fault;
+use crate::fleet::outside::ELSEWHERE;
 use crate::fleet::state::{State, WINDOWS};
 use crate::realm::Realm as _;
 
@@ -84,13 +85,15 @@ impl State {
             self.met(Fault::Removed);
             self.outside.machines[any].removed = true;
         }
+        let phase = self.outside.machines[any].phase;
         if phase == Phase::Configured && self.strikes(Fault::DrainedOutside, 12) {
             let ends_at = Some(self.for_a_while());
             self.outside.machines[any].put(Phase::Draining);
             self.outside.machines[any].ends_at = ends_at;
         }
+        let phase = self.outside.machines[any].phase;
         if phase == Phase::Idle && self.strikes(Fault::BoundOutside, 12) {
-            "elsewhere".clone_into(&mut self.outside.machines[any].cluster);
+            ELSEWHERE.clone_into(&mut self.outside.machines[any].cluster);
             self.outside.machines[any].put(Phase::Configured);
         }
         if self.strikes(Fault::PriceChanged, 10) {
