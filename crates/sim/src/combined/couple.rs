@@ -76,7 +76,7 @@ struct Tie {
     life: Behind,
     /// Whether the part is gone.
     over: bool,
-    /// Whether the life behind it had ended by then.
+    /// Whether the life behind it has ended.
     left: bool,
 }
 
@@ -157,6 +157,10 @@ impl Ties {
                 broker.outside.let_go(part, tick, tick);
                 continue;
             };
+            // A Usage that is asked to go waits for its user, and its XR with it: nobody does that.
+            if matches!(tie.life, Behind::Usage) && has_owner(worlds, part) {
+                continue;
+            }
             if worlds.breakage == Some(Breakage::BypassAdmission) {
                 worlds.usage.borrow_mut().begin_departure(tie.place, Propagation::Background);
             } else if self.rng.percent(30) {
@@ -179,7 +183,6 @@ impl Ties {
             None => {
                 worlds.broker.borrow_mut().outside.let_go(tie.part, tick, tick);
                 tie.over = true;
-                tie.left = tie.life.is_gone(worlds, tie.part);
             }
             Some(false) => {
                 if tie.life.is_ready(worlds, tie.place) {
@@ -194,9 +197,12 @@ impl Ties {
                     broker.outside.mark(tie.part, tick, tick);
                 }
                 tie.life.ask_to_go(worlds, tie.part);
-                let dropped = worlds.breakage == Some(Breakage::DropFinalizers);
-                if dropped || tie.life.is_gone(worlds, tie.part) {
-                    worlds.usage.borrow_mut().write(tie.place, |it| it.linger = 0);
+                tie.left |= tie.life.is_gone(worlds, tie.part);
+                if tie.left || worlds.breakage == Some(Breakage::DropFinalizers) {
+                    let mut usage = worlds.usage.borrow_mut();
+                    if usage.outside.by_uid(tie.place).is_some_and(|it| it.linger > 0) {
+                        usage.write(tie.place, |it| it.linger = 0);
+                    }
                 }
             }
         }
@@ -208,20 +214,26 @@ impl Ties {
             let broker = worlds.broker.borrow();
             let phase = broker.store.resources[it.resource].record.state.phase();
             let ended = phase == usher_domain::broker::phase::Phase::Deleted;
-            ended
-                && !broker.was_abandoned(it.resource)
-                && it.over
-                && !it.life.is_gone(worlds, it.part)
+            ended && !broker.was_abandoned(it.resource) && it.over && !it.left
         });
         if let Some(tie) = left {
-            let what =
-                format!("resource {} is Deleted, its part {} stands", tie.resource, tie.part);
+            let Tie { resource, part, .. } = tie;
+            let kind = tie.life.kind();
+            let what = format!("resource {resource} is Deleted, its {kind} {part} stands");
             worlds.broker.borrow_mut().wrong(Checker::GoneBelow, what);
         }
     }
 }
 
 impl Behind {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Machine(_) => "machine",
+            Self::Member(_) => "member",
+            Self::Usage => "Usage",
+        }
+    }
+
     fn is_ready(&self, worlds: &Worlds, place: u64) -> bool {
         match self {
             Self::Machine(row) => row.is_some_and(|row| worlds.fleet.borrow().is_ready(row)),
@@ -319,6 +331,7 @@ fn restore(worlds: &Worlds, tick: Tick) {
     let (name, external) = (parent_name(0), "projects/p0".to_owned());
     if !direct.outside.cloud.containers.contains(&external) {
         direct.outside.cloud.containers.push(external.clone());
+        direct.add_neighbour(&external);
     }
     if !direct.outside.parents.iter().any(|it| it.name == name) {
         direct.add_parent(&name, &external);
@@ -353,6 +366,12 @@ fn uses(machine: &str, member: &str) -> UsageSpec {
 
 fn parts(broker: &broker::state::State) -> impl Iterator<Item = &Part> {
     broker.outside.objects.iter().filter(|it| matches!(it.kind, Kind::Part(_)))
+}
+
+fn has_owner(worlds: &Worlds, part: u64) -> bool {
+    let broker = worlds.broker.borrow();
+    let owner = broker.outside.by_uid(part).and_then(|it| it.owner);
+    owner.is_some_and(|it| broker.outside.by_uid(it).is_some())
 }
 
 fn resource(part: &Part) -> Option<usize> {

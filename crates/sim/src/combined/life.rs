@@ -18,7 +18,8 @@ pub const NAME: &str = "combined";
 
 /// What does not happen to a part of an XR: the namespace of a project is protected while it has
 /// resources, and nobody but the composer writes declarations.
-const NOT_IN_USAGE: [usage::fault::Fault; 6] = [
+const NOT_IN_USAGE: [usage::fault::Fault; 7] = [
+    usage::fault::Fault::UsageDeleted,
     usage::fault::Fault::NamespaceDeleted,
     usage::fault::Fault::Edited,
     usage::fault::Fault::Recreated,
