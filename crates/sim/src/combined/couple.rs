@@ -136,9 +136,9 @@ impl Ties {
                     resource,
                     part: part.uid,
                     place,
+                    left: matches!(life, Behind::Usage),
                     life,
                     over: false,
-                    left: false,
                 });
             }
         }

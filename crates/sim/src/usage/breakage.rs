@@ -29,7 +29,7 @@ words! {
         ReplayWithoutUid = "replay-without-uid",
         /// A replay is repeated although its object is on its way out.
         ReplayAgain = "replay-again",
-        /// A mark is taken off although others hold.
+        /// Our own verb takes a mark off although others hold, past admission.
         IgnoreOthers = "unmark-beside-others",
         /// A read that failed counts as absent.
         ErrorIsAbsent = "error-is-absent",
@@ -77,7 +77,7 @@ words! {
         SkipVersion = "skip-version-check",
         /// Whoever closes a circle holds all the same.
         IgnoreCircle = "ignore-circle",
-        /// A mark comes off although admission denies it.
+        /// Whoever takes a mark off by an update is not stopped.
         StripUnguarded = "strip-unguarded",
         /// A mark is written again at every look.
         MarkAgain = "mark-again",

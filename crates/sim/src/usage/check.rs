@@ -215,8 +215,10 @@ impl State {
     }
 
     /// A replay had an effect.
-    pub(crate) fn check_replayed(&mut self, place: u64, uid: &Uid) {
-        let owed = self.log.owed.get(&number(uid)).cloned();
+    pub(crate) fn check_replayed(&mut self, sender: u64, place: u64, uid: &Uid) {
+        let usage = self.outside.by_uid(sender).and_then(Object::usage);
+        let own = usage.and_then(|it| it.attempt(uid).cloned());
+        let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
         if owed.is_none() && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
@@ -278,7 +280,12 @@ impl State {
         let users: BTreeSet<u64> =
             self.log.users.get(&place).into_iter().flatten().copied().collect();
         let users: BTreeSet<u64> = users.into_iter().filter(|it| self.stands(*it)).collect();
-        for target in usage.status.proven.iter().map(number) {
+        let book = self.outside.by_uid(place).and_then(|it| it.body.as_ref()).map(|it| &it.book);
+        let recorded = usage.targets().iter().filter_map(|key| {
+            let row = book?.seen(&Role::Mark.name(key))?;
+            row.uid.as_ref().map(number)
+        });
+        for target in recorded.collect::<Vec<u64>>() {
             if !self.log.refused.contains(&(place, target)) {
                 let what = format!("{place} tells {target} protected and nobody refused");
                 self.wrong(Checker::RefusedFirst, what);
@@ -420,16 +427,18 @@ impl State {
         let leaving = leaving.filter(|it| it.deleting.is_some() && it.body.is_none());
         let leaving = leaving.filter(|it| !it.foreground).count() > 0;
         let left = self.plan.teardown && !self.outside.objects.is_empty();
-        [
+        let told = [
             (wished, "a wish"),
             (requests, "a request"),
             (leaving, "a departure"),
             (left, "something to be asked"),
             (!self.outside.changes.is_empty(), "a change"),
-            (self.unsettled().is_some(), "something unsettled"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+        ];
+        let mut told: Vec<&'static str> =
+            told.into_iter().filter_map(|(under_way, what)| under_way.then_some(what)).collect();
+        if told.is_empty() && self.unsettled().is_some() {
+            told.push("something unsettled");
+        }
+        told
     }
 }

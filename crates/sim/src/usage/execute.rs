@@ -155,16 +155,19 @@ impl State {
             Some(found) if found != mark => return Err(blocked()),
             Some(_) => {}
         }
-        if self.strip(place)? {
-            self.check_unmarked(place);
+        if self.is_broken(Breakage::IgnoreOthers) {
+            self.write(place, |it| it.mark = None);
+        } else {
+            self.strip(place)?;
         }
+        self.check_unmarked(place);
         Ok(())
     }
 
     /// Takes the mark off an object, if admission allows that.
-    pub(crate) fn strip(&mut self, place: u64) -> Result<bool, Trouble> {
+    pub(crate) fn strip(&mut self, place: u64) -> Result<(), Trouble> {
         let Some(key) = self.outside.by_uid(place).map(|it| it.key.clone()) else {
-            return Ok(false);
+            return Ok(());
         };
         let update = Update { object: key, marked: true, keeps_mark: false };
         match self.admit(&Asking::Update(update)) {
@@ -176,7 +179,7 @@ impl State {
             }
         }
         self.write(place, |it| it.mark = None);
-        Ok(true)
+        Ok(())
     }
 
     fn replay(
@@ -200,7 +203,7 @@ impl State {
         let asked = Asked { requester: USHER, propagation, dry_run: false };
         let done = self.delete(place, asked);
         if standing && done.is_ok() {
-            self.check_replayed(place, uid);
+            self.check_replayed(request.sender, place, uid);
         }
         done
     }

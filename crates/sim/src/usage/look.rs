@@ -18,14 +18,21 @@ use crate::usage::admission::{Admitted, Asked};
 use crate::usage::breakage::Breakage;
 use crate::usage::execute::USHER;
 use crate::usage::fault::Fault;
-use crate::usage::outside::{Object, number, uid};
+use crate::usage::outside::{Object, Outside, number, uid};
 use crate::usage::state::State;
 
 /// What one read of the cluster sees.
 struct Page {
     authority: Authority,
     railed: bool,
-    objects: Vec<Object>,
+    /// What is shown in the place of what stands.
+    shown: Option<Vec<Object>>,
+}
+
+impl Page {
+    fn objects<'a>(&'a self, outside: &'a Outside) -> &'a [Object] {
+        self.shown.as_deref().unwrap_or(&outside.objects)
+    }
 }
 
 impl State {
@@ -35,23 +42,23 @@ impl State {
         let tick = self.base.tick;
         if tick < self.outside.rebuilt_until {
             self.base.coverage.fault(Fault::Rebuilt);
-            return Page { authority: Authority::Replaced, railed: false, objects: vec![] };
+            return Page { authority: Authority::Replaced, railed: false, shown: Some(vec![]) };
         }
         if tick < self.outside.railed_until {
             self.base.coverage.fault(Fault::Railed);
-            return Page { authority: Authority::Pinned, railed: true, objects: vec![] };
+            return Page { authority: Authority::Pinned, railed: true, shown: Some(vec![]) };
         }
-        if let Some((revision, objects)) = self.outside.replica.clone()
+        if self.outside.replica.is_some()
             && self.strikes(Fault::Lagging, 150)
+            && let Some((revision, objects)) = self.outside.replica.clone()
         {
             let behind = revision < self.outside.revision;
             let trusted = self.is_broken(Breakage::TrustLagging);
             let authority =
                 if behind && !trusted { Authority::Replaced } else { Authority::Pinned };
-            return Page { authority, railed: false, objects };
+            return Page { authority, railed: false, shown: Some(objects) };
         }
-        let objects = self.outside.objects.clone();
-        Page { authority: Authority::Pinned, railed: false, objects }
+        Page { authority: Authority::Pinned, railed: false, shown: None }
     }
 
     /// Whether this part of the look fails.
@@ -78,10 +85,12 @@ impl State {
         let others = if self.strikes(Fault::ListFails, 40) {
             Err(Unknown::Unreachable)
         } else {
-            Ok(others(&page, usage))
+            Ok(others(page.objects(&self.outside), usage))
         };
         let circle = match (&others, &of_candidates, &by_candidates) {
-            (Ok(_), Ok(of), Ok(by)) => Ok(circle(&page, usage, Candidates { of, by })),
+            (Ok(_), Ok(of), Ok(by)) => {
+                Ok(circle(page.objects(&self.outside), usage, Candidates { of, by }))
+            }
             (Err(why), _, _) | (_, Err(why), _) | (_, _, Err(why)) => Err(*why),
         };
         let probes = self.probe(usage, &objects, others.as_deref().unwrap_or(&[]));
@@ -107,7 +116,7 @@ impl State {
         if self.outside.is_removed(&key.kind, self.base.tick) {
             return Ok(Found::KindRemoved);
         }
-        let object = page.objects.iter().find(|it| it.key == *key);
+        let object = page.objects(&self.outside).iter().find(|it| it.key == *key);
         Ok(object.map_or(Found::Absent, |it| {
             Found::Present(look::Object {
                 uid: uid(it.uid),
@@ -130,7 +139,7 @@ impl State {
         }
         let all = self.is_broken(Breakage::SelectAnything);
         let listed = page
-            .objects
+            .objects(&self.outside)
             .iter()
             .filter(|it| it.key.kind == reference.kind && it.key.namespace == reference.namespace);
         let candidates = listed.map(|it| {
@@ -186,14 +195,15 @@ impl State {
         let mark = match self.unheard() {
             Some(why) => Err(why),
             None => {
-                let object = page.objects.iter().find(|it| it.uid == number(&state.uid));
+                let object =
+                    page.objects(&self.outside).iter().find(|it| it.uid == number(&state.uid));
                 Ok(object.and_then(|it| it.mark.clone()))
             }
         };
         let is_held = if self.strikes(Fault::ListFails, 40) {
             Err(Unknown::Unreachable)
         } else {
-            Ok(index(&page).holders(&state.object).count() > 0)
+            Ok(index(page.objects(&self.outside)).holders(&state.object).count() > 0)
         };
         let (authority, rail_tripped) = (page.authority, page.railed);
         // Absence behind the rail is no answer.
@@ -202,24 +212,24 @@ impl State {
     }
 }
 
-fn index(page: &Page) -> Graph {
+fn index(objects: &[Object]) -> Graph {
     let mut graph = Graph::default();
-    for usage in page.objects.iter().filter_map(Object::usage) {
+    for usage in objects.iter().filter_map(Object::usage) {
         graph.put(Entry::of(&usage));
     }
     graph
 }
 
-fn others(page: &Page, own: &Usage) -> Vec<Other> {
-    let usages = page.objects.iter().filter_map(Object::usage).filter(|it| it.uid != own.uid);
+fn others(objects: &[Object], own: &Usage) -> Vec<Other> {
+    let usages = objects.iter().filter_map(Object::usage).filter(|it| it.uid != own.uid);
     usages.map(|it| Other::of(&it)).collect()
 }
 
-fn circle(page: &Page, usage: &Usage, candidates: Candidates<'_>) -> Option<String> {
+fn circle(objects: &[Object], usage: &Usage, candidates: Candidates<'_>) -> Option<String> {
     let spec = usage.spec.as_ref().ok()?;
     let meant = resolve(usage, spec, candidates).ok()?;
     let by = meant.by.map(|it| it.found).unwrap_or_default();
     let age = (usage.created_at, &usage.uid);
-    let circle = index(page).circle((&meant.of.found, &by), Some(age))?;
+    let circle = index(objects).circle((&meant.of.found, &by), Some(age))?;
     Some(shown(&circle))
 }

@@ -184,23 +184,20 @@ impl Plan {
             EffectKind::Unmark => self.leave(phase, rng),
             EffectKind::Replay => {
                 self.deny(rng);
+                // What is still on its way out can be asked again by a driver that is late.
+                let linger = rng.between(0, 120);
+                if let Some(database) = self.want(Thing::Database(0)) {
+                    database.linger = linger;
+                }
                 self.leave(phase, rng);
             }
             EffectKind::HandOver => {
                 self.second_user(rng);
                 self.deny(rng);
                 self.leave(phase, rng);
-                // Whoever has it on record has to let go first: often it is the second one.
-                if rng.percent(50) {
-                    self.declared[1] = Declared {
-                        of: self.declared[1].of,
-                        by: self.declared[1].by,
-                        ..self.declared[0]
-                    };
-                    let (at, how) = (rng.between(150, 260), Propagation::Background);
-                    if let Some(app) = self.want(Thing::App(1)) {
-                        app.delete_at = Some((at, how));
-                    }
+                // Whoever has it on record has to let go first, and often that is the second one.
+                if rng.percent(75) {
+                    self.swap_users();
                 }
             }
             EffectKind::Retire => self.end_use(rng),
@@ -233,6 +230,17 @@ impl Plan {
         self.simple(1, rng);
         self.declared[1].at = rng.between(20, 40);
         self.declared[1].by = Some(Refer::Name(Thing::App(1)));
+    }
+
+    /// What is planned for the first two Usages and their users changes places.
+    fn swap_users(&mut self) {
+        let [first, second, ..] = &mut self.declared[..] else { return };
+        std::mem::swap(&mut first.edit, &mut second.edit);
+        std::mem::swap(&mut first.resolve, &mut second.resolve);
+        let goes = self.want(Thing::App(0)).and_then(|it| it.delete_at.take());
+        if let Some(app) = self.want(Thing::App(1)) {
+            app.delete_at = goes;
+        }
     }
 
     /// The first app goes.

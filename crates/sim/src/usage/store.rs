@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use usher_domain::usage::reference::{ObjectKey, Pick};
+use usher_kernel::Row;
 use usher_kernel::schedule::Entry;
 
 use crate::realm::Realm as _;
@@ -106,12 +107,19 @@ fn concerned(object: &Object) -> Vec<ObjectKey> {
 
 /// Whether a Usage is about this object, by record or by declaration.
 fn is_about(object: &Object, key: &ObjectKey) -> bool {
-    let (Some(usage), Some(body)) = (object.usage(), object.body.as_ref()) else { return false };
-    let recorded = usher_domain::usage::look::objects(&usage, &body.book).contains(key);
-    let declared = usage.spec.iter().flat_map(|it| std::iter::once(&it.of).chain(&it.by));
-    let declared = declared.filter(|it| it.kind == key.kind).any(|it| match &it.pick {
-        Pick::Name(name) => *name == key.name,
-        Pick::Match(_) => true,
-    });
-    recorded || declared
+    let Some(body) = &object.body else { return false };
+    let status = &body.status;
+    let resolved = status.of.iter().chain(&status.by).any(|it| it.found.contains(key));
+    let attempted = status.attempts.iter().any(|it| it.object == *key);
+    let named = |row: &Row| row.name.name == key.name && row.name.kind.ends_with(&key.kind);
+    let recorded = body.book.rows().iter().any(named);
+    let declared = body.spec.iter().flat_map(|it| std::iter::once(&it.of).chain(&it.by));
+    let mut declared = declared.filter(|it| it.kind == key.kind);
+    resolved
+        || attempted
+        || recorded
+        || declared.any(|it| match &it.pick {
+            Pick::Name(name) => *name == key.name,
+            Pick::Match(_) => true,
+        })
 }

@@ -9,7 +9,7 @@ use usher_domain::usage::reference::{ObjectKey, UsageKind};
 use crate::realm::Realm as _;
 use crate::usage::admission::{Admitted, Asked};
 use crate::usage::fault::Fault;
-use crate::usage::outside::{Object, USAGES, key, number, object, uid};
+use crate::usage::outside::{Object, key, number, object, uid};
 use crate::usage::people::{PERSON, spec};
 use crate::usage::plan::{Belongs, Declared, Refer, Thing, policy};
 use crate::usage::state::State;
@@ -93,13 +93,11 @@ impl State {
 
     /// Somebody else deletes, strips, scribbles and restores.
     fn meddle(&mut self) {
-        let standing: Vec<(u64, ObjectKey)> =
-            self.outside.objects.iter().map(|it| (it.uid, it.key.clone())).collect();
-        for (uid, key) in standing {
-            if key.group == USAGES {
-                self.meddle_with_usage(uid, &key);
-            } else {
-                self.meddle_with_object(uid, &key);
+        for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
+            match self.outside.by_uid(uid) {
+                Some(it) if it.body.is_some() => self.meddle_with_usage(uid),
+                Some(_) => self.meddle_with_object(uid),
+                None => {}
             }
         }
         self.recreate();
@@ -108,15 +106,17 @@ impl State {
         }
     }
 
-    fn meddle_with_object(&mut self, uid: u64, key: &ObjectKey) {
-        let marked = self.outside.by_uid(uid).is_some_and(|it| it.mark.is_some());
+    fn meddle_with_object(&mut self, uid: u64) {
+        let Some(object) = self.outside.by_uid(uid) else { return };
+        let (marked, is_database) = (object.mark.is_some(), object.key.kind == "Database");
         let propagation = policy(&mut self.base.rng);
-        let fault = if key.kind == "Database" { Fault::TargetDeleted } else { Fault::UserDeleted };
+        let asked = Asked { requester: PERSON, propagation, dry_run: false };
+        let fault = if is_database { Fault::TargetDeleted } else { Fault::UserDeleted };
         if self.strikes(fault, 2) {
-            let _ = self.ask_to_go(key, propagation);
+            let _ = self.delete(uid, asked);
         }
         if marked && self.strikes(Fault::DryRun, 8) {
-            let _ = self.delete(uid, Asked { requester: PERSON, propagation, dry_run: true });
+            let _ = self.delete(uid, Asked { dry_run: true, ..asked });
         }
         if marked && self.strikes(Fault::Stripped, 8) {
             let _ = self.strip(uid);
@@ -130,14 +130,15 @@ impl State {
         }
         if marked && self.strikes(Fault::BreakGlass, 2) {
             self.write(uid, |it| it.note = Some("fire".to_owned()));
-            let _ = self.ask_to_go(key, propagation);
+            let _ = self.delete(uid, asked);
         }
-        if key.kind == "Database" && self.happens(Fault::OwnersChanged, 4) {
+        if is_database && self.happens(Fault::OwnersChanged, 4) {
             self.change_owners(uid);
         }
-        if key.kind == "Database" && self.strikes(Fault::Crossplane, 3) {
+        if is_database && self.strikes(Fault::Crossplane, 3) {
             let until = self.base.tick + self.base.rng.between(10, 80);
-            self.outside.blocked_until.insert(key.clone(), until);
+            let key = self.outside.by_uid(uid).map(|it| it.key.clone());
+            self.outside.blocked_until.extend(key.map(|key| (key, until)));
         }
     }
 
@@ -157,10 +158,10 @@ impl State {
         self.met(Fault::OwnersChanged);
     }
 
-    fn meddle_with_usage(&mut self, uid: u64, key: &ObjectKey) {
+    fn meddle_with_usage(&mut self, uid: u64) {
         if self.strikes(Fault::UsageDeleted, 2) {
             let propagation = policy(&mut self.base.rng);
-            let _ = self.ask_to_go(key, propagation);
+            let _ = self.delete(uid, Asked { requester: PERSON, propagation, dry_run: false });
         }
         let held = self.outside.by_uid(uid).and_then(|it| it.body.as_ref());
         let held = held.is_some_and(|it| it.finalizer);
@@ -175,6 +176,10 @@ impl State {
 
     /// What is gone is made again under its name, sometimes from a copy that carries the mark.
     fn recreate(&mut self) {
+        let mix = self.base.course.mix;
+        if !mix.has(Fault::Restored) && !mix.has(Fault::Recreated) {
+            return;
+        }
         let things = [Thing::App(0), Thing::App(1), Thing::Database(0), Thing::Database(1)];
         for thing in things {
             if !self.is_gone(&thing.key()) || !self.log.seen.contains(&thing.key()) {
@@ -228,15 +233,9 @@ impl State {
 
     /// People change their minds.
     fn reconsider(&mut self) {
-        let names: Vec<String> = self
-            .outside
-            .objects
-            .iter()
-            .filter(|it| it.body.is_some() && it.key.name.starts_with('u'))
-            .map(|it| it.key.name.clone())
-            .collect();
-        for name in names {
-            if self.happens(Fault::Edited, 3) {
+        let planned = 0..self.plan.declared.len();
+        for name in planned.map(|place| format!("u{place}")) {
+            if self.happens(Fault::Edited, 3) && self.usage_named(&name).is_some() {
                 let number = u8::try_from(self.base.rng.below(3)).unwrap_or(0);
                 self.met(Fault::Edited);
                 self.edit(&name, Refer::Name(Thing::Database(number)));
