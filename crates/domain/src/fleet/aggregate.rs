@@ -38,7 +38,8 @@ pub struct Fields {
     pub state: State,
     /// What shall become of it.
     pub wanted: Wanted,
-    /// The last token that was recorded for it.
+    /// The last token that was recorded for it, by an order or by a crossing: a look that began
+    /// before is old.
     pub token: Token,
     /// How far the order with that token is.
     pub order: Order,

@@ -174,7 +174,8 @@ impl Shard {
     }
 
     fn commit(&mut self, look: &Look, decision: Decision<Life>) {
-        if decision.next.fields().token != look.fresh {
+        let fields = decision.next.fields();
+        if fields.token != look.fresh || fields.order != Order::Recorded {
             self.issuer.settle(look.fresh);
         }
         self.events.extend(decision.event);

@@ -38,7 +38,7 @@ pub struct Slot {
 }
 
 /// One need of a cluster: its weight, the machines it needs, and the offer it insists on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asks {
     /// How much it weighs.
     pub priority: i32,

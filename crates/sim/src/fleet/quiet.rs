@@ -139,9 +139,9 @@ impl State {
             let shard = number % self.store.shards.len().max(1);
             let owner = &self.store.shards[shard].id;
             for asks in needs {
-                let binding = binding_of(number, *asks)?;
-                let serving = self.serving(&binding);
-                let lacking = self.needed(&binding) > serving;
+                let binding = self.bindings.get(&(number, *asks))?;
+                let serving = self.serving(binding);
+                let lacking = self.needed(binding) > serving;
                 let could = self.store.rows.iter().any(|row| {
                     let it = &row.record.state;
                     let fields = it.fields();
@@ -190,16 +190,14 @@ impl State {
             .roll_ups
             .iter()
             .flat_map(|(number, it)| it.accepted.iter().map(move |asks| (*number, *asks)));
-        let asked = heard.filter(|(number, asks)| {
-            cluster(*number) == binding.cluster
-                && binding_of(*number, *asks).is_some_and(|it| it == *binding)
-        });
+        let asked =
+            heard.filter(|(number, asks)| self.bindings.get(&(*number, *asks)) == Some(binding));
         asked.map(|(_, asks)| asks.machines as usize).sum()
     }
 }
 
 /// What a machine is told that serves such a need.
-fn binding_of(number: usize, asks: Asks) -> Option<Binding> {
+pub(crate) fn binding_of(number: usize, asks: Asks) -> Option<Binding> {
     let assignment = Need::read(&need(asks)).ok()?.assignment;
     Some(Binding { cluster: cluster(number), assignment })
 }

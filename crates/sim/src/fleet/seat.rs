@@ -5,6 +5,7 @@ use std::cell::Cell;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::effect::Effect;
 use usher_domain::fleet::event::Event;
+use usher_domain::fleet::facts::Order;
 use usher_domain::fleet::look::Source;
 use usher_domain::fleet::observe::{Observed, fold};
 use usher_domain::fleet::reason::Reason;
@@ -111,7 +112,8 @@ impl Lifecycle for BentLife<'_> {
         if breakage == Some(Breakage::WriteAlways) {
             rows.extend(record.book.rows().first().cloned());
         }
-        if next.fields().token != seen.fresh {
+        let (token, order) = (next.fields().token, next.fields().order);
+        if token != seen.fresh || order != Order::Recorded {
             let mut state = self.0.state.borrow_mut();
             let owner = state.store.owner(self.0.life);
             state.store.shards[owner].issuer.settle(seen.fresh);

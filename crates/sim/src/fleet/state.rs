@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use usher_domain::fleet::accept::{Report, adopt};
 use usher_domain::fleet::aggregate::Deadlines;
+use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::issue::Issuer;
 use usher_domain::fleet::life::Life as MachineLife;
@@ -20,6 +21,7 @@ use crate::fleet::fault::Fault;
 use crate::fleet::outside::{Actual, Outside};
 use crate::fleet::people::Holder;
 use crate::fleet::plan::{Asks, PAIRS, Plan, Population};
+use crate::fleet::quiet::binding_of;
 use crate::fleet::seat::Notes;
 use crate::fleet::store::{MachineRow, Shard, Store};
 use crate::realm::{QueueBend, Realm};
@@ -40,6 +42,8 @@ pub struct State {
     pub store: Store,
     /// What each cluster needs at the moment.
     pub demand: Vec<Vec<Asks>>,
+    /// What a machine is told that serves a need, for every need there will be.
+    pub bindings: BTreeMap<(usize, Asks), Binding>,
     /// Until when each cluster is silent.
     pub silent_until: BTreeMap<usize, Tick>,
     /// Until when each cluster has a need that cannot be read.
@@ -151,6 +155,7 @@ impl State {
             outside: Outside::default(),
             store: Store::default(),
             demand: vec![],
+            bindings: BTreeMap::new(),
             silent_until: BTreeMap::new(),
             unreadable_until: BTreeMap::new(),
             collapsing: BTreeSet::new(),
@@ -167,6 +172,12 @@ impl State {
             self.add_shard();
         }
         self.demand = vec![vec![]; population.clusters];
+        for demand in &population.demands {
+            for asks in &demand.needs {
+                let binding = binding_of(demand.cluster, *asks);
+                self.bindings.extend(binding.map(|it| ((demand.cluster, *asks), it)));
+            }
+        }
         for slot in &population.slots {
             let machine = self.add_machine(slot.kind, slot.staged, slot.stubborn);
             if slot.idle {

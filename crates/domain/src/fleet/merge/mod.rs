@@ -46,8 +46,11 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
         it.state = state;
         it.order = verdict.order;
-        if records {
+        // A look that began before this one ended is old from now on, as one from before a verb.
+        if records || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
+        }
+        if records {
             it.ordered_at = now.max(it.ordered_at);
         }
         if disputed || row.hold == Hold::Disputed {

@@ -12,8 +12,9 @@ fn merged(machine: &Machine, look: &Look) -> Merged {
     merge(machine, &fold(machine, look), &Deadlines::default(), NOW)
 }
 
+/// What becomes of a row under a question that began after all that is on record.
 fn after(machine: &Machine, report: Report) -> Merged {
-    merged(machine, &look(Some(report)))
+    merged(machine, &Look { stamp: machine.fields().token, ..look(Some(report)) })
 }
 
 #[test]
@@ -112,6 +113,16 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
     assert_eq!(deleting.phase(), Phase::Deleting);
     let late = after(&deleting, report(Phase::Configuring));
     assert_eq!(late.next.state().binding(), Some(&binding("a")), "also while it is deleted");
+}
+
+#[test]
+fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
+    let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
+    let list = Look { source: Source::List, ..look(Some(report(Phase::Configuring))) };
+    let configured = after(&it, report(Phase::Configured)).next;
+    assert_eq!(configured.fields().token, FRESH);
+    let late = merged(&configured, &list);
+    assert_eq!((late.next, late.verdict.reason), (configured, Reason::StaleLook));
 }
 
 #[test]
