@@ -250,21 +250,32 @@ impl Behind {
         }
     }
 
-    /// A machine's part takes the first machine that is free, and another one if that was lost.
+    /// A machine's part takes the first machine that is free, and another one if that failed.
     fn take_machine(&mut self, worlds: &Worlds, part: u64) {
         let Self::Machine(row) = self else { return };
         let mut fleet = worlds.fleet.borrow_mut();
-        let lost = |row: usize| fleet.store.rows[row].record.state.phase() == MachinePhase::Gone;
-        if row.is_none_or(lost) {
+        let stands = |fleet: &fleet::state::State, row: usize| {
+            let phase = fleet.store.rows[row].record.state.phase();
+            !matches!(phase, MachinePhase::Failed | MachinePhase::Gone)
+        };
+        if row.is_none_or(|row| !stands(&fleet, row)) {
             let holder = holder(part);
-            *row = (0..fleet.store.rows.len()).find(|row| fleet.hold_for(*row, holder));
+            if let Some(row) = *row {
+                fleet.dismiss(row, holder);
+            }
+            let rows = 0..fleet.store.rows.len();
+            *row =
+                rows.into_iter().find(|row| stands(&fleet, *row) && fleet.hold_for(*row, holder));
         }
     }
 
     fn ask_to_go(&self, worlds: &Worlds, part: u64) {
         match self {
             Self::Machine(Some(row)) if worlds.breakage != Some(Breakage::KeepMachine) => {
-                worlds.fleet.borrow_mut().dismiss(*row, holder(part));
+                let mut fleet = worlds.fleet.borrow_mut();
+                if fleet.store.rows[*row].record.state.fields().holder == Some(holder(part)) {
+                    fleet.dismiss(*row, holder(part));
+                }
             }
             Self::Member(uid) => worlds.direct.borrow_mut().ask_to_go(*uid),
             Self::Machine(_) | Self::Usage => {}

@@ -27,8 +27,15 @@ const NOT_IN_USAGE: [usage::fault::Fault; 7] = [
     usage::fault::Fault::OwnersChanged,
     usage::fault::Fault::Circle,
 ];
-/// The same for the direct resources.
-const NOT_IN_DIRECT: [direct::fault::Fault; 4] = [
+/// The same for the direct resources, and what only a person can put right: a name that somebody
+/// else has, and a record that is lost.
+const NOT_IN_DIRECT: [direct::fault::Fault; 10] = [
+    direct::fault::Fault::Replaced,
+    direct::fault::Fault::NameTaken,
+    direct::fault::Fault::OtherInstallation,
+    direct::fault::Fault::LedgerLost,
+    direct::fault::Fault::RecordLost,
+    direct::fault::Fault::StampMalformed,
     direct::fault::Fault::NamespaceDeleted,
     direct::fault::Fault::SameIdentity,
     direct::fault::Fault::IdentityEdited,
