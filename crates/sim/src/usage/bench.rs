@@ -52,17 +52,19 @@ fn admissions(text: &mut String) {
     let _ = writeln!(text, "  of one admission: p50 {} ns, p99 {} ns", share(50), share(99));
 }
 
-/// One Usage comes to many, changes, speaks of something else, and goes.
+/// One Usage comes to many and goes, changes, or speaks of something else. At every size the same
+/// number of Usages takes turns, so that what is measured is the graph and not the memory.
 fn changes(text: &mut String) {
     let mut first = None;
     for size in SIZES {
         let mut index = graph(size);
         let new: Vec<Entry> = (size..size + CHANGES).map(entry_of).collect();
         let mut rng = Rng::new(2);
-        let picked: Vec<u64> = (0..CHANGES).map(|_| rng.below(size)).collect();
+        let turns: Vec<u64> = (0..SIZES[0]).map(|_| rng.below(size)).collect();
+        let turns = || turns.iter().cycle().zip(0..CHANGES);
         let flipped: Vec<Entry> =
-            picked.iter().map(|it| Entry { holds: false, ..entry_of(*it) }).collect();
-        let moved: Vec<Entry> = picked.iter().map(|it| elsewhere(*it, size)).collect();
+            turns().map(|(it, turn)| Entry { holds: turn % 2 == 0, ..entry_of(*it) }).collect();
+        let moved: Vec<Entry> = turns().map(|(it, turn)| elsewhere(*it, size + turn)).collect();
         let put = |index: &mut Graph, entries: Vec<Entry>| {
             let began = Instant::now();
             entries.into_iter().for_each(|it| index.put(it));
@@ -92,8 +94,8 @@ fn changes(text: &mut String) {
 }
 
 /// The same Usage, of another object.
-fn elsewhere(number: u64, size: u64) -> Entry {
-    Entry { of: vec![object("Database", number + 3 * size)], ..entry_of(number) }
+fn elsewhere(number: u64, other: u64) -> Entry {
+    Entry { of: vec![object("Database", other)], ..entry_of(number) }
 }
 
 fn graph(size: u64) -> Graph {

@@ -165,6 +165,13 @@ impl State {
         for place in 0..self.plan.declared.len() {
             self.wish_usage(place);
         }
+        if let Some((at, thing)) = self.plan.broken_out
+            && at == tick
+            && let Some(number) = self.outside.under(&thing.key()).map(|it| it.uid)
+        {
+            self.write(number, |it| it.note = Some("fire".to_owned()));
+            let _ = self.ask_to_go(&thing.key(), Propagation::Background);
+        }
     }
 
     fn wish_usage(&mut self, place: usize) {

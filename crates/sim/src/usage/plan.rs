@@ -119,6 +119,8 @@ pub struct Plan {
     pub wanted: Vec<Wanted>,
     /// The Usages.
     pub declared: Vec<Declared>,
+    /// What is broken out although it is in use, and when.
+    pub broken_out: Option<(Tick, Thing)>,
     /// Whether in the end everything is asked to go.
     pub teardown: bool,
     /// How long a denied deletion is remembered.
@@ -154,7 +156,8 @@ impl Plan {
         // is asked to go does that come to an end.
         let teardown = rng.percent(85) || lifetime < 1_000;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
-        let mut plan = Self { wanted, declared, teardown, lifetime, replicas, course };
+        let broken_out = None;
+        let mut plan = Self { wanted, declared, broken_out, teardown, lifetime, replicas, course };
         plan.lead_to(PAIRS[target.0], rng);
         plan
     }
@@ -290,13 +293,16 @@ impl Plan {
         if let Some(database) = self.want(Thing::Database(0)) {
             (database.at, database.owned) = (Some(1), Some(true));
         }
-        // Where all databases are meant and one is never there, protection is never complete.
+        // Where all databases are meant and one of them was broken out, protection is not complete.
         if phase == Phase::Pending {
             self.declared[0].of = Refer::Label(Thing::Database(0), Selection::All);
-            if let Some(gone) = self.want(Thing::Database(1)) {
-                (gone.at, gone.delete_at) = (Some(0), Some((at - 30, Propagation::Background)));
+            self.declared[0].at = 8;
+            for number in 1..=2 {
+                if let Some(other) = self.want(Thing::Database(number)) {
+                    *other = Wanted { at: Some(2), owned: None, delete_at: None, ..*other };
+                }
             }
-            self.course.mix = self.course.mix.and(Fault::BreakGlass);
+            self.broken_out = Some((at - rng.between(10, 40), Thing::Database(1)));
         }
     }
 
