@@ -27,6 +27,7 @@ impl State {
             self.outside.cloud.containers.push(external.clone());
             self.add_parent(&parent_name(project), &external);
             let uid = self.outside.cloud.mint();
+            self.neighbours.push((uid, external.clone()));
             self.outside.cloud.put(CloudObject {
                 identity: format!("{external}/memberships/neighbour"),
                 uid,
@@ -76,6 +77,13 @@ impl State {
         if !self.stormy() && tick % INTERVAL == 0 {
             self.lend_a_hand();
         }
+        // Once all look again after the storm, people edit what they want in the middle of it.
+        let calm = tick - self.base.course.faults_end;
+        if (1..=3).contains(&calm) {
+            for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
+                self.outside.change(uid, tick, |it| it.spec.wanted += 1);
+            }
+        }
     }
 
     /// Once the storm is over, people decide what waits for them.
@@ -89,17 +97,19 @@ impl State {
             .filter_map(|it| Some((it.object, it.reason?)))
             .collect();
         for (uid, reason) in waiting {
-            let policy = match reason {
+            let asks_people = matches!(
+                reason,
                 Reason::Orphaned
-                | Reason::IdentityMalformed
-                | Reason::OwnershipAmbiguous
-                | Reason::PolicyUnreadable => "release-with-record",
-                // The references of a lost record that nobody can mend.
-                Reason::ReferenceNotReady | Reason::ReferenceTerminating => "abandon",
-                _ => continue,
-            };
-            self.outside.change(uid, tick, |it| it.policy = Some(policy.to_owned()));
-            self.say(|_| format!("somebody sets the policy of {uid} to {policy}"));
+                    | Reason::IdentityMalformed
+                    | Reason::OwnershipAmbiguous
+                    | Reason::PolicyUnreadable
+            );
+            if asks_people {
+                self.outside.change(uid, tick, |it| {
+                    it.policy = Some("release-with-record".to_owned());
+                });
+                self.say(|_| format!("somebody lets {uid} go with a record"));
+            }
         }
     }
 

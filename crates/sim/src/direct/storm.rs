@@ -248,10 +248,11 @@ impl State {
         self.outside.change(uid, tick, |it| {
             it.status = None;
             it.spec.wanted += u64::from(edited);
-            match fault {
-                Fault::RecordLost => it.stamp = None,
-                Fault::StampMalformed => it.stamp = Some("{\"v\":1".to_owned()),
-                _ => {}
+            if fault == Fault::RecordLost {
+                it.stamp = None;
+            }
+            if fault == Fault::StampMalformed {
+                it.stamp = Some("{\"v\":1".to_owned());
             }
         });
         self.say(|_| format!("the ledger forgets {uid}"));
