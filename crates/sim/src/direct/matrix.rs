@@ -1,8 +1,8 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
 //! Order of the dependencies x what is on record x the dependency x what the cloud says x policy x
-//! where a driver dies. Each cell is a small world that starts in that state; transient answers heal
-//! after a while; the same checkers hold as in every life, and a foreign object must survive.
+//! where a driver dies. Each cell is a small world that starts in that state; transient answers
+//! heal after a while; the same checkers hold as in every life, and a foreign object must survive.
 
 use std::cell::RefCell;
 
