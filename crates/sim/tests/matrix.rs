@@ -1,8 +1,8 @@
 //! The deletion matrix of direct resources: generated, counted, and able to fail.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use usher_sim::direct::breakage::Breakage;
@@ -21,7 +21,7 @@ fn lived(cells: &[Cell], breakage: Option<Breakage>) -> (BTreeMap<String, usize>
             scope.spawn(|| {
                 while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let end = cell.live(breakage);
-                    let mut ends = ends.lock().unwrap();
+                    let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
                     match end {
                         End::Ended(outcome, _) => {
                             *ends.0.entry(outcome.to_string()).or_default() += 1;
@@ -34,7 +34,7 @@ fn lived(cells: &[Cell], breakage: Option<Breakage>) -> (BTreeMap<String, usize>
             });
         }
     });
-    ends.into_inner().unwrap()
+    ends.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use usher_domain::direct::aggregate::{Fields, History, Resource};
 use usher_domain::direct::effect::Effect;
 use usher_domain::direct::event::Event;
-use usher_domain::direct::facts::{Hold, Object as ObjectFact, Policy, Refs};
+use usher_domain::direct::facts::{Hold, Object as ObjectFact, Policy, Refs, Stamp};
 use usher_domain::direct::life::Direct;
 use usher_domain::direct::look::{Container, Look, Silence};
 use usher_domain::direct::mark::RequestId;
@@ -89,79 +89,79 @@ words! {
 
 impl Breakage {
     /// What it does to the queue.
-    pub const fn bend_queue(self) -> Option<QueueBend> {
-        match self {
-            Self::DoubleLease => Some(QueueBend::DoubleLease),
-            Self::LoseWakeUp => Some(QueueBend::LoseWakeUp),
-            _ => None,
+    pub fn bend_queue(self) -> Option<QueueBend> {
+        if self == Self::DoubleLease {
+            return Some(QueueBend::DoubleLease);
         }
+        (self == Self::LoseWakeUp).then_some(QueueBend::LoseWakeUp)
     }
 
     /// Before the fold: bends what a look brought back.
     pub fn bend_look(self, record: &Record<Resource>, look: &mut Look) {
-        let asked = record.state.fields().asked_at.is_some();
-        match self {
-            Self::TrustLagging => look.authority = Authority::Pinned,
-            Self::IgnoreRail => look.rail_tripped = false,
-            Self::ForgetOperation => look.operations = Ok(vec![]),
-            Self::ReleaseBeforeVerify if asked => {
-                look.operations = Ok(vec![]);
-                look.authority = Authority::Pinned;
-            }
-            Self::CopyIsBelieved => believe(record, look),
-            _ => {}
+        let takes_for_gone =
+            self == Self::ReleaseBeforeVerify && record.state.fields().asked_at.is_some();
+        if self == Self::TrustLagging || takes_for_gone {
+            look.authority = Authority::Pinned;
+        }
+        if self == Self::ForgetOperation || takes_for_gone {
+            look.operations = Ok(vec![]);
+        }
+        look.rail_tripped &= self != Self::IgnoreRail;
+        if self == Self::CopyIsBelieved {
+            believe(record, look);
         }
         let Some(cloud) = &mut look.cloud else {
             return;
         };
-        match self {
-            Self::ErrorIsAbsent if cloud.found.is_err() => cloud.found = Ok(None),
-            Self::RefusedIsGone if cloud.found == Err(Silence::Refused) => {
-                cloud.container = Some(Container::Gone);
-            }
-            Self::ReleaseBeforeVerify if asked => cloud.found = Ok(None),
-            Self::ForeignIsOurs => {
-                if let Ok(Some(found)) = &mut cloud.found {
-                    found.mark = Some(record.state.mark());
-                }
-            }
-            _ => {}
+        if takes_for_gone || self == Self::ErrorIsAbsent && cloud.found.is_err() {
+            cloud.found = Ok(None);
+        }
+        if self == Self::RefusedIsGone && cloud.found == Err(Silence::Refused) {
+            cloud.container = Some(Container::Gone);
+        }
+        if let (Self::ForeignIsOurs, Ok(Some(found))) = (self, &mut cloud.found) {
+            found.mark = Some(record.state.mark());
         }
     }
 
     /// After the fold: bends what was seen.
     pub fn bend_seen(self, seen: &mut Observed) {
-        let leaving = seen.facts.object == ObjectFact::Leaving;
         let facts = &mut seen.facts;
-        match self {
-            Self::ReleaseOnDependencyError if leaving => {
-                let fails = !matches!(facts.refs, Refs::Unasked | Refs::Agrees | Refs::Differs);
-                if fails {
-                    facts.refs = Refs::NotFound;
-                    facts.policy = released(facts.policy);
-                }
-            }
-            Self::OrphanUnderHold => facts.policy = released(facts.policy),
-            Self::IgnoreHold => facts.hold = Hold::None,
-            Self::IgnoreAbandon if facts.policy == Policy::Abandon => facts.policy = Policy::Hold,
-            Self::GuessPolicy if facts.policy == Policy::Unreadable => facts.policy = Policy::Hold,
-            Self::SkipFinalizer if facts.object == ObjectFact::Unheld => {
-                facts.object = ObjectFact::Held;
-            }
-            Self::SkipStamp => facts.stamp = usher_domain::direct::facts::Stamp::Current,
-            _ => {}
+        let leaving = facts.object == ObjectFact::Leaving;
+        let gives_up =
+            self == Self::ReleaseOnDependencyError && leaving && is_unresolved(facts.refs);
+        if gives_up {
+            facts.refs = Refs::NotFound;
+        }
+        if gives_up || self == Self::OrphanUnderHold {
+            facts.policy = released(facts.policy);
+        }
+        if self == Self::IgnoreHold {
+            facts.hold = Hold::None;
+        }
+        let misread = self == Self::IgnoreAbandon && facts.policy == Policy::Abandon
+            || self == Self::GuessPolicy && facts.policy == Policy::Unreadable;
+        if misread {
+            facts.policy = Policy::Hold;
+        }
+        if self == Self::SkipFinalizer && facts.object == ObjectFact::Unheld {
+            facts.object = ObjectFact::Held;
+        }
+        if self == Self::SkipStamp {
+            facts.stamp = Stamp::Current;
         }
     }
 
-    /// Around `decide`: bends the row it reads.
+    /// Around fold and `decide`: bends the row they read.
     pub fn bend_record(self, record: &Record<Resource>) -> Record<Resource> {
         let mut fields = record.state.fields().clone();
-        match self {
-            Self::SkipQuietTime => fields.quiet_until = None,
-            Self::ForgetHistory => fields.history = History::Witnessed,
-            _ => return record.clone(),
+        if self == Self::SkipQuietTime {
+            fields.quiet_until = None;
         }
-        rebuilt(record, fields)
+        if self == Self::ForgetHistory {
+            fields.history = History::Witnessed;
+        }
+        Record { state: rebuilt(&record.state, fields), ..record.clone() }
     }
 
     /// Around `decide`: bends what was decided.
@@ -171,49 +171,31 @@ impl Breakage {
         (seen, now): (&Observed, Timestamp),
         decision: &mut Decision<Direct>,
     ) {
-        let leaving = seen.facts.object == ObjectFact::Leaving;
-        match self {
-            Self::SkipWriteAhead => use_at_once(decision),
-            Self::LoseRequest => {
-                if let Some(Effect::Create { mark, .. }) = &mut decision.effect {
-                    let attempt = u32::try_from(now.as_micros() % 100_000).unwrap_or(0);
-                    mark.request = RequestId::of(&mark.owner, 1_000 + attempt);
-                }
-            }
-            Self::ResolveConfiguration
-                if leaving
-                    && matches!(seen.facts.policy, Policy::Hold | Policy::Release)
-                    && record.state.is_leaving()
-                    && record.state.ended().is_none() =>
-            {
-                let fails =
-                    !matches!(seen.facts.refs, Refs::Unasked | Refs::Agrees | Refs::Differs);
-                if fails {
-                    wait_for_reference(record, now, decision);
-                }
-            }
-            Self::FollowSpec if seen.facts.object == ObjectFact::Held => {
-                follow(record, seen, now, decision);
-            }
-            Self::PollAtRest if decision.wake == Wake::OnChange => {
-                decision.wake = Wake::At(now.after(millis(INTERVAL)));
-            }
-            Self::SkipQuietTime => {
-                let fields = decision.next.fields().clone();
-                let quiet = Fields { quiet_until: None, ..fields };
-                if let Ok(next) = Resource::hydrate(quiet) {
-                    decision.next = next;
-                }
-            }
-            Self::ForgetHistory => {
-                let history = record.state.fields().history;
-                let fields = Fields { history, ..decision.next.fields().clone() };
-                if let Ok(next) = Resource::hydrate(fields) {
-                    decision.next = next;
-                }
-            }
-            _ => {}
+        if self == Self::SkipWriteAhead {
+            use_at_once(decision);
         }
+        if let (Self::LoseRequest, Some(Effect::Create { mark, .. })) = (self, &mut decision.effect)
+        {
+            let attempt = u32::try_from(now.as_micros() % 100_000).unwrap_or(0);
+            mark.request = RequestId::of(&mark.owner, 1_000 + attempt);
+        }
+        if self == Self::ResolveConfiguration && is_open(record, seen) {
+            wait_for_reference(record, now, decision);
+        }
+        if self == Self::FollowSpec && seen.facts.object == ObjectFact::Held {
+            follow(record, seen, now, decision);
+        }
+        if self == Self::PollAtRest && decision.wake == Wake::OnChange {
+            decision.wake = Wake::At(now.after(millis(INTERVAL)));
+        }
+        let mut fields = decision.next.fields().clone();
+        if self == Self::SkipQuietTime {
+            fields.quiet_until = None;
+        }
+        if self == Self::ForgetHistory {
+            fields.history = record.state.fields().history;
+        }
+        decision.next = rebuilt(&decision.next, fields);
     }
 
     /// Around the Ledger: bends what is told.
@@ -224,19 +206,31 @@ impl Breakage {
     /// Around the Ledger: bends the row that is written.
     pub fn bend_next(self, next: &Resource) -> Resource {
         let mut fields = next.fields().clone();
-        match self {
-            Self::LoseIntent if fields.phase == Phase::Deleting && fields.outcome.is_none() => {
-                if fields.asked_at.is_some() {
-                    fields.phase = Phase::Creating;
-                    fields.deletion_seen_at = None;
-                    fields.asked_at = None;
-                }
-            }
-            Self::SkipWatch => fields.watch_until = None,
-            _ => return next.clone(),
+        let asked = fields.asked_at.is_some() && fields.outcome.is_none();
+        if self == Self::LoseIntent && asked {
+            fields.phase = Phase::Creating;
+            fields.deletion_seen_at = None;
+            fields.asked_at = None;
         }
-        Resource::hydrate(fields).unwrap_or_else(|_| next.clone())
+        if self == Self::SkipWatch {
+            fields.watch_until = None;
+        }
+        rebuilt(next, fields)
     }
+}
+
+const fn is_unresolved(refs: Refs) -> bool {
+    !matches!(refs, Refs::Unasked | Refs::Agrees | Refs::Differs)
+}
+
+/// Whether an object on its way out has a reference that does not resolve.
+fn is_open(record: &Record<Resource>, seen: &Observed) -> bool {
+    let facts = &seen.facts;
+    facts.object == ObjectFact::Leaving
+        && matches!(facts.policy, Policy::Hold | Policy::Release)
+        && record.state.is_leaving()
+        && record.state.ended().is_none()
+        && is_unresolved(facts.refs)
 }
 
 const fn released(policy: Policy) -> Policy {
@@ -307,7 +301,7 @@ fn follow(
     }
 }
 
-fn rebuilt(record: &Record<Resource>, fields: Fields) -> Record<Resource> {
-    let state = Resource::hydrate(fields).unwrap_or_else(|_| record.state.clone());
-    Record { version: record.version, state, book: record.book.clone() }
+/// The row with these fields, if they keep its invariants.
+fn rebuilt(resource: &Resource, fields: Fields) -> Resource {
+    Resource::hydrate(fields).unwrap_or_else(|_| resource.clone())
 }

@@ -16,7 +16,7 @@ use usher_kernel::{Record, Standing};
 use crate::clock::Tick;
 use crate::direct::cloud::{CloudObject, Work, cloud_uid, container};
 use crate::direct::execute::Request;
-use crate::direct::outside::uid;
+use crate::direct::outside::{Object, uid};
 use crate::direct::state::State;
 use crate::realm::{EveryWorld, Realm as _};
 use crate::words::words;
@@ -227,7 +227,8 @@ impl State {
             Outcome::OrphanReleased => {
                 let nameless = matches!(seen.refs, Refs::NotFound | Refs::Invalid)
                     || seen.search == Search::Several;
-                if !out_of_hands && !(seen.policy == Policy::Release && nameless) {
+                let by_policy = seen.policy == Policy::Release && nameless;
+                if !out_of_hands && !by_policy {
                     let what = format!("{object} is released as an orphan");
                     self.wrong(Checker::OrphanByPolicy, what);
                 }
@@ -264,7 +265,7 @@ impl State {
             let Some(object) = it.made_by else {
                 return false;
             };
-            let held = self.outside.object(object).is_some_and(|it| it.is_held());
+            let held = self.outside.object(object).is_some_and(Object::is_held);
             !held && !self.is_on_record(it, object)
         });
         if let Some(it) = nameless {
@@ -307,11 +308,12 @@ impl State {
                 self.wrong(Checker::NoResidue, what);
             }
         }
-        let neighbours = self.outside.cloud.objects.iter();
-        let neighbours = neighbours.filter(|it| it.identity.ends_with("/neighbour")).count();
-        if neighbours < self.outside.cloud.containers.len() {
-            let what = "a neighbour is gone".to_owned();
-            self.wrong(Checker::ForeignUntouched, what);
+        let cloud = &self.outside.cloud;
+        let missing = self.neighbours.iter().any(|(uid, container)| {
+            cloud.containers.contains(container) && !cloud.objects.iter().any(|it| it.uid == *uid)
+        });
+        if missing {
+            self.wrong(Checker::ForeignUntouched, "a neighbour is gone".to_owned());
         }
     }
 
@@ -378,7 +380,7 @@ impl State {
         }
     }
 
-    fn has_lost_a_parent(&self, object: &crate::direct::outside::Object) -> bool {
+    fn has_lost_a_parent(&self, object: &Object) -> bool {
         use usher_domain::direct::reference::{Read, Reference};
         let references = [Some(&object.spec.parent), object.spec.config.as_ref()];
         references.into_iter().flatten().any(|it| match it {

@@ -110,6 +110,13 @@ impl Cloud {
         }
     }
 
+    /// Puts each of these under its name, where that is free.
+    pub fn extend(&mut self, objects: impl IntoIterator<Item = CloudObject>) {
+        for object in objects {
+            self.put(object);
+        }
+    }
+
     /// Takes the object with this uid away.
     pub fn take(&mut self, uid: u64) {
         self.objects.retain(|it| it.uid != uid);

@@ -76,7 +76,10 @@ impl State {
             Effect::Create { identified, mark } => self.create(request, identified, mark),
             Effect::Update { identified, at } => self.update(object, identified, at),
             Effect::Delete { identified, at } => self.delete(request, identified, at),
-            Effect::RemoveFinalizer { .. } => self.remove_finalizer(object),
+            Effect::RemoveFinalizer { .. } => {
+                self.remove_finalizer(object);
+                Ok(())
+            }
         }
     }
 
@@ -114,12 +117,11 @@ impl State {
         Ok(())
     }
 
-    fn remove_finalizer(&mut self, object: u64) -> Result<(), Trouble> {
+    fn remove_finalizer(&mut self, object: u64) {
         let tick = self.base.tick;
         self.outside.change(object, tick, |it| {
             it.finalizers.retain(|it| it != FINALIZER_DIRECT);
         });
-        Ok(())
     }
 
     fn create(

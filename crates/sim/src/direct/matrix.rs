@@ -1,8 +1,8 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
 //! Order of the dependencies x what is on record x the dependency x what the cloud says x policy x
-//! where a driver dies. Each cell is a small world that starts in that state; transient answers heal
-//! after a while; the same checkers hold as in every life, and a foreign object must survive.
+//! where a driver dies. Each cell is a small world that starts in that state; transient answers
+//! heal after a while; the same checkers hold as in every life, and a foreign object must survive.
 
 use std::cell::RefCell;
 
@@ -115,6 +115,23 @@ words! {
     }
 }
 
+impl Answer {
+    /// The status of every answer until the storm is over, where it does not depend on what stands.
+    fn status(self) -> Option<u16> {
+        match self {
+            Self::Forbidden => Some(403),
+            Self::Throttled => Some(429),
+            Self::Failing => Some(503),
+            Self::Ours
+            | Self::Absent
+            | Self::Foreign
+            | Self::ContainerGone
+            | Self::Running
+            | Self::Fails => None,
+        }
+    }
+}
+
 /// The deletion policies.
 pub const POLICIES: [&str; 3] = ["hold", "release-with-record", "abandon"];
 
@@ -197,28 +214,31 @@ impl Cell {
             }
         }
         stage.close();
-        let state = world.borrow();
-        let survives = |uid: &u64| state.outside.cloud.objects.iter().any(|it| it.uid == *uid);
-        match (&state.base().wrong, state.outcome(), ended) {
-            (Some(wrong), _, _) => End::Wrong(wrong.clone()),
-            (None, _, _) if !self.foreign().is_none_or(|it| survives(&it)) => {
-                End::Wrong(missed("somebody else's cloud object is gone"))
-            }
-            (None, Some(outcome), Some(tick)) => self.judge(outcome, tick),
-            (None, _, _) => End::Wrong(missed("its object never went")),
+        self.end(&world.borrow(), ended)
+    }
+
+    /// How the cell ended.
+    fn end(&self, state: &State, ended: Option<Tick>) -> End {
+        let survives = |uid: u64| state.outside.cloud.objects.iter().any(|it| it.uid == uid);
+        if let Some(wrong) = &state.base().wrong {
+            return End::Wrong(wrong.clone());
+        }
+        if !self.foreign().is_none_or(survives) {
+            return End::Wrong(missed("somebody else's cloud object is gone"));
+        }
+        match (state.outcome(), ended) {
+            (Some(outcome), Some(tick)) => self.judge(outcome, tick),
+            (None, _) | (_, None) => End::Wrong(missed("its object never went")),
         }
     }
 
     /// The number of somebody else's cloud object under the name, beside the neighbours.
     fn foreign(&self) -> Option<u64> {
-        match (self.recorded, self.answer) {
-            (_, Answer::Foreign) => Some(OURS + 1),
-            (
-                Recorded::Elsewhere,
-                Answer::Ours | Answer::Forbidden | Answer::Throttled | Answer::Failing,
-            ) => Some(OURS),
-            _ => None,
+        let stands = self.answer == Answer::Ours || self.answer.status().is_some();
+        if self.answer == Answer::Foreign {
+            return Some(OURS + 1);
         }
+        (self.recorded == Recorded::Elsewhere && stands).then_some(OURS)
     }
 
     /// When the dependency comes into its state; before the first tick if it goes first.
@@ -304,7 +324,11 @@ impl Cell {
         let stamp = match self.recorded {
             Recorded::Malformed => Some("{".to_owned()),
             Recorded::Elsewhere => Some(stamp_of_another()),
-            _ => own,
+            Recorded::None
+            | Recorded::Lost
+            | Recorded::Intended
+            | Recorded::Seen
+            | Recorded::Gone => own,
         };
         state.outside.change(object, 0, |it| {
             it.finalizers.push(FINALIZER_DIRECT.to_owned());
@@ -318,29 +342,19 @@ impl Cell {
     /// Puts into the cloud what stands there.
     fn furnish(&self, state: &mut State, object: u64) {
         let mark = state.store.resources[0].record.state.mark();
-        let (mark, made_by) = match self.recorded {
-            // What the stamp of another names is the other's.
-            Recorded::Elsewhere => (mark_of_another(), None),
-            _ => (mark, Some(object)),
-        };
+        let copy = self.recorded == Recorded::Elsewhere;
+        // What the stamp of another names is the other's.
+        let (mark, made_by) = if copy { (mark_of_another(), None) } else { (mark, Some(object)) };
         let ours = CloudObject { mark: Some(mark), made_by, ..somebodys() };
-        let stands = match self.recorded {
-            Recorded::None => None,
-            _ => Some(ours.clone()),
-        };
-        let transient = |status| Stubborn { status: Some(status), read: None };
+        let stands = (self.recorded != Recorded::None).then(|| ours.clone());
         let cloud = &mut state.outside.cloud;
         match self.answer {
-            Answer::Ours => stands.into_iter().for_each(|it| cloud.put(it)),
+            Answer::Ours => cloud.extend(stands),
             Answer::Absent => {}
             Answer::Foreign => cloud.put(CloudObject { uid: OURS + 1, ..somebodys() }),
             Answer::Forbidden | Answer::Throttled | Answer::Failing => {
-                stands.into_iter().for_each(|it| cloud.put(it));
-                state.stubborn = transient(match self.answer {
-                    Answer::Forbidden => 403,
-                    Answer::Throttled => 429,
-                    _ => 503,
-                });
+                cloud.extend(stands);
+                state.stubborn = Stubborn { status: self.answer.status(), read: None };
             }
             Answer::ContainerGone => cloud.delete_container("projects/p0"),
             Answer::Running | Answer::Fails => {
@@ -350,7 +364,7 @@ impl Cell {
                 if seen {
                     cloud.put(ours);
                 }
-                if self.recorded != Recorded::None && self.recorded != Recorded::Elsewhere {
+                if self.recorded != Recorded::None && !copy {
                     cloud.operations.push(Running {
                         name: 1,
                         identity: identified().identity.as_str().to_owned(),
@@ -384,10 +398,7 @@ impl Cell {
     /// Whether this is how the cell should end: what the policy, the record and the cloud say, and
     /// never the dependency where an identity is on record.
     fn judge(&self, outcome: Outcome, tick: Tick) -> End {
-        let ours = matches!(
-            self.answer,
-            Answer::Ours | Answer::Forbidden | Answer::Throttled | Answer::Failing
-        );
+        let ours = self.answer == Answer::Ours || self.answer.status().is_some();
         let expected = match (self.policy, self.recorded, self.answer) {
             ("abandon", _, _) => Some(Outcome::Abandoned),
             (_, Recorded::None, _) => Some(Outcome::AlreadyAbsent),

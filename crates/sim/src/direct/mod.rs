@@ -2,8 +2,8 @@
 //! wrong, twice or for somebody else, and parents that vanish first.
 //!
 //! [`state`] can be made empty: whoever wants direct resources in a world of their own adds an
-//! object, asks for its deletion, and asks whether it is gone. What a seed puts into the world is in
-//! [`plan`] and [`people`].
+//! object, asks for its deletion, and asks whether it is gone. What a seed puts into the world is
+//! in [`plan`] and [`people`]; [`matrix`] starts worlds in every state that a deletion can meet.
 
 pub mod bench;
 pub mod breakage;

@@ -34,6 +34,7 @@ impl State {
     /// Puts something of somebody else's into a project.
     pub fn add_neighbour(&mut self, project: &str) {
         let uid = self.outside.cloud.mint();
+        self.neighbours.push((uid, project.to_owned()));
         self.outside.cloud.put(CloudObject {
             identity: format!("{project}/memberships/neighbour"),
             uid,
@@ -81,6 +82,13 @@ impl State {
         if !self.stormy() && tick % INTERVAL == 0 {
             self.lend_a_hand();
         }
+        // Once all look again after the storm, people edit what they want in the middle of it.
+        let calm = tick - self.base.course.faults_end;
+        if (1..=3).contains(&calm) {
+            for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
+                self.outside.change(uid, tick, |it| it.spec.wanted += 1);
+            }
+        }
     }
 
     /// Once the storm is over, people decide what waits for them.
@@ -94,17 +102,19 @@ impl State {
             .filter_map(|it| Some((it.object, it.reason?)))
             .collect();
         for (uid, reason) in waiting {
-            let policy = match reason {
+            let asks_people = matches!(
+                reason,
                 Reason::Orphaned
-                | Reason::IdentityMalformed
-                | Reason::OwnershipAmbiguous
-                | Reason::PolicyUnreadable => "release-with-record",
-                // The references of a lost record that nobody can mend.
-                Reason::ReferenceNotReady | Reason::ReferenceTerminating => "abandon",
-                _ => continue,
-            };
-            self.outside.change(uid, tick, |it| it.policy = Some(policy.to_owned()));
-            self.say(|_| format!("somebody sets the policy of {uid} to {policy}"));
+                    | Reason::IdentityMalformed
+                    | Reason::OwnershipAmbiguous
+                    | Reason::PolicyUnreadable
+            );
+            if asks_people {
+                self.outside.change(uid, tick, |it| {
+                    it.policy = Some("release-with-record".to_owned());
+                });
+                self.say(|_| format!("somebody lets {uid} go with a record"));
+            }
         }
     }
 

@@ -42,6 +42,8 @@ pub struct State {
     pub store: Store,
     /// The objects that are copies of others.
     pub copies: Vec<u64>,
+    /// Cloud objects that nobody of ours may touch: uid and container.
+    pub neighbours: Vec<(u64, String)>,
     /// The objects of which ledger and stamp were lost at once.
     pub forgotten: Vec<u64>,
     /// The objects whose spec came to stand for another identity.
@@ -84,6 +86,7 @@ impl State {
             outside: Outside::default(),
             store: Store::default(),
             copies: vec![],
+            neighbours: vec![],
             forgotten: vec![],
             moved: vec![],
             stubborn: Stubborn::default(),

@@ -181,8 +181,15 @@ impl State {
                 self.outside
                     .change(uid, tick, |it| it.finalizers.retain(|it| it != FINALIZER_DIRECT));
             }
-            if object.stamp.is_some() && self.strikes(Fault::StampStripped, 5) {
+            // The only record, if a ledger that was lost has not taken it over yet.
+            let row = self.store.of(uid).map(|it| &self.store.resources[it].record);
+            let only = row.is_some_and(|it| it.book.rows().is_empty() && !it.state.is_witnessed());
+            let may_go = object.stamp.is_some() && !(only && self.moved.contains(&uid));
+            if may_go && self.strikes(Fault::StampStripped, 5) {
                 self.outside.change(uid, tick, |it| it.stamp = None);
+                if only {
+                    self.forgotten.push(uid);
+                }
             }
             if self.outside.object(uid).is_some_and(Object::is_held) {
                 self.restore(&object);
@@ -198,7 +205,7 @@ impl State {
         if self.strikes(Fault::SpecEdited, 10) {
             self.outside.change(uid, tick, |it| it.spec.wanted += 1);
         }
-        // Who lost every record and is edited to another identity while a create is under way
+        // Whoever lost every record and is edited to another identity while a create is on its way
         // cannot be helped: nobody knows any more what was asked for.
         let movable = !self.copies.contains(&uid) && !self.forgotten.contains(&uid);
         if movable && self.strikes(Fault::IdentityEdited, 3) {
@@ -235,12 +242,12 @@ impl State {
             return;
         };
         let Some(row) = self.store.of(uid) else { return };
-        let all = fault != Fault::LedgerLost;
+        let all = fault != Fault::LedgerLost || object.stamp.is_none();
         if all && self.moved.contains(&uid) {
             return;
         }
         self.met(fault);
-        if all || object.stamp.is_none() {
+        if all {
             self.forgotten.push(uid);
         }
         let edited = self.base.rng.percent(50);
@@ -248,10 +255,11 @@ impl State {
         self.outside.change(uid, tick, |it| {
             it.status = None;
             it.spec.wanted += u64::from(edited);
-            match fault {
-                Fault::RecordLost => it.stamp = None,
-                Fault::StampMalformed => it.stamp = Some("{\"v\":1".to_owned()),
-                _ => {}
+            if fault == Fault::RecordLost {
+                it.stamp = None;
+            }
+            if fault == Fault::StampMalformed {
+                it.stamp = Some("{\"v\":1".to_owned());
             }
         });
         self.say(|_| format!("the ledger forgets {uid}"));

@@ -9,6 +9,7 @@ use crate::direct::look::{self, Look, Silence};
 use crate::direct::mark::{Mark, RequestId};
 use crate::direct::observe::fold;
 use crate::direct::operation::{Operation, Progress};
+use crate::direct::phase::Phase;
 use crate::direct::recorded::{self, Recorded};
 
 const LIFE: Direct = Direct {
