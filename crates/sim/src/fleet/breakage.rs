@@ -15,6 +15,7 @@ use usher_domain::fleet::observe::Observed;
 use usher_domain::fleet::phase::Phase;
 use usher_kernel::{Decision, Record, Unknown, Wake};
 
+use crate::clock::{INTERVAL, millis};
 use crate::realm::QueueBend;
 use crate::words::words;
 
@@ -73,8 +74,10 @@ words! {
         DoubleLease = "double-lease",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
-        /// A row is written at every look, although nothing changed.
-        WriteAlways = "write-without-change",
+        /// A machine at rest is looked at again and again.
+        PollAtRest = "poll-at-rest",
+        /// A victim is aimed at nobody, and so counts for nobody while it leaves.
+        ForgetVictims = "forget-victims",
     }
 }
 
@@ -108,7 +111,8 @@ impl Breakage {
             | Self::PauseIgnored
             | Self::AdoptTwice
             | Self::DropLists
-            | Self::WriteAlways => None,
+            | Self::PollAtRest
+            | Self::ForgetVictims => None,
         }
     }
 
@@ -181,6 +185,9 @@ impl Breakage {
                     && decision.next.fields().order == Order::Recorded =>
             {
                 decision.effect = verb(&decision.next);
+            }
+            Self::PollAtRest if decision.wake == Wake::OnChange => {
+                decision.wake = Wake::At(seen.sightings[0].at.after(millis(INTERVAL)));
             }
             Self::FailedIsFinal if before == Phase::Failed && after == Phase::Failed => {
                 decision.next = machine.clone();

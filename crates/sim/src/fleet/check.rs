@@ -84,6 +84,9 @@ impl State {
         if next.phase() == before.phase() {
             return;
         }
+        if !next.phase().is_bound() {
+            self.taken_for.remove(&index);
+        }
         let kept = matches!(before.phase(), Phase::Configuring | Phase::Idle | Phase::Deleting);
         if let (Standing::Idle { asked: Some(_), .. }, false) = (next.state(), kept) {
             let what = format!("row {index} is idle and keeps its assignment");
@@ -248,9 +251,19 @@ impl State {
                 && !matches!(fields.state.phase(), Phase::Failed | Phase::Gone)
         };
         let serving = self.store.rows.iter().filter(serves).count();
+        let leaving = self.taken_for.iter().filter(|(row, taker)| {
+            let fields = self.store.rows[**row].record.state.fields();
+            *taker == binding && fields.wanted.target == Target::Unbound
+        });
+        let leaving = leaving.count();
+        let serving = serving + leaving;
         let robs = aims.iter().any(|it| it.0 == Cause::Preempt);
         if serving + aims.len() > needed {
-            let checker = if robs { Checker::NoOverPreemption } else { Checker::NoOverAcquisition };
+            let checker = if robs || leaving > 0 {
+                Checker::NoOverPreemption
+            } else {
+                Checker::NoOverAcquisition
+            };
             let what = format!(
                 "{} has {serving} of {needed} machines and gets {}",
                 binding.cluster,

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use usher_domain::fleet::accept::{Raw, Report};
+use usher_domain::fleet::aggregate::Target;
 use usher_domain::fleet::facts::Order;
 use usher_domain::fleet::ident::MachineId;
 use usher_domain::fleet::list::{Credence, weigh};
 use usher_domain::fleet::look::Source;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{
-    Circumstances, Figures, Heard, Need, RawNeed, RawRequirement, Switch, plan,
+    Cause, Circumstances, Figures, Heard, Need, RawNeed, RawRequirement, Switch, plan,
 };
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::object::authority::Rail;
@@ -86,7 +87,8 @@ impl State {
         let late = self.strikes(Fault::LateList, 150);
         let lag = if late { self.base.rng.between(15, 90) } else { self.base.rng.between(0, 4) };
         let (at, stamp) = (self.base.tick + lag, self.store.shards[shard].issuer.stamp());
-        self.store.shards[shard].list = Some(List { at, stamp, records, whole });
+        self.store.shards[shard].list =
+            Some(List { begun: self.base.tick, at, stamp, records, whole });
     }
 
     fn deliver_list(&mut self, shard: usize) {
@@ -215,10 +217,16 @@ impl State {
             let wanted = self.store.shards[shard].fleet.wanted(aim, machine);
             let Some(mut wanted) = wanted else { continue };
             wanted.grace /= HURRY;
+            if aim.cause == Cause::Preempt && self.breakage == Some(Breakage::ForgetVictims) {
+                wanted.target = Target::Unbound;
+            }
             let version = self.store.rows[row].record.version;
             let at = tick + self.base.rng.between(0, 6);
-            let cause = aim.cause;
-            self.store.shards[shard].aims.push(Written { at, epoch, row, version, wanted, cause });
+            let (cause, goal) = (aim.cause, aim.goal);
+            let taker = self.store.shards[shard].fleet.binding_of(goal).cloned();
+            let taker = taker.filter(|_| cause == Cause::Preempt);
+            let aim = Written { at, epoch, row, version, wanted, cause, taker };
+            self.store.shards[shard].aims.push(aim);
         }
     }
 
@@ -229,13 +237,15 @@ impl State {
             .into_iter()
             .partition(|it: &Written| it.at <= tick);
         self.store.shards[shard].aims = later;
-        for Written { epoch, row, version, wanted, cause, .. } in due as Vec<Written> {
+        for Written { epoch, row, version, wanted, cause, taker, .. } in due as Vec<Written> {
             let holds = self.store.down_until <= tick && self.store.shards[shard].epoch == epoch;
             let next = self.store.rows[row].record.state.aimed(wanted);
             let written = holds
                 && next != self.store.rows[row].record.state
                 && self.store.write(row, Some(version), next, &[], None).is_ok();
             if written {
+                self.taken_for.remove(&row);
+                self.taken_for.extend(taker.map(|it| (row, it)));
                 self.reindex(row);
                 self.store.wake(row, now);
                 self.say(|it| {

@@ -27,7 +27,6 @@ impl State {
     /// Does what a request asks for.
     pub(crate) fn serve(&mut self, request: &Request) -> Result<(), Trouble> {
         self.check_verb(request);
-        self.last_deed = self.base.tick;
         let trouble = |class: ErrorClass| Err(class.trouble("the provider"));
         if self.base.tick < self.outside.down_until || self.strikes(Fault::Transient, 50) {
             return trouble(ErrorClass::Retryable);

@@ -130,6 +130,7 @@ impl State {
         let next = next.aimed(wanted);
         let written = self.store.write(row, None, next, &[], event);
         debug_assert!(written.is_ok(), "a command holds the row");
+        self.taken_for.remove(&row);
         self.reindex(row);
         self.store.wake(row, now);
     }

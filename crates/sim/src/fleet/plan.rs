@@ -8,7 +8,7 @@ use crate::clock::{FAULTS_END, Tick};
 use crate::fault::Mix;
 use crate::fleet::fault::Fault;
 use crate::rng::Rng;
-use crate::strike;
+use crate::strike::{self, Strike};
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -101,7 +101,9 @@ impl Plan {
             mix = mix.and(Fault::Terminal).and(Fault::HostLost);
         }
         let population = Population::draw(rng);
-        let drivers = 2 + usize::from(rng.percent(40));
+        // A verb that comes late is done only if nobody else did it meanwhile.
+        let alone = target.1 == Strike::LateDriver && rng.percent(50);
+        let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };
         let faults_end = rng.between(100, FAULTS_END);
         Self { population, course: Course { drivers, mix, target, faults_end } }
     }

@@ -11,6 +11,7 @@ use crate::fleet::cycle::need;
 use crate::fleet::outside::ELSEWHERE;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
+use crate::fleet::store::List;
 use crate::realm::{EveryWorld, Realm as _};
 
 /// How long a wish takes until every shard has heard of it and planned.
@@ -26,6 +27,7 @@ impl State {
             holds || held || self.population.demands.iter().any(|it| tick <= it.at + HEARING)
         };
         let work = || self.outside.machines.iter().any(|it| it.ends_at.is_some() && !it.removed);
+        let stormy = |it: &List| it.begun <= self.base.course.faults_end;
         let first = if wished() {
             Some("a wish")
         } else if !self.base.echoes.is_empty() {
@@ -34,6 +36,8 @@ impl State {
             Some("work of the provider")
         } else if self.store.rows.iter().any(|it| !it.inbox.is_empty()) {
             Some("a letter")
+        } else if self.store.shards.iter().filter_map(|it| it.list.as_ref()).any(stormy) {
+            Some("a list")
         } else if self.store.shards.iter().any(|it| !it.aims.is_empty()) {
             Some("an aim")
         } else if self.unfinished().is_some() {
@@ -85,6 +89,10 @@ impl State {
             match live.as_slice() {
                 [] if !actual.removed => return Some(format!("{} has no row", actual.id)),
                 [one] if !actual.removed => {
+                    let news = (one.fields().offer.price.get() - actual.price).abs() > 1e-9;
+                    if news {
+                        return Some(format!("{} has another price", actual.id));
+                    }
                     let bound = one.state().binding().map_or("", |it| it.cluster.as_str());
                     if (one.phase(), bound) != (actual.phase, actual.cluster.as_str()) {
                         return Some(format!(

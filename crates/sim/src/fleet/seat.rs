@@ -77,7 +77,6 @@ impl FleetSeat<'_> {
         {
             state.store.events.push(told);
         }
-        state.last_deed = state.base.tick;
         state.reindex(index);
         state.check_commit(index, &before, self.notes.floor.get());
         let reason = decision.reason;
@@ -108,29 +107,16 @@ impl Lifecycle for BentLife<'_> {
         if let Some(breakage) = breakage {
             breakage.bend_decision(&mut decided, record, seen);
         }
-        let Decision { next, mut rows, effect, event, wake, reason } = decided;
-        if breakage == Some(Breakage::WriteAlways) {
-            rows.extend(record.book.rows().first().cloned());
-        }
+        let Decision { next, rows, effect, event, wake, reason } = decided;
         let (token, order) = (next.fields().token, next.fields().order);
+        let mut state = self.0.state.borrow_mut();
+        state.last_deed = state.base.tick;
         if token != seen.fresh || order != Order::Recorded {
-            let mut state = self.0.state.borrow_mut();
             let owner = state.store.owner(self.0.life);
             state.store.shards[owner].issuer.settle(seen.fresh);
             state.store.shards[owner].reserved.remove(&seen.fresh);
         }
-        if std::env::var_os("DBG").is_some() {
-            let mut state = self.0.state.borrow_mut();
-            let i = self.0.life;
-            state.say(|it| {
-                format!(
-                    "step row {i} {reason} {:?} stamp-token {:?} out {:?}",
-                    seen.facts,
-                    record.state.fields().token,
-                    it.store.shards[0].issuer
-                )
-            });
-        }
+        drop(state);
         let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));
         self.0.decided(&PAIRS, pair);
         Decision { next, rows, effect, event, wake, reason }

@@ -54,9 +54,11 @@ pub struct State {
     pub roll_ups: BTreeMap<usize, RollUp>,
     /// Whether plans are acted upon, and until when not.
     pub switch: (Switch, Tick),
+    /// The rows that were taken from somebody, and for whom.
+    pub taken_for: BTreeMap<usize, Binding>,
     /// The resources that hold machines.
     pub holders: Vec<Holder>,
-    /// When a driver last wrote a row or sent a verb.
+    /// When a driver last looked at a machine.
     pub last_deed: Tick,
 }
 
@@ -161,6 +163,7 @@ impl State {
             collapsing: BTreeSet::new(),
             roll_ups: BTreeMap::new(),
             switch: (Switch::Run, 0),
+            taken_for: BTreeMap::new(),
             holders: vec![],
             last_deed: 0,
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use usher_domain::fleet::aggregate::{Machine, Wanted};
+use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::event::Event;
 use usher_domain::fleet::ident::{MachineId, ShardId};
 use usher_domain::fleet::issue::{Issuer, Token};
@@ -44,6 +45,8 @@ pub struct Letter {
 /// A list on its way.
 #[derive(Clone, Debug)]
 pub struct List {
+    /// When it began.
+    pub begun: Tick,
     /// When it arrives.
     pub at: Tick,
     /// Its stamp.
@@ -69,6 +72,8 @@ pub struct Written {
     pub wanted: Wanted,
     /// Why.
     pub cause: Cause,
+    /// For whom it was taken from somebody.
+    pub taker: Option<Binding>,
 }
 
 /// A shard: its lease in the store, and its memory.

@@ -32,6 +32,7 @@ use std::time::Duration;
 use usher_kernel::Timestamp;
 
 use super::aggregate::{Machine, Target, Wanted};
+use super::binding::Binding;
 use super::phase::Phase;
 use crate::object::closed::closed_set;
 use cycle::Cycle;
@@ -171,7 +172,7 @@ impl Fleet {
     /// What an aim of a plan over this very index means for the row of its machine.
     pub fn wanted(&self, aim: &Aim, machine: &Machine) -> Option<Wanted> {
         let target = match aim.goal {
-            Goal::Bind(tie) => Target::Bind(self.binding(tie)?.clone()),
+            Goal::Bind(_) => Target::Bind(self.binding_of(aim.goal)?.clone()),
             Goal::Return if machine.phase() == Phase::Configured => {
                 Target::Bind(machine.state().binding()?.clone())
             }
@@ -179,6 +180,14 @@ impl Fleet {
             Goal::Release => Target::Release,
         };
         Some(Wanted { target, grace: aim.grace })
+    }
+
+    /// Whom a machine with this aim shall serve.
+    pub fn binding_of(&self, goal: Goal) -> Option<&Binding> {
+        match goal {
+            Goal::Bind(tie) => self.binding(tie),
+            Goal::Unbound | Goal::Return | Goal::Release => None,
+        }
     }
 }
 
