@@ -34,6 +34,7 @@ impl State {
     /// Puts something of somebody else's into a project.
     pub fn add_neighbour(&mut self, project: &str) {
         let uid = self.outside.cloud.mint();
+        self.neighbours.retain(|it| it.1 != project);
         self.neighbours.push((uid, project.to_owned()));
         self.outside.cloud.put(CloudObject {
             identity: format!("{project}/memberships/neighbour"),
