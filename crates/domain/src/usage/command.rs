@@ -103,7 +103,7 @@ mod tests {
         let expected = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };
         assert_eq!(withdrawn.len(), 2, "who neither knows nor holds is left alone");
         for it in &withdrawn {
-            assert_eq!(it.status.attempts, [expected.clone()]);
+            assert_eq!(it.status.attempts, std::slice::from_ref(&expected));
             assert_eq!(record(it, &attempt("a")), *it, "what was asked before stays forgotten");
         }
     }

@@ -152,6 +152,10 @@ impl Breakage {
     ) {
         let machine = &record.state;
         let (before, after) = (machine.phase(), decision.next.phase());
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "a breakage bends one thing and leaves the rest alone"
+        )]
         match self {
             Self::ClearOnTransitional
                 if before == Phase::Draining && seen.facts.report == Reported::Draining =>
@@ -206,13 +210,10 @@ impl Breakage {
     /// Around the plan: bends what its index hears of a row.
     pub fn bend_index(self, machine: &Machine) -> Option<Machine> {
         let bound = matches!(machine.wanted().target, Target::Bind(_));
-        let hidden = match self {
-            Self::NoCreditDraining => bound && machine.phase() == Phase::Draining,
-            Self::NoCreditCreating => {
-                bound && matches!(machine.phase(), Phase::Creating | Phase::Speculative)
-            }
-            _ => false,
-        };
+        let coming = matches!(machine.phase(), Phase::Creating | Phase::Speculative);
+        let hidden = bound
+            && (self == Self::NoCreditDraining && machine.phase() == Phase::Draining
+                || self == Self::NoCreditCreating && coming);
         if self == Self::HolderIgnored {
             return Some(with(machine, |it| it.holder = None));
         }

@@ -242,7 +242,7 @@ impl State {
             let next = self.store.rows[row].record.state.aimed(wanted);
             let written = holds
                 && next != self.store.rows[row].record.state
-                && self.store.write(row, Some(version), next, &[], None).is_ok();
+                && self.store.write(row, Some(version), next, (&[], None)).is_ok();
             if written {
                 self.taken_for.remove(&row);
                 self.taken_for.extend(taker.map(|it| (row, it)));

@@ -18,16 +18,13 @@ impl State {
     pub(crate) fn look_at(&mut self, index: usize, machine: &Machine, epoch: u64) -> Look {
         let shard = self.store.owner(index);
         let letter = self.letter(index, machine);
-        let mut look = match letter {
-            Some(Letter { source, stamp, raw }) => {
-                let heard = Ok(raw.map(|raw| self.read(machine, raw)));
-                self.look_of(index, (source, stamp), heard)
-            }
-            None => {
-                let stamp = self.store.shards[shard].issuer.stamp_for(machine.fields().token);
-                let heard = self.ask(index, machine);
-                self.look_of(index, (Source::Get, stamp), heard)
-            }
+        let mut look = if let Some(Letter { source, stamp, raw }) = letter {
+            let heard = Ok(raw.map(|raw| self.read(machine, raw)));
+            self.look_of(index, (source, stamp), heard)
+        } else {
+            let stamp = self.store.shards[shard].issuer.stamp_for(machine.fields().token);
+            let heard = self.ask(index, machine);
+            self.look_of(index, (Source::Get, stamp), heard)
         };
         look.superseded = epoch != self.store.shards[shard].epoch;
         if let Some(breakage) = self.breakage {

@@ -13,6 +13,10 @@ pub const ELSEWHERE: &str = "elsewhere";
 
 /// A machine as its provider knows it.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one property of a machine, any mix occurs"
+)]
 pub struct Actual {
     /// Its name.
     pub id: String,

@@ -128,7 +128,7 @@ impl State {
         let Change { next, event } = change;
         let wanted = Wanted { grace: next.wanted().grace.min(millis(60)), ..next.wanted().clone() };
         let next = next.aimed(wanted);
-        let written = self.store.write(row, None, next, &[], event);
+        let written = self.store.write(row, None, next, (&[], event));
         debug_assert!(written.is_ok(), "a command holds the row");
         self.taken_for.remove(&row);
         self.reindex(row);

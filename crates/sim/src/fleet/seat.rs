@@ -71,7 +71,7 @@ impl FleetSeat<'_> {
         };
         let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
         let next = decision.next.clone();
-        state.store.write(index, version, next, &decision.rows, event.clone())?;
+        state.store.write(index, version, next, (&decision.rows, event.clone()))?;
         if state.is_broken(Breakage::TellTwice)
             && let Some(told) = state.store.events.last().cloned().filter(|_| event.is_some())
         {

@@ -130,8 +130,7 @@ impl Store {
         index: usize,
         version: Option<Version>,
         next: Machine,
-        rows: &[Row],
-        event: Option<Event>,
+        (rows, event): (&[Row], Option<Event>),
     ) -> Result<(), Trouble> {
         let row = &mut self.rows[index];
         if version.is_some_and(|it| it != row.record.version) {

@@ -67,7 +67,9 @@ fn changes(text: &mut String) {
         let moved: Vec<Entry> = turns().map(|(it, turn)| elsewhere(*it, size + turn)).collect();
         let put = |index: &mut Graph, entries: Vec<Entry>| {
             let began = Instant::now();
-            entries.into_iter().for_each(|it| index.put(it));
+            for it in entries {
+                index.put(it);
+            }
             began.elapsed()
         };
         // One at a time comes and goes, so that the size stays what it says.

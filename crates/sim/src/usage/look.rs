@@ -192,13 +192,11 @@ impl State {
     /// Looks at one marked object: its mark first, then who holds it.
     pub(crate) fn look_at_mark(&mut self, state: &stray::Marked) -> stray::Look {
         let page = self.page();
-        let mark = match self.unheard() {
-            Some(why) => Err(why),
-            None => {
-                let object =
-                    page.objects(&self.outside).iter().find(|it| it.uid == number(&state.uid));
-                Ok(object.and_then(|it| it.mark.clone()))
-            }
+        let mark = if let Some(why) = self.unheard() {
+            Err(why)
+        } else {
+            let object = page.objects(&self.outside).iter().find(|it| it.uid == number(&state.uid));
+            Ok(object.and_then(|it| it.mark.clone()))
         };
         let is_held = if self.strikes(Fault::ListFails, 40) {
             Err(Unknown::Unreachable)

@@ -145,11 +145,12 @@ impl State {
         for place in 0..self.plan.wanted.len() {
             let it = self.plan.wanted[place];
             if it.at == Some(tick) {
-                let owner = self.outside.under(&Thing::Group.key()).map(|it| it.uid);
-                let owned = it.owned.zip(owner);
+                let group = self.outside.under(&Thing::Group.key()).map(|it| it.uid);
                 let mut new = object(it.thing.key(), "ours", tick);
                 new.linger = it.linger;
-                new.owners = owned
+                new.owners = it
+                    .owned
+                    .zip(group)
                     .map(|(blocks, uid)| Owner { uid, controller: true, blocks })
                     .into_iter()
                     .collect();

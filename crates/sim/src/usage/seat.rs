@@ -233,10 +233,10 @@ impl State {
     fn forget(&mut self, life: Life) {
         let Life::Stray(place) = life else { return };
         let marked = self.outside.by_uid(place).is_some_and(|it| it.mark.is_some());
-        if !marked {
-            self.queue.remove(&life);
-        } else {
+        if marked {
             self.wake(life);
+        } else {
+            self.queue.remove(&life);
         }
     }
 }

@@ -192,8 +192,8 @@ impl State {
             let mut new = object(thing.key(), "ours", self.base.tick);
             new.linger = self.base.rng.between(0, 20);
             if restored {
-                let usages = self.outside.objects.iter().filter(|it| it.body.is_some());
-                new.mark = Some(usages.last().map_or(1, |it| it.uid).to_string());
+                let mut usages = self.outside.objects.iter().filter(|it| it.body.is_some());
+                new.mark = Some(usages.next_back().map_or(1, |it| it.uid).to_string());
             }
             if self.add(new).is_some() {
                 self.met(if restored { Fault::Restored } else { Fault::Recreated });
