@@ -7,7 +7,7 @@
 //!
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
-//! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`], and [`combined`] joins them.
+//! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
