@@ -179,7 +179,7 @@ impl State {
     }
 
     /// An object is on its way out from now on.
-    fn begin_departure(&mut self, number: u64, propagation: Propagation) {
+    pub(crate) fn begin_departure(&mut self, number: u64, propagation: Propagation) {
         let tick = self.base.tick;
         let foreground = propagation == Propagation::Foreground;
         let Some(object) = self.outside.by_uid(number) else { return };
