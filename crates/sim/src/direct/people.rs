@@ -26,20 +26,26 @@ impl State {
             let external = format!("projects/p{project}");
             self.outside.cloud.containers.push(external.clone());
             self.add_parent(&parent_name(project), &external);
-            let uid = self.outside.cloud.mint();
-            self.neighbours.push((uid, external.clone()));
-            self.outside.cloud.put(CloudObject {
-                identity: format!("{external}/memberships/neighbour"),
-                uid,
-                etag: 1,
-                mark: None,
-                is: 0,
-                made_by: None,
-                created: 0,
-                leaving: false,
-            });
+            self.add_neighbour(&external);
         }
         self.add_parent(CONFIG, "configs/c");
+    }
+
+    /// Puts something of somebody else's into a project.
+    pub fn add_neighbour(&mut self, project: &str) {
+        let uid = self.outside.cloud.mint();
+        self.neighbours.retain(|it| it.1 != project);
+        self.neighbours.push((uid, project.to_owned()));
+        self.outside.cloud.put(CloudObject {
+            identity: format!("{project}/memberships/neighbour"),
+            uid,
+            etag: 1,
+            mark: None,
+            is: 0,
+            made_by: None,
+            created: 0,
+            leaving: false,
+        });
     }
 
     /// Puts an object into the cluster that others can refer to.

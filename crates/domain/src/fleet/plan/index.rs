@@ -136,6 +136,12 @@ impl Fleet {
         heard
     }
 
+    /// Whether a cluster was heard since this index was made.
+    pub fn hears(&self, cluster: &ClusterId) -> bool {
+        let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
+        entry.is_some_and(|it| it.trust.is_heard())
+    }
+
     /// The binding behind a number.
     pub(super) fn binding(&self, tie: u32) -> Option<&Binding> {
         self.bindings.get(tie)

@@ -1,0 +1,1 @@
+//! How fast plans over a large fleet are, on this machine.
