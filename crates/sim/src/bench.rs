@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::broker;
+use crate::{broker, fleet};
 
 /// A measurement: its name, and what prints its table.
 pub type Bench = (&'static str, fn() -> String);
 
 /// Every measurement.
-pub const BENCHES: [Bench; 1] = [("kernel", broker::bench::table)];
+pub const BENCHES: [Bench; 2] = [("kernel", broker::bench::table), ("fleet", fleet::bench::table)];
 
 /// The head of a table of rates.
 pub fn header() -> String {

@@ -3,7 +3,10 @@
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::look::{Listing, Look, Source};
+use usher_domain::fleet::plan::Switch;
+use usher_domain::fleet::refusal::Refusal;
 use usher_kernel::Unknown;
 
 use crate::clock::{LEASE, REQUEST_BOUND};
@@ -13,21 +16,21 @@ use crate::fleet::state::State;
 use crate::fleet::store::Letter;
 use crate::realm::Realm as _;
 
+/// What was heard of a machine.
+type Heard = Result<Option<Result<Report, Refusal>>, Unknown>;
+
 impl State {
     /// Looks at a machine for a driver that claimed it in an epoch.
     pub(crate) fn look_at(&mut self, index: usize, machine: &Machine, epoch: u64) -> Look {
         let shard = self.store.owner(index);
         let letter = self.letter(index, machine);
-        let mut look = match letter {
-            Some(Letter { source, stamp, raw }) => {
-                let heard = Ok(raw.map(|raw| self.read(machine, raw)));
-                self.look_of(index, (source, stamp), heard)
-            }
-            None => {
-                let stamp = self.store.shards[shard].issuer.stamp_for(machine.fields().token);
-                let heard = self.ask(index, machine);
-                self.look_of(index, (Source::Get, stamp), heard)
-            }
+        let mut look = if let Some(Letter { source, stamp, raw }) = letter {
+            let heard = Ok(raw.map(|raw| self.read(machine, raw)));
+            self.look_of(index, (source, stamp), heard)
+        } else {
+            let stamp = self.store.shards[shard].issuer.stamp_for(machine.fields().token);
+            let heard = self.ask(index, machine);
+            self.look_of(index, (Source::Get, stamp), heard)
         };
         look.superseded = epoch != self.store.shards[shard].epoch;
         if let Some(breakage) = self.breakage {
@@ -48,12 +51,7 @@ impl State {
         (!row.inbox.is_empty()).then(|| row.inbox.remove(0))
     }
 
-    fn look_of(
-        &mut self,
-        index: usize,
-        (source, stamp): (Source, usher_domain::fleet::issue::Token),
-        heard: Result<Option<Result<Report, usher_domain::fleet::refusal::Refusal>>, Unknown>,
-    ) -> Look {
+    fn look_of(&mut self, index: usize, (source, stamp): (Source, Token), heard: Heard) -> Look {
         let (at, tick) = (self.now(), self.base.tick);
         let paused = self.is_paused();
         let id = self.store.rows[index].record.state.id().clone();
@@ -71,11 +69,7 @@ impl State {
     }
 
     /// Asks the provider for this very machine.
-    fn ask(
-        &mut self,
-        index: usize,
-        machine: &Machine,
-    ) -> Result<Option<Result<Report, usher_domain::fleet::refusal::Refusal>>, Unknown> {
+    fn ask(&mut self, index: usize, machine: &Machine) -> Heard {
         let down = self.base.tick < self.outside.down_until;
         if down || self.strikes(Fault::Unreachable, 50) {
             return Err(Unknown::Unreachable);
@@ -91,11 +85,7 @@ impl State {
         Ok(Some(self.read(machine, raw)))
     }
 
-    fn read(
-        &self,
-        machine: &Machine,
-        mut raw: Raw,
-    ) -> Result<Report, usher_domain::fleet::refusal::Refusal> {
+    fn read(&self, machine: &Machine, mut raw: Raw) -> Result<Report, Refusal> {
         if let Some(breakage) = self.breakage {
             breakage.bend_raw(&mut raw, machine);
         }
@@ -105,7 +95,7 @@ impl State {
     /// Whether somebody paused the fleet.
     pub(crate) fn is_paused(&self) -> bool {
         let (switch, until) = self.switch;
-        let paused = switch == usher_domain::fleet::plan::Switch::Paused && self.base.tick < until;
+        let paused = switch == Switch::Paused && self.base.tick < until;
         paused && !self.is_broken(Breakage::PauseIgnored)
     }
 }
