@@ -5,13 +5,12 @@ use crate::repo::Repo;
 use crate::sim;
 
 /// Every measurement by its name, with the runner's words for it.
-const BENCHES: [(&str, &[&str]); 2] =
-    [("kernel", &["bench", "kernel"]), ("fleet", &["bench", "fleet"])];
+const BENCHES: [(&str, &[&str]); 1] = [("kernel", &["bench", "kernel"])];
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: kernel or fleet
+    /// Measure this: kernel
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement
@@ -39,7 +38,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of kernel, fleet";
+        let sentence = "cannot measure \"speed\": choose one of kernel";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
         assert_eq!(find("kernel"), Ok(["bench", "kernel"].as_slice()));
     }

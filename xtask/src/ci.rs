@@ -67,7 +67,7 @@ fn steps(members: &[&str]) -> Vec<Step> {
     }
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
     steps.push(cargo("documents of the code", &doc, doc_env));
-    let sim = ["run", "--release", "--package", "usher-sim", "--"];
+    let sim = ["run", "--release", "--package", "usher-sim", "--", "--world", "broker"];
     steps.push(cargo("simulation", &[&sim[..], &["--seeds", SEEDS]].concat(), &[]));
     steps.push(cargo("breakages", &[&sim[..], &["--breakages"]].concat(), &[]));
     steps

@@ -12,6 +12,7 @@
 pub mod blueprint;
 pub mod broker;
 pub mod credentials;
+pub mod direct;
 pub mod fleet;
 pub mod labels;
 pub mod object;
@@ -19,3 +20,4 @@ pub mod peers;
 pub mod placements;
 pub mod projects;
 pub mod tokens;
+pub mod usage;

@@ -7,7 +7,6 @@ use crate::base::Course;
 use crate::clock::{FAULTS_END, Tick};
 use crate::fault::Mix;
 use crate::fleet::fault::Fault;
-use crate::fleet::outside::Manners;
 use crate::rng::Rng;
 use crate::strike::{self, Strike};
 
@@ -28,12 +27,14 @@ pub const PAIRS: [Pair; 5] = [
 pub struct Slot {
     /// Which offer it is: 0 on demand, 1 spot, 2 reserved.
     pub kind: u8,
-    /// How its provider treats it.
-    pub manners: Manners,
+    /// Whether its provider works on it after the answer.
+    pub staged: bool,
     /// The shard that knows it from the beginning.
     pub owner: usize,
     /// Whether its host stands from the beginning.
     pub idle: bool,
+    /// Whether its provider refuses every verb once it has failed.
+    pub stubborn: bool,
 }
 
 /// One need of a cluster: its weight, the machines it needs, and the offer it insists on.
@@ -118,9 +119,10 @@ impl Population {
         let slots: Vec<Slot> = (0..count)
             .map(|_| Slot {
                 kind: [0, 0, 1, 2][usize::try_from(rng.below(4)).unwrap_or(0)],
-                manners: Manners { staged: rng.percent(staged), stubborn: rng.percent(20) },
+                staged: rng.percent(staged),
                 owner: pick(rng, shards),
                 idle: rng.percent(40),
+                stubborn: rng.percent(20),
             })
             .collect();
         let mut demands: Vec<Demand> = (0..clusters)

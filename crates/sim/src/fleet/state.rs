@@ -183,7 +183,8 @@ impl State {
             }
         }
         for slot in &population.slots {
-            let machine = self.add_machine(slot.kind, slot.manners);
+            let manners = Manners { staged: slot.staged, stubborn: slot.stubborn };
+            let machine = self.add_machine(slot.kind, manners);
             if slot.idle {
                 let host = self.outside.host();
                 let it = &mut self.outside.machines[machine];
