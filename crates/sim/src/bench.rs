@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::{broker, direct, usage};
+use crate::{broker, direct, fleet, usage};
 
 /// A measurement: its name, and what prints its table.
 pub type Bench = (&'static str, fn() -> String);
@@ -13,10 +13,7 @@ pub const BENCHES: [Bench; 2] = [("kernel", broker::bench::table), ("rules", rul
 
 /// The rules of all contexts but the broker.
 fn rules() -> String {
-    [usage::bench::table(), direct::bench::table()].join(
-        "
-",
-    )
+    [usage::bench::table(), direct::bench::table(), fleet::bench::table()].join("\n")
 }
 
 /// The head of a table of rates.

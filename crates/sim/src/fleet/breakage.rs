@@ -13,7 +13,7 @@ use usher_domain::fleet::life::Life;
 use usher_domain::fleet::look::{Listing, Look, Source};
 use usher_domain::fleet::observe::Observed;
 use usher_domain::fleet::phase::Phase;
-use usher_kernel::{Decision, Record, Unknown, Wake};
+use usher_kernel::{Decision, Record, Timestamp, Unknown, Wake};
 
 use crate::clock::{INTERVAL, millis};
 use crate::realm::QueueBend;
@@ -28,6 +28,8 @@ words! {
         KeepAssignment = "keep-assignment-at-idle",
         /// A look from before the last order is believed.
         TrustStale = "trust-stale-look",
+        /// A slow list is believed although something newer was seen since it began.
+        TrustSlow = "trust-slow-list",
         /// An error of the provider is read as its failure.
         ErrorIsFailed = "error-is-failed",
         /// Victims that are still leaving count for nobody.
@@ -84,35 +86,12 @@ words! {
 impl Breakage {
     /// What it does to the queue that every world shares.
     pub const fn bend_queue(self) -> Option<QueueBend> {
-        match self {
-            Self::DoubleLease => Some(QueueBend::DoubleLease),
-            Self::LoseWakeUp => Some(QueueBend::LoseWakeUp),
-            Self::ClearOnTransitional
-            | Self::KeepAssignment
-            | Self::TrustStale
-            | Self::ErrorIsFailed
-            | Self::NoCreditDraining
-            | Self::NoCreditCreating
-            | Self::AbsentIsGone
-            | Self::TrustEmptyList
-            | Self::AnswerUnchecked
-            | Self::CapIgnored
-            | Self::ReclaimUnheard
-            | Self::RollUpUnguarded
-            | Self::SequenceReused
-            | Self::HolderIgnored
-            | Self::LateDropped
-            | Self::SendUnrecorded
-            | Self::TellNothing
-            | Self::TellTwice
-            | Self::SkipVersion
-            | Self::FailedIsFinal
-            | Self::NoRedrive
-            | Self::PauseIgnored
-            | Self::AdoptTwice
-            | Self::DropLists
-            | Self::PollAtRest
-            | Self::ForgetVictims => None,
+        if matches!(self, Self::DoubleLease) {
+            Some(QueueBend::DoubleLease)
+        } else if matches!(self, Self::LoseWakeUp) {
+            Some(QueueBend::LoseWakeUp)
+        } else {
+            None
         }
     }
 
@@ -148,57 +127,47 @@ impl Breakage {
         self,
         decision: &mut Decision<Life>,
         record: &Record<Machine>,
-        seen: &Observed,
+        (seen, now): (&Observed, Timestamp),
     ) {
         let machine = &record.state;
         let (before, after) = (machine.phase(), decision.next.phase());
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "a breakage bends one thing and leaves the rest alone"
-        )]
-        match self {
-            Self::ClearOnTransitional
-                if before == Phase::Draining && seen.facts.report == Reported::Draining =>
-            {
-                if let Some(host) = machine.state().host().cloned() {
-                    turn(decision, machine, State::Idle { host, asked: None });
-                }
+        let (was, is) = (machine.fields().order, decision.next.fields().order);
+        let transitional = before == Phase::Draining && seen.facts.report == Reported::Draining;
+        let host = machine.state().host().cloned();
+        if let (Self::ClearOnTransitional, true, Some(host)) = (self, transitional, host) {
+            turn(decision, machine, State::Idle { host, asked: None });
+        }
+        if self == Self::KeepAssignment && before == Phase::Draining && after == Phase::Idle {
+            let asked = machine.state().binding().cloned();
+            if let Some(host) = decision.next.state().host().cloned() {
+                decision.next = with(&decision.next, |it| it.state = State::Idle { host, asked });
             }
-            Self::KeepAssignment if before == Phase::Draining && after == Phase::Idle => {
-                let asked = machine.state().binding().cloned();
-                if let Some(host) = decision.next.state().host().cloned() {
-                    decision.next =
-                        with(&decision.next, |it| it.state = State::Idle { host, asked });
-                }
-            }
-            Self::ErrorIsFailed
-                if seen.facts.report == Reported::Unknown
-                    && !matches!(before, Phase::Failed | Phase::Gone) =>
-            {
-                let (host, binding) = (machine.state().host(), machine.state().binding());
-                let error = "unavailable".to_owned();
-                let (host, binding) = (host.cloned(), binding.cloned());
-                turn(decision, machine, State::Failed { host, binding, error });
-            }
-            Self::SequenceReused if decision.next.fields().token != machine.fields().token => {
-                decision.next = with(&decision.next, |it| it.token = seen.fresh);
-            }
-            Self::SendUnrecorded
-                if decision.event.is_none()
-                    && machine.fields().order != Order::Recorded
-                    && decision.next.fields().order == Order::Recorded =>
-            {
-                decision.effect = verb(&decision.next);
-            }
-            Self::PollAtRest if decision.wake == Wake::OnChange => {
-                decision.wake = Wake::At(seen.sightings[0].at.after(millis(INTERVAL)));
-            }
-            Self::FailedIsFinal if before == Phase::Failed && after == Phase::Failed => {
-                decision.next = machine.clone();
-                decision.effect = None;
-                decision.wake = Wake::OnChange;
-            }
-            _ => {}
+        }
+        let ended = matches!(before, Phase::Failed | Phase::Gone);
+        if self == Self::ErrorIsFailed && seen.facts.report == Reported::Unknown && !ended {
+            let (host, binding) = (machine.state().host(), machine.state().binding());
+            let (host, binding) = (host.cloned(), binding.cloned());
+            let error = "unavailable".to_owned();
+            turn(decision, machine, State::Failed { host, binding, error });
+        }
+        if self == Self::SequenceReused && decision.next.fields().token != machine.fields().token {
+            decision.next = with(&decision.next, |it| it.token = seen.fresh);
+        }
+        if self == Self::TrustSlow && was == Order::None && is == Order::None {
+            let token = machine.fields().token;
+            decision.next = with(&decision.next, |it| it.token = token);
+        }
+        let records = was != Order::Recorded && is == Order::Recorded;
+        if self == Self::SendUnrecorded && records && decision.event.is_none() {
+            decision.effect = verb(&decision.next);
+        }
+        if self == Self::PollAtRest && decision.wake == Wake::OnChange {
+            decision.wake = Wake::At(now.after(millis(INTERVAL)));
+        }
+        if self == Self::FailedIsFinal && before == Phase::Failed && after == Phase::Failed {
+            decision.next = machine.clone();
+            decision.effect = None;
+            decision.wake = Wake::OnChange;
         }
     }
 
@@ -210,14 +179,14 @@ impl Breakage {
     /// Around the plan: bends what its index hears of a row.
     pub fn bend_index(self, machine: &Machine) -> Option<Machine> {
         let bound = matches!(machine.wanted().target, Target::Bind(_));
-        let coming = matches!(machine.phase(), Phase::Creating | Phase::Speculative);
-        let hidden = bound
-            && (self == Self::NoCreditDraining && machine.phase() == Phase::Draining
-                || self == Self::NoCreditCreating && coming);
+        let made = matches!(machine.phase(), Phase::Creating | Phase::Speculative);
+        let leaves = machine.phase() == Phase::Draining;
+        let hidden =
+            self == Self::NoCreditDraining && leaves || self == Self::NoCreditCreating && made;
         if self == Self::HolderIgnored {
             return Some(with(machine, |it| it.holder = None));
         }
-        (!hidden).then(|| machine.clone())
+        (!bound || !hidden).then(|| machine.clone())
     }
 }
 

@@ -96,6 +96,10 @@ impl State {
         if begins && next.phase().origin() == Some(before.phase()) {
             return;
         }
+        let floor = floor.max(self.store.rows[index].reached);
+        let actual = &self.outside.machines[self.store.rows[index].machine];
+        let shown = actual.history.iter().skip(floor).position(|it| it.0 == next.phase());
+        self.store.rows[index].reached = floor + shown.unwrap_or(0);
         if let Some((checker, what)) = self.untrue(index, before, &next, floor) {
             let what = format!("row {index}: {} to {}: {what}", before.phase(), next.phase());
             self.wrong(checker, what);

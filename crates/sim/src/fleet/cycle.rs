@@ -21,7 +21,7 @@ use crate::fleet::fault::Fault;
 use crate::fleet::outside::kind_name;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
-use crate::fleet::store::{Letter, List, Written};
+use crate::fleet::store::{Letter, List, Write, Written};
 use crate::realm::Realm as _;
 
 /// How often a shard plans and lists.
@@ -242,7 +242,7 @@ impl State {
             let next = self.store.rows[row].record.state.aimed(wanted);
             let written = holds
                 && next != self.store.rows[row].record.state
-                && self.store.write(row, Some(version), next, (&[], None)).is_ok();
+                && self.store.write(row, Some(version), Write::of(next)).is_ok();
             if written {
                 self.taken_for.remove(&row);
                 self.taken_for.extend(taker.map(|it| (row, it)));

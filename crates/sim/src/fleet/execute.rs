@@ -63,7 +63,7 @@ impl State {
             Verb::Drain { .. } => (Phase::Configured, Phase::Draining),
             Verb::Delete => (Phase::Idle, Phase::Deleting),
         };
-        let cleans = *verb == Verb::Delete && it.phase == Phase::Failed && !it.stubborn;
+        let cleans = *verb == Verb::Delete && it.phase == Phase::Failed && !it.manners.stubborn;
         if it.phase == to {
             // Asked again, it takes up what it forgot.
             if it.ends_at.is_none() {
@@ -96,7 +96,7 @@ impl State {
         let it = &mut self.outside.machines[machine];
         it.doomed = doomed;
         it.ends_at = (!stuck).then_some(tick + dwell);
-        if !it.staged && !stuck {
+        if !it.manners.staged && !stuck {
             self.outside.complete(machine);
         }
     }

@@ -3,7 +3,10 @@
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::look::{Listing, Look, Source};
+use usher_domain::fleet::plan::Switch;
+use usher_domain::fleet::refusal::Refusal;
 use usher_kernel::Unknown;
 
 use crate::clock::{LEASE, REQUEST_BOUND};
@@ -12,6 +15,9 @@ use crate::fleet::fault::Fault;
 use crate::fleet::state::State;
 use crate::fleet::store::Letter;
 use crate::realm::Realm as _;
+
+/// What was heard of a machine.
+type Heard = Result<Option<Result<Report, Refusal>>, Unknown>;
 
 impl State {
     /// Looks at a machine for a driver that claimed it in an epoch.
@@ -45,12 +51,7 @@ impl State {
         (!row.inbox.is_empty()).then(|| row.inbox.remove(0))
     }
 
-    fn look_of(
-        &mut self,
-        index: usize,
-        (source, stamp): (Source, usher_domain::fleet::issue::Token),
-        heard: Result<Option<Result<Report, usher_domain::fleet::refusal::Refusal>>, Unknown>,
-    ) -> Look {
+    fn look_of(&mut self, index: usize, (source, stamp): (Source, Token), heard: Heard) -> Look {
         let (at, tick) = (self.now(), self.base.tick);
         let paused = self.is_paused();
         let id = self.store.rows[index].record.state.id().clone();
@@ -68,11 +69,7 @@ impl State {
     }
 
     /// Asks the provider for this very machine.
-    fn ask(
-        &mut self,
-        index: usize,
-        machine: &Machine,
-    ) -> Result<Option<Result<Report, usher_domain::fleet::refusal::Refusal>>, Unknown> {
+    fn ask(&mut self, index: usize, machine: &Machine) -> Heard {
         let down = self.base.tick < self.outside.down_until;
         if down || self.strikes(Fault::Unreachable, 50) {
             return Err(Unknown::Unreachable);
@@ -88,11 +85,7 @@ impl State {
         Ok(Some(self.read(machine, raw)))
     }
 
-    fn read(
-        &self,
-        machine: &Machine,
-        mut raw: Raw,
-    ) -> Result<Report, usher_domain::fleet::refusal::Refusal> {
+    fn read(&self, machine: &Machine, mut raw: Raw) -> Result<Report, Refusal> {
         if let Some(breakage) = self.breakage {
             breakage.bend_raw(&mut raw, machine);
         }
@@ -102,7 +95,7 @@ impl State {
     /// Whether somebody paused the fleet.
     pub(crate) fn is_paused(&self) -> bool {
         let (switch, until) = self.switch;
-        let paused = switch == usher_domain::fleet::plan::Switch::Paused && self.base.tick < until;
+        let paused = switch == Switch::Paused && self.base.tick < until;
         paused && !self.is_broken(Breakage::PauseIgnored)
     }
 }

@@ -13,10 +13,6 @@ pub const ELSEWHERE: &str = "elsewhere";
 
 /// A machine as its provider knows it.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one property of a machine, any mix occurs"
-)]
 pub struct Actual {
     /// Its name.
     pub id: String,
@@ -24,10 +20,8 @@ pub struct Actual {
     pub kind: u8,
     /// What an hour costs at the moment.
     pub price: f64,
-    /// Whether its provider works on it after the answer.
-    pub staged: bool,
-    /// Whether its provider refuses every verb once it has failed.
-    pub stubborn: bool,
+    /// How its provider treats it.
+    pub manners: Manners,
     /// Where it is.
     pub phase: Phase,
     /// The number of its host.
@@ -48,6 +42,15 @@ pub struct Actual {
     pub floor: usize,
 }
 
+/// How a provider treats a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// Whether it works on it after the answer.
+    pub staged: bool,
+    /// Whether it refuses every verb once the machine has failed.
+    pub stubborn: bool,
+}
+
 /// The provider.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
@@ -66,13 +69,12 @@ pub struct Outside {
 
 impl Actual {
     /// A machine of which nothing exists yet.
-    pub fn new(id: String, kind: u8, staged: bool, stubborn: bool) -> Self {
+    pub fn new(id: String, kind: u8, manners: Manners) -> Self {
         Self {
             id,
             kind,
             price: [1.0, 0.2, 2.0][usize::from(kind.min(2))],
-            staged,
-            stubborn,
+            manners,
             phase: Phase::Speculative,
             host: None,
             cluster: String::new(),

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::clock::{Tick, millis};
 use crate::fleet::plan::Hold;
 use crate::fleet::state::State;
+use crate::fleet::store::Write;
 use crate::realm::Realm as _;
 
 /// A resource of the broker that holds a machine.
@@ -128,7 +129,7 @@ impl State {
         let Change { next, event } = change;
         let wanted = Wanted { grace: next.wanted().grace.min(millis(60)), ..next.wanted().clone() };
         let next = next.aimed(wanted);
-        let written = self.store.write(row, None, next, (&[], event));
+        let written = self.store.write(row, None, Write { next, rows: &[], event });
         debug_assert!(written.is_ok(), "a command holds the row");
         self.taken_for.remove(&row);
         self.reindex(row);

@@ -18,7 +18,7 @@ use crate::fleet::breakage::Breakage;
 use crate::fleet::execute::Request;
 use crate::fleet::plan::PAIRS;
 use crate::fleet::state::State;
-use crate::fleet::store::Letter;
+use crate::fleet::store::{Letter, Write};
 use crate::realm::Realm as _;
 use crate::seat::{Point, Seat};
 
@@ -70,8 +70,8 @@ impl FleetSeat<'_> {
             None => decision.event.clone(),
         };
         let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
-        let next = decision.next.clone();
-        state.store.write(index, version, next, (&decision.rows, event.clone()))?;
+        let (next, rows) = (decision.next.clone(), &decision.rows);
+        state.store.write(index, version, Write { next, rows, event: event.clone() })?;
         if state.is_broken(Breakage::TellTwice)
             && let Some(told) = state.store.events.last().cloned().filter(|_| event.is_some())
         {
@@ -105,7 +105,7 @@ impl Lifecycle for BentLife<'_> {
         };
         let mut decided = life.decide(record, seen, now);
         if let Some(breakage) = breakage {
-            breakage.bend_decision(&mut decided, record, seen);
+            breakage.bend_decision(&mut decided, record, (seen, now));
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let (token, order) = (next.fields().token, next.fields().order);

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use usher_domain::fleet::accept::{Report, adopt};
+use usher_domain::fleet::accept::{Raw, Report, adopt};
 use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::issue::Issuer;
 use usher_domain::fleet::life::Life as MachineLife;
+use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Fleet, Slot, Switch, Windows};
 use usher_kernel::schedule::Entry;
 use usher_kernel::{Book, Record, Stopped, Trouble, Version, Wake};
@@ -18,7 +19,7 @@ use crate::clock::{INTERVAL, Tick, millis};
 use crate::fleet::breakage::Breakage;
 use crate::fleet::execute::Request;
 use crate::fleet::fault::Fault;
-use crate::fleet::outside::{Actual, Outside};
+use crate::fleet::outside::{Actual, Manners, Outside};
 use crate::fleet::people::Holder;
 use crate::fleet::plan::{Asks, PAIRS, Plan, Population};
 use crate::fleet::quiet::binding_of;
@@ -182,12 +183,13 @@ impl State {
             }
         }
         for slot in &population.slots {
-            let machine = self.add_machine(slot.kind, slot.staged, slot.stubborn);
+            let manners = Manners { staged: slot.staged, stubborn: slot.stubborn };
+            let machine = self.add_machine(slot.kind, manners);
             if slot.idle {
                 let host = self.outside.host();
                 let it = &mut self.outside.machines[machine];
                 it.host = Some(host);
-                it.put(usher_domain::fleet::phase::Phase::Idle);
+                it.put(Phase::Idle);
             }
             self.take_over(machine, slot.owner);
         }
@@ -213,9 +215,9 @@ impl State {
     }
 
     /// One more machine of the provider, of which nothing exists and which nobody knows yet.
-    pub fn add_machine(&mut self, kind: u8, staged: bool, stubborn: bool) -> usize {
+    pub fn add_machine(&mut self, kind: u8, manners: Manners) -> usize {
         let number = self.outside.machines.len();
-        self.outside.machines.push(Actual::new(format!("m{number}"), kind, staged, stubborn));
+        self.outside.machines.push(Actual::new(format!("m{number}"), kind, manners));
         number
     }
 
@@ -229,7 +231,7 @@ impl State {
     pub(crate) fn adopt_record(
         &mut self,
         machine: usize,
-        raw: &usher_domain::fleet::accept::Raw,
+        raw: &Raw,
         shard: usize,
     ) -> Option<usize> {
         let now = self.now();
@@ -241,7 +243,8 @@ impl State {
         let index = self.store.rows.len();
         let entry = Entry::new(now);
         let (tokens, inbox) = (BTreeSet::new(), vec![]);
-        self.store.rows.push(MachineRow { record, entry, machine, tokens, inbox });
+        let reached = 0;
+        self.store.rows.push(MachineRow { record, entry, machine, reached, tokens, inbox });
         self.reindex(index);
         self.say(|it| {
             format!("row {index} is machine {} of shard {shard}", it.outside.machines[machine].id)

@@ -25,6 +25,8 @@ pub struct MachineRow {
     pub entry: Entry,
     /// The provider's number of it.
     pub machine: usize,
+    /// Where in the machine's history it was last seen.
+    pub reached: usize,
     /// Every token that was ever committed for it.
     pub tokens: BTreeSet<Token>,
     /// What its shard has heard and nobody looked at yet; lost with the shard's memory.
@@ -99,6 +101,23 @@ pub struct Shard {
     pub aims: Vec<Written>,
 }
 
+/// What one transaction writes.
+pub struct Write<'a> {
+    /// The row as it shall be.
+    pub next: Machine,
+    /// The identity rows that change with it.
+    pub rows: &'a [Row],
+    /// What is told.
+    pub event: Option<Event>,
+}
+
+impl Write<'_> {
+    /// A write that tells nothing.
+    pub const fn of(next: Machine) -> Self {
+        Self { next, rows: &[], event: None }
+    }
+}
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
@@ -129,9 +148,9 @@ impl Store {
         &mut self,
         index: usize,
         version: Option<Version>,
-        next: Machine,
-        (rows, event): (&[Row], Option<Event>),
+        write: Write<'_>,
     ) -> Result<(), Trouble> {
+        let Write { next, rows, event } = write;
         let row = &mut self.rows[index];
         if version.is_some_and(|it| it != row.record.version) {
             return Err(Trouble::Conflict);

@@ -7,7 +7,7 @@ use usher_domain::fleet::plan::{Fleet, Switch};
 use crate::clock::Tick;
 use crate::fleet::breakage::Breakage;
 use crate::fleet::fault::Fault;
-use crate::fleet::outside::ELSEWHERE;
+use crate::fleet::outside::{ELSEWHERE, Manners};
 use crate::fleet::state::{State, WINDOWS};
 use crate::realm::Realm as _;
 
@@ -43,7 +43,7 @@ impl State {
             }
         }
         if self.strikes(Fault::Discovered, 4) && self.outside.machines.len() < 60 {
-            let machine = self.add_machine(0, true, false);
+            let machine = self.add_machine(0, Manners { staged: true, stubborn: false });
             let host = self.outside.host();
             self.outside.machines[machine].host = Some(host);
             self.outside.machines[machine].put(Phase::Idle);
@@ -167,7 +167,7 @@ impl State {
         self.unreadable_until.clear();
         self.switch = (Switch::Run, 0);
         for it in &mut self.outside.machines {
-            it.stubborn = false;
+            it.manners.stubborn = false;
         }
     }
 }
