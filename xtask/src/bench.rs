@@ -5,12 +5,13 @@ use crate::repo::Repo;
 use crate::sim;
 
 /// Every measurement by its name, with the runner's words for it.
-const BENCHES: [(&str, &[&str]); 1] = [("kernel", &["bench", "kernel"])];
+const BENCHES: [(&str, &[&str]); 2] =
+    [("kernel", &["bench", "kernel"]), ("rules", &["bench", "rules"])];
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: kernel
+    /// Measure this: kernel, rules
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of kernel";
+        let sentence = "cannot measure \"speed\": choose one of kernel, rules";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
         assert_eq!(find("kernel"), Ok(["bench", "kernel"].as_slice()));
     }

@@ -69,7 +69,7 @@ fn steps(members: &[&str]) -> Vec<Step> {
     steps.push(cargo("documents of the code", &doc, doc_env));
     let store = ["test", "--package", "usher-store", "--package", "usher-pgtest"];
     steps.push(cargo("store on both databases", &store, &[("USHER_TEST_POSTGRES", "required")]));
-    let sim = ["run", "--release", "--package", "usher-sim", "--"];
+    let sim = ["run", "--release", "--package", "usher-sim", "--", "--world", "broker"];
     steps.push(cargo("simulation", &[&sim[..], &["--seeds", SEEDS]].concat(), &[]));
     steps.push(cargo("breakages", &[&sim[..], &["--breakages"]].concat(), &[]));
     steps

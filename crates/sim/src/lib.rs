@@ -7,7 +7,7 @@
 //!
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
-//! Each world is a folder: [`broker`].
+//! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
@@ -18,13 +18,17 @@ pub mod base;
 pub mod bench;
 pub mod broker;
 pub mod clock;
+pub mod combined;
 pub mod coverage;
+pub mod direct;
 pub mod driver;
 pub mod fault;
+pub mod fleet;
 pub mod life;
 pub mod realm;
 pub mod rng;
 pub mod run;
 pub mod seat;
 pub mod strike;
+pub mod usage;
 pub mod words;

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::base::Wrong;
+use crate::combined;
+use crate::combined::breakage::Breakage as Combined;
 use crate::coverage::{Coverage, Names};
 use crate::life::{Verdict, live};
 use crate::realm::Realm;
@@ -51,6 +53,19 @@ impl World {
         }
     }
 
+    /// All worlds at once.
+    const fn combined() -> Self {
+        Self {
+            name: combined::life::NAME,
+            live: |seed, breakage, listen| {
+                let breakage = breakage.and_then(|place| Combined::ALL.get(place).copied());
+                combined::life::live(seed, breakage, listen)
+            },
+            names: combined::life::names,
+            breakages: || Combined::ALL.iter().map(|it| it.as_str()).collect(),
+        }
+    }
+
     /// The world with this name.
     pub fn named(name: &str) -> Option<Self> {
         WORLDS.into_iter().find(|it| it.name == name)
@@ -58,7 +73,13 @@ impl World {
 }
 
 /// Every world.
-pub const WORLDS: [World; 1] = [World::of::<crate::broker::state::State>()];
+pub const WORLDS: [World; 5] = [
+    World::of::<crate::broker::state::State>(),
+    World::of::<crate::usage::state::State>(),
+    World::of::<crate::direct::state::State>(),
+    World::of::<crate::fleet::state::State>(),
+    World::combined(),
+];
 
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]

@@ -49,6 +49,8 @@ closed_set! {
         None = "None",
         /// Nothing, but the object was ours before this ledger knew it.
         Lost = "Lost",
+        /// Nothing, and this look found it: it comes on record before it is used.
+        Found = "Found",
         /// Recorded, perhaps asked for, not seen yet.
         Intended = "Intended",
         /// Seen, and ours.

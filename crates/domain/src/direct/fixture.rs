@@ -281,6 +281,7 @@ pub(super) fn fields() -> Fields {
         generation: Generation::FIRST,
         attempt: 1,
         operation: None,
+        spent: None,
         deletion_seen_at: None,
         asked_at: None,
         quiet_until: None,

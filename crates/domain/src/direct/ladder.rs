@@ -23,8 +23,8 @@ use crate::object::kv::KvCoordinates;
 pub enum Rung {
     /// The identity on record; no reference has to be resolved to delete it.
     Recorded(Identified),
-    /// Nothing is on record and something may have been sent: what carries our mark, and what the
-    /// spec stands for.
+    /// Nothing is on record and something may have been sent: what carries our mark is searched
+    /// for, and the references that bear the identity are resolved.
     Search,
     /// Nothing was ever sent: nothing has to be asked.
     Nothing,

@@ -1,6 +1,6 @@
 //! What a release rests on. Nothing outside of this context can make one of these values.
 
-use usher_kernel::{Answer, Row, Standing};
+use usher_kernel::{Row, Standing};
 
 use super::orphan::OrphanRecord;
 use crate::object::closed::closed_set;
@@ -36,15 +36,7 @@ impl Outcome {
 pub struct ProvenAbsent(());
 
 impl ProvenAbsent {
-    /// From the answer of an authority: only absence proves absence.
-    pub(super) fn answered(answer: &Answer) -> Option<Self> {
-        match answer {
-            Answer::Absent { .. } => Some(Self(())),
-            Answer::Present { .. } | Answer::Announced | Answer::Unknown(_) => None,
-        }
-    }
-
-    /// From a row that such an answer turned.
+    /// From a row that the answer of an authority turned.
     pub(super) fn on_record(row: &Row) -> Option<Self> {
         (row.standing == Standing::Gone).then_some(Self(()))
     }
@@ -86,25 +78,11 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
-    use usher_kernel::{Uid, Unknown};
-
     use super::*;
     use crate::direct::fixture::{foreign, gone, intended, name, seen};
 
     #[test]
-    fn only_absence_proves_absence() {
-        let absent = [Answer::Absent { settled: true }, Answer::Absent { settled: false }];
-        assert!(absent.iter().all(|it| ProvenAbsent::answered(it).is_some()));
-        let others = [
-            Answer::Announced,
-            Answer::Present { uid: Uid::new("c"), ours: true },
-            Answer::Present { uid: Uid::new("c"), ours: false },
-            Answer::Unknown(Unknown::Unreachable),
-            Answer::Unknown(Unknown::Forbidden),
-            Answer::Unknown(Unknown::ClusterReplaced),
-            Answer::Unknown(Unknown::RailTripped),
-        ];
-        assert!(others.iter().all(|it| ProvenAbsent::answered(it).is_none()));
+    fn only_a_row_that_is_gone_proves_absence() {
         assert!(ProvenAbsent::on_record(&gone(name(), "c")).is_some());
         for row in [intended(name()), seen(name(), "c"), foreign(name())] {
             assert!(ProvenAbsent::on_record(&row).is_none(), "{row:?}");

@@ -88,6 +88,11 @@ impl Report {
         self.phase
     }
 
+    /// What it offers.
+    pub const fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
     /// The cluster the provider sees it bound to.
     pub fn cluster(&self) -> Option<&ClusterId> {
         self.binding.as_ref().map(|it| &it.cluster)

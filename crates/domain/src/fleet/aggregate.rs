@@ -38,14 +38,15 @@ pub struct Fields {
     pub state: State,
     /// What shall become of it.
     pub wanted: Wanted,
-    /// The last token that was recorded for it.
+    /// The last token that was recorded for it, by an order or by a crossing: a look that began
+    /// before is old.
     pub token: Token,
     /// How far the order with that token is.
     pub order: Order,
     /// When the last order was recorded.
     pub ordered_at: Timestamp,
-    /// The cluster that the provider names instead of ours.
-    pub disputed: Option<ClusterId>,
+    /// What the provider names instead of our binding.
+    pub disputed: Option<Dispute>,
     /// When it came into its phase.
     pub phase_since: Timestamp,
 }
@@ -90,6 +91,15 @@ pub struct Host {
     pub provider: String,
     /// What it is called there.
     pub reference: String,
+}
+
+/// What a provider names that is not ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The host that is bound to it.
+    pub host: Host,
 }
 
 /// Where a machine is. A binding exists in the bound states and in what failed out of them.

@@ -7,7 +7,8 @@
 //!
 //! A look that began before a verb was settled may show the machine as it was before the verb. So
 //! the stamp of a look is not simply the highest sequence there is, but the highest one below which
-//! nothing is outstanding.
+//! nothing is outstanding. A crossing takes a token, too, settled when it is committed: a slow list
+//! that began before a look which was already believed does not take the machine back.
 
 use std::collections::BTreeSet;
 

@@ -37,9 +37,11 @@ pub struct Fields {
     pub attempt: u32,
     /// The last operation that was seen.
     pub operation: Option<String>,
+    /// The operation that failed and was answered by a new request.
+    pub spent: Option<String>,
     /// When deletion was first seen; written once.
     pub deletion_seen_at: Option<Timestamp>,
-    /// When the cloud object was first asked to go.
+    /// When it was recorded that the cloud object is asked to go.
     pub asked_at: Option<Timestamp>,
     /// Until when absence does not count, because a driver may still be heard.
     pub quiet_until: Option<Timestamp>,
@@ -220,25 +222,23 @@ impl Resource {
         next.fields.operation = turned.operation.or(next.fields.operation);
         match verdict.turn {
             Turn::Keep | Turn::End(_) => {}
+            Turn::Ask => next.fields.asked_at = self.fields.asked_at.or(Some(now)),
             Turn::Intend => {
                 let again = self.fields.identity.is_some();
                 next.fields.generation =
                     if again { self.fields.generation.next() } else { self.fields.generation };
                 next.fields.attempt += u32::from(again);
                 next.fields.identity = turned.intended;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
             Turn::Again => {
                 next.fields.attempt += 1;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
         }
         if verdict.phase == Phase::Deleting && next.fields.deletion_seen_at.is_none() {
             next.fields.deletion_seen_at = Some(now);
             next.fields.quiet_until = self.fields.quiet_until.max(turned.quiet_until);
-        }
-        if turned.asks {
-            next.fields.asked_at = self.fields.asked_at.or(Some(now));
         }
         if let Some(ended) = turned.ended {
             next.fields.outcome = Some(ended.outcome());
@@ -283,8 +283,6 @@ pub(super) struct Turned {
     pub(super) quiet_until: Option<Timestamp>,
     /// Until when it is watched after its end.
     pub(super) watch_until: Option<Timestamp>,
-    /// Whether the cloud object is asked to go.
-    pub(super) asks: bool,
     /// The end.
     pub(super) ended: Option<Ended>,
     /// What may be left behind by it.

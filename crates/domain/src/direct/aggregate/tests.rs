@@ -152,6 +152,7 @@ fn an_operation_is_kept_until_the_next_request() {
     for turn in [Turn::Again, Turn::Intend] {
         let next = running.turned(verdict(Phase::Creating, turn), turned(Some("op-1")), NOW);
         assert_eq!(next.fields().operation, None);
+        assert_eq!(next.fields().spent.as_deref(), Some("op-1"), "its answer was read");
     }
 }
 

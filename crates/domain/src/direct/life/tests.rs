@@ -9,6 +9,7 @@ use crate::direct::look::{self, Look, Silence};
 use crate::direct::mark::{Mark, RequestId};
 use crate::direct::observe::fold;
 use crate::direct::operation::{Operation, Progress};
+use crate::direct::phase::Phase;
 use crate::direct::recorded::{self, Recorded};
 
 const LIFE: Direct = Direct {
@@ -64,10 +65,12 @@ fn the_identity_is_recorded_then_stamped_then_used() {
 fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let parentless = Look { spec: None, configuration: None, ..going_look() };
     let look = Look { cloud: Some(asked(Ok(Some(found("c-1"))))), ..parentless };
-    let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    let first = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    assert_eq!((first.effect, first.wake), (None, Wake::Now), "on record first");
+    assert_eq!(first.next.fields().asked_at, Some(NOW));
+    let decision = decide(&record(first.next, [seen(name(), "c-1")]), &look);
     let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
     assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
-    assert_eq!(decision.next.fields().asked_at, Some(NOW));
     assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
 }
 
@@ -176,7 +179,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
 }
 
 #[test]
-fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
+fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
     let standing = recorded::Standing::Seen { uid };
     let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
@@ -187,10 +190,12 @@ fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
         spec: None,
         ..look()
     };
-    let decision = decide(&record(leaving(|_| ()), []), &look);
-    assert_eq!(decision.reason, Reason::DeletingObject);
-    assert_eq!(decision.next.identity(), Some(&identified("a")));
-    assert_eq!(decision.rows[0].standing, Standing::Seen);
+    let found = decide(&record(leaving(|_| ()), []), &look);
+    assert_eq!((found.reason, found.effect.clone()), (Reason::Recording, None));
+    assert_eq!(found.next.identity(), Some(&identified("a")));
+    assert_eq!(found.rows[0].standing, Standing::Seen);
+    let next = decide(&record(found.next, found.rows), &look);
+    assert_eq!(next.reason, Reason::DeletingObject);
 }
 
 #[test]

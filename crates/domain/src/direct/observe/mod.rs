@@ -10,18 +10,20 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Answer, Book, Evidence as Proof, Row, Sighting, Standing, Timestamp, Unknown};
+use usher_kernel::{
+    Answer, Book, Evidence as Proof, Record, Row, Sighting, Standing, Timestamp, Unknown,
+};
 
 use super::aggregate::Resource;
 use super::facts::{
-    Cloud, Facts, Hold, Identity, Object, Operation, Policy as PolicyFact, Refs, Search, Stamp,
+    Cloud, Facts, Hold, Identity, Object, Operation, Policy as PolicyFact, Refs, RowFacts, Search,
+    Stamp,
 };
 use super::identity::Identified;
 use super::look::{Asked, Container, Found, Look, Silence};
 use super::operation::{Progress, counted};
 use super::orphan::Evidence;
 use super::policy::{self, Policy};
-use super::proof::ProvenAbsent;
 use super::recorded::{self, Recorded, Unbound};
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
@@ -50,13 +52,21 @@ pub struct Observed {
     pub retry_after: Option<Duration>,
     /// When the last lease ended that was not given back in peace.
     pub heard_until: Option<Timestamp>,
-    /// The proof that nothing is there, if there is one.
-    pub absent: Option<ProvenAbsent>,
     /// What an orphan record would say.
     pub evidence: Evidence,
 }
 
 impl Observed {
+    /// The facts of the row as this look leaves it.
+    pub fn row(&self, record: &Record<Resource>, now: Timestamp) -> RowFacts {
+        let (book, _) = self.absorbed(&record.book);
+        let resource = record.state.identified(self.found.clone());
+        let facts = resource.facts(&book, self.unrecorded, now);
+        let found = record.book.rows().is_empty() && !book.rows().is_empty();
+        let identity = if found { Identity::Found } else { facts.identity };
+        RowFacts { identity, ..facts }
+    }
+
     /// The ledger with what this look takes over from the stamp and has seen, and what changed.
     pub fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
         let before = book.with(&self.adopted);
@@ -81,8 +91,7 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     judge.on_record = judge.on_record.or(found);
     let operation = judge.operation();
     let (cloud, answered) = judge.cloud(operation);
-    let absent = answered.as_ref().and_then(|it| ProvenAbsent::answered(&it.answer));
-    let found = judge.named(answered.as_ref());
+    let found = judge.on_record.clone();
     let sightings: Vec<Sighting> = searched.into_iter().chain(answered).collect();
     let mut seen = Observed {
         facts: Facts {
@@ -104,7 +113,6 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
         operation: look.operations.iter().flatten().next().map(|it| it.name.clone()),
         retry_after: judge.retry_after(),
         heard_until: look.heard_until,
-        absent,
         evidence: judge.evidence(),
     };
     seen.facts.stamp = judge.stamp(&seen, book);
@@ -260,7 +268,7 @@ impl Judge<'_> {
         let Ok(found) = heard else {
             return (Search::Unknown, None);
         };
-        if self.look.authority == Authority::Replaced {
+        if self.look.authority == Authority::Replaced || self.look.rail_tripped {
             return (Search::Unknown, None);
         }
         let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
@@ -280,20 +288,20 @@ impl Judge<'_> {
         let Ok(operations) = &self.look.operations else {
             return Operation::Unknown;
         };
-        match counted(operations).map(|it| it.progress) {
+        let counted = counted(operations);
+        let spent = counted.map(|it| &it.name) == self.resource.fields().spent.as_ref();
+        match counted.map(|it| it.progress) {
             Some(Progress::Running) => Operation::Running,
             // What a replica does not show may run all the same.
             _ if self.look.authority == Authority::Replaced => Operation::Unknown,
-            Some(Progress::Failed) => Operation::Failed,
-            Some(Progress::Done) | None => Operation::None,
+            Some(Progress::Failed) if !spent => Operation::Failed,
+            Some(Progress::Failed | Progress::Done) | None => Operation::None,
         }
     }
 
-    /// What was asked of the cloud, if it is the identity on record, or none is.
+    /// What was asked of the cloud, if it is the identity on record.
     fn asked(&self) -> Option<&Asked> {
-        let asked = self.look.cloud.as_ref()?;
-        let counts = self.on_record.as_ref().is_none_or(|it| *it == asked.identified);
-        (counts && !self.copy).then_some(asked)
+        self.look.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
 
     fn standing(&self) -> Option<&Found> {
@@ -315,9 +323,8 @@ impl Judge<'_> {
         let row = self.book.latest(&self.resource.name_of(&asked.identified));
         let seen = row.filter(|it| it.standing == Standing::Seen);
         let lagging = self.look.authority == Authority::Replaced;
-        // Behind the rail what is on record is not taken for gone or replaced, and no absence ends
-        // a life whose record is lost.
-        let held = self.look.rail_tripped && (seen.is_some() || row.is_none());
+        // Behind the rail what is on record is not taken for gone or replaced.
+        let held = self.look.rail_tripped && seen.is_some();
         let absent = Answer::Absent { settled: self.is_settled(operation) };
         let (cloud, answer) = match (&asked.found, asked.container) {
             (Err(Silence::Throttled { .. }), _) => {
@@ -360,12 +367,6 @@ impl Judge<'_> {
     fn sighting(&self, identified: &Identified, answer: Answer) -> Sighting {
         let name = self.resource.name_of(identified);
         Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
-    }
-
-    /// The identity that is on record after this look.
-    fn named(&self, answered: Option<&Sighting>) -> Option<Identified> {
-        let ours = |it: &&Sighting| matches!(it.answer, Answer::Present { ours: true, .. });
-        self.on_record.clone().or_else(|| Identified::of(&answered.filter(ours)?.name))
     }
 
     fn retry_after(&self) -> Option<Duration> {

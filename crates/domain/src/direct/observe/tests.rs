@@ -4,7 +4,7 @@ use super::*;
 use crate::direct::aggregate::History;
 use crate::direct::fixture::{
     NOW, asked, binding, foreign, found, gone, identified, intended, leaving, look, name, object,
-    resource, seen,
+    record, resource, seen,
 };
 use crate::direct::look;
 use crate::direct::mark::{Binding, Mark, RequestId};
@@ -65,7 +65,6 @@ fn an_answer_that_does_not_count_changes_no_row() {
     for (look, cloud) in cases {
         for it in [recorded(), on_its_way_out()] {
             assert_eq!(told(&it, seen(name(), "c-1"), &look), (cloud, vec![]), "{look:?}");
-            assert_eq!(fold(&it, &Book::default(), &look).absent, None);
         }
     }
     let waiting = fold(&recorded(), &Book::default(), &answering(Err(throttled)));
@@ -79,7 +78,6 @@ fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let look = Look { cloud, ..look() };
     let expected = (Cloud::ContainerGone, vec![Standing::Gone]);
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &look), expected);
-    assert!(fold(&on_its_way_out(), &Book::default(), &look).absent.is_some());
     let held = Look { rail_tripped: true, ..look };
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
 }
@@ -156,7 +154,7 @@ fn the_record_wins_over_the_spec() {
     };
     let folded = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &elsewhere);
     assert_eq!((folded.facts.refs, folded.facts.cloud), (Refs::Differs, Cloud::Unasked));
-    assert_eq!((folded.sightings, folded.absent), (vec![], None));
+    assert_eq!(folded.sightings, []);
 }
 
 #[test]
@@ -275,6 +273,8 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     assert_eq!(folded(&both), (Search::Several, 0, None));
     let replica = Look { authority: Authority::Replaced, ..one.clone() };
     assert_eq!(folded(&replica), (Search::Unknown, 0, None));
+    let vanished = Look { rail_tripped: true, ..one.clone() };
+    assert_eq!(folded(&vanished), (Search::Unknown, 0, None));
     let silent = Look { search: Some(Err(Silence::Unavailable)), ..look() };
     assert_eq!(folded(&Look { cloud: None, ..silent }), (Search::Unknown, 0, None));
     let known = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &one);
@@ -282,15 +282,46 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
 }
 
 #[test]
-fn the_spec_leads_a_lost_record_to_what_is_ours_by_mark() {
-    let folded = fold(&lost(), &Book::default(), &answering(Ok(Some(found("c-1")))));
-    assert_eq!(folded.found, Some(identified("a")));
-    assert_eq!(folded.absorbed(&Book::default()).1[0].standing, Standing::Seen);
-    let taken = fold(&lost(), &Book::default(), &answering(Ok(Some(somebodys("x")))));
-    assert_eq!((taken.found, taken.facts.cloud), (None, Cloud::Foreign));
-    let absent = fold(&lost(), &Book::default(), &look());
-    assert!(absent.absent.is_some() && absent.sightings.len() == 1);
-    assert_eq!(absent.absorbed(&Book::default()).1, []);
+fn an_answer_counts_only_for_what_is_on_record() {
+    for answer in [Ok(Some(found("c-1"))), Ok(Some(somebodys("x"))), Ok(None)] {
+        let folded = fold(&lost(), &Book::default(), &answering(answer));
+        assert_eq!((folded.found, folded.facts.cloud), (None, Cloud::Unasked));
+        assert_eq!(folded.sightings, []);
+    }
+}
+
+#[test]
+fn what_a_look_finds_is_told_from_what_was_on_record() {
+    let identity = |it: Resource, rows: Vec<Row>, look: &Look| {
+        let record = record(it, rows);
+        fold(&record.state, &record.book, look).row(&record, NOW).identity
+    };
+    let uid = Uid::new("c-1");
+    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid }));
+    let stamped = Look { object: Ok(Some(look::Object { stamp, ..object() })), ..look() };
+    assert_eq!(identity(lost(), vec![], &stamped), Identity::Found, "by its stamp");
+    let marked = Look { search: Some(Ok(vec![(identified("a"), found("c-1"))])), ..look() };
+    assert_eq!(identity(lost(), vec![], &marked), Identity::Found, "by its mark");
+    let seen = vec![seen(name(), "c-1")];
+    let there = answering(Ok(Some(found("c-1"))));
+    assert_eq!(identity(on_its_way_out(), seen, &there), Identity::Seen, "on record");
+    assert_eq!(identity(lost(), vec![], &look()), Identity::Lost, "not found");
+}
+
+#[test]
+fn a_failed_operation_counts_until_its_request_is_given_up() {
+    let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
+    let look = Look { operations: Ok(vec![failed]), ..look() };
+    let spent = |name: &str| {
+        let it = resource(|it| {
+            it.identity = Some(identified("a"));
+            it.spent = Some(name.to_owned());
+        });
+        fold(&it, &Book::default(), &look).facts.operation
+    };
+    assert_eq!(fold(&recorded(), &Book::default(), &look).facts.operation, Operation::Failed);
+    assert_eq!(spent("op-1"), Operation::None);
+    assert_eq!(spent("op-0"), Operation::Failed, "a new one failed, too");
 }
 
 #[test]

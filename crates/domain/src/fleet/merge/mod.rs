@@ -8,9 +8,9 @@
 use usher_kernel::Timestamp;
 
 use super::accept::Report;
-use super::aggregate::{Deadlines, Fields, Machine, State, Target};
+use super::aggregate::{Deadlines, Dispute, Fields, Machine, State, Target};
 use super::binding::Binding;
-use super::facts::{Hold, Order};
+use super::facts::{Hold, Order, RowFacts};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reconcile::rules;
@@ -27,7 +27,7 @@ pub struct Merged {
 
 /// Merges one look into a row.
 pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
-    let row = machine.facts(deadlines, now);
+    let row = known(machine, machine.facts(deadlines, now), seen);
     let verdict = rules(row, seen.facts);
     if row.phase == Phase::Gone {
         return Merged { next: machine.clone(), verdict };
@@ -46,12 +46,15 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
         it.state = state;
         it.order = verdict.order;
-        if records {
+        // A look that began before this one ended is old from now on, as one from before a verb.
+        if records || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
+        }
+        if records {
             it.ordered_at = now.max(it.ordered_at);
         }
         if disputed || row.hold == Hold::Disputed {
-            let named = seen.report.as_ref().and_then(Report::cluster).cloned();
+            let named = seen.report.as_ref().and_then(named);
             it.disputed = if settled { None } else { named.or(it.disputed.take()) };
         }
         if let Some(report) = &seen.report {
@@ -59,6 +62,21 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
     });
     Merged { next, verdict }
+}
+
+/// The facts of a row in this epoch. An order that an older epoch recorded may have been sent or
+/// not; its token is older than every look of this one, so it is not sent any more.
+fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
+    let older = machine.fields().token.epoch < seen.fresh.epoch;
+    if older && row.order == Order::Recorded {
+        return RowFacts { order: Order::Sent, ..row };
+    }
+    row
+}
+
+/// What a record of a bound machine names.
+fn named(report: &Report) -> Option<Dispute> {
+    Some(Dispute { cluster: report.cluster()?.clone(), host: report.host.clone()? })
 }
 
 /// What a provider may say anew of a machine that stands still.

@@ -46,16 +46,19 @@ impl<'a> Cycle<'a> {
     /// its cluster. What is left over lacks something.
     pub(super) fn credit(&mut self) -> Vec<Lack> {
         let mut lacks = Vec::new();
+        let mut open = Vec::new();
         for (number, cluster) in (0_u32..).zip(&self.fleet.by_cluster) {
             let first = lacks.len();
             for (index, need) in (0_u32..).zip(&cluster.needs) {
-                let mut open = need.amounts.to_vec();
+                open.clear();
+                open.extend_from_slice(&need.amounts);
                 let coming = self.credit_own(need, &mut open);
                 let met = open.is_empty();
                 let outcome = if coming || !met { Outcome::InFlight } else { Outcome::Satisfied };
                 let report = NeedReport { cluster: number, need: index, outcome };
                 if !met {
                     let (report, priority) = (self.needs.len(), need.priority);
+                    let open = open.clone();
                     lacks.push(Lack { report, cluster: number, need: index, priority, open });
                 }
                 self.needs.push(report);

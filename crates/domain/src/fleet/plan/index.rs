@@ -15,7 +15,7 @@ use super::intern::Interner;
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
 use crate::fleet::aggregate::{CapacityType, Machine, Offer, Target};
-use crate::fleet::binding::Binding;
+use crate::fleet::binding::{Assignment, Binding};
 use crate::fleet::ident::{ClusterId, ShardId};
 use crate::fleet::money::effective_cost;
 use crate::fleet::phase::Phase;
@@ -136,6 +136,12 @@ impl Fleet {
         heard
     }
 
+    /// Whether a cluster was heard since this index was made.
+    pub fn hears(&self, cluster: &ClusterId) -> bool {
+        let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
+        entry.is_some_and(|it| it.trust.is_heard())
+    }
+
     /// The binding behind a number.
     pub(super) fn binding(&self, tie: u32) -> Option<&Binding> {
         self.bindings.get(tie)
@@ -168,8 +174,8 @@ impl Fleet {
         self.lots.iter().map(|it| it.machines.len()).sum()
     }
 
-    /// The bytes that the machines occupy: capacities of all tables that grow with them, and nodes
-    /// of trees estimated at two thirds full.
+    /// The bytes that the machines occupy: capacities of all tables that grow with them, the texts
+    /// of bindings and offers, and nodes of trees estimated at two thirds full.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lots.iter().map(|it| it.machines.capacity() * 4).sum();
         let ties: usize = self.ties.iter().map(|it| it.lots.capacity() * 4).sum();
@@ -179,8 +185,11 @@ impl Fleet {
             + self.free_lots.capacity() * 4
             + self.shapes.capacity() * size_of::<Shape>()
             + self.ties.capacity() * size_of::<Tie>()
-            + self.offers.bytes()
-            + self.bindings.bytes()
+            + self.offers.bytes(|it| texts_of(it) + it.allocatable.iter().count() * 64)
+            + self.bindings.bytes(|it| {
+                let Assignment { fingerprint, group, .. } = &it.assignment;
+                it.cluster.as_str().len() + fingerprint.len() + group.len()
+            })
             + lists
             + ties
             + due
@@ -441,6 +450,11 @@ enum Standing<'a> {
 
 fn cost(profile: &Profile, offer: &Offer) -> f64 {
     effective_cost(offer.price, offer.interruption, profile.interruption_penalty)
+}
+
+fn texts_of(offer: &Offer) -> usize {
+    let labels = offer.labels.iter().map(|(key, value)| key.len() + value.len() + 64);
+    offer.instance_type.len() + offer.zone.len() + labels.sum::<usize>()
 }
 
 fn put<T>(list: &mut Vec<T>, number: u32, value: T) {

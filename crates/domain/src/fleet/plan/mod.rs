@@ -31,7 +31,9 @@ use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::aggregate::{Target, Wanted};
+use super::aggregate::{Machine, Target, Wanted};
+use super::binding::Binding;
+use super::phase::Phase;
 use crate::object::closed::closed_set;
 use cycle::Cycle;
 
@@ -58,6 +60,8 @@ closed_set! {
         Preempt = "Preempt",
         /// Nobody needs it any more.
         Reclaim = "Reclaim",
+        /// Whoever it was on its way to does not need it any more.
+        Return = "Return",
         /// It stood idle for too long.
         Release = "Release",
     }
@@ -119,6 +123,8 @@ pub enum Goal {
     Bind(u32),
     /// To belong to nobody.
     Unbound,
+    /// To stay with the cluster that it still serves, if it does, and else to belong to nobody.
+    Return,
     /// To cost nothing.
     Release,
 }
@@ -164,13 +170,24 @@ pub fn plan(fleet: &Fleet, at: &Circumstances) -> Plan {
 
 impl Fleet {
     /// What an aim of a plan over this very index means for the row of its machine.
-    pub fn wanted(&self, aim: &Aim) -> Option<Wanted> {
+    pub fn wanted(&self, aim: &Aim, machine: &Machine) -> Option<Wanted> {
         let target = match aim.goal {
-            Goal::Bind(tie) => Target::Bind(self.binding(tie)?.clone()),
-            Goal::Unbound => Target::Unbound,
+            Goal::Bind(_) => Target::Bind(self.binding_of(aim.goal)?.clone()),
+            Goal::Return if machine.phase() == Phase::Configured => {
+                Target::Bind(machine.state().binding()?.clone())
+            }
+            Goal::Return | Goal::Unbound => Target::Unbound,
             Goal::Release => Target::Release,
         };
         Some(Wanted { target, grace: aim.grace })
+    }
+
+    /// Whom a machine with this aim shall serve.
+    pub fn binding_of(&self, goal: Goal) -> Option<&Binding> {
+        match goal {
+            Goal::Bind(tie) => self.binding(tie),
+            Goal::Unbound | Goal::Return | Goal::Release => None,
+        }
     }
 }
 

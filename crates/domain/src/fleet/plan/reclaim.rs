@@ -56,9 +56,10 @@ impl Cycle<'_> {
             report.rail = Some(Rail::ReclaimCap);
         }
         for lot in coming {
-            // Nothing runs on what has not arrived: it need not be spared.
+            // Nothing of this cluster runs on what has not arrived: it need not be spared. What is
+            // still a node of another cluster stays there.
             let left = self.left(lot);
-            self.aim_back(lot, left, (Goal::Unbound, GRACE), Cause::Reclaim);
+            self.aim_back(lot, left, (Goal::Return, GRACE), Cause::Return);
         }
         report
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::fleet::accept::{Raw, Report as Record, adopt};
 use crate::fleet::aggregate::{CapacityType, Machine, State};
 use crate::fleet::binding::Binding;
-use crate::fleet::fixture::{NOW, cluster, raw, resource, shard, state};
+use crate::fleet::fixture::{NOW, cluster, dispute, raw, resource, shard, state};
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::Quantity;
 
@@ -89,7 +89,7 @@ impl Rows {
     fn write(&mut self, plan: &Plan) {
         for aim in &plan.aims {
             let at = aim.slot.0 as usize;
-            self.rows[at] = self.rows[at].aimed(self.fleet.wanted(aim).unwrap());
+            self.rows[at] = self.rows[at].aimed(self.fleet.wanted(aim, &self.rows[at]).unwrap());
         }
         for aim in &plan.aims {
             self.fleet.apply(aim.slot, self.rows.get(aim.slot.0 as usize));
@@ -151,7 +151,7 @@ fn the_weightier_need_is_served_first_whoever_asked_first() {
     rows.hear("a", vec![need(1, 4)]);
     rows.hear("b", vec![need(2, 4)]);
     let plan = rows.plan();
-    let wanted = rows.fleet.wanted(&plan.aims[0]).unwrap();
+    let wanted = rows.fleet.wanted(&plan.aims[0], &rows.rows[0]).unwrap();
     assert_eq!(wanted.cluster(), Some(&cluster("b")));
     assert_eq!(outcomes(&plan), [Outcome::NoCapacity, Outcome::Assigned]);
 }
@@ -192,6 +192,26 @@ fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
     let again = rows.plan();
     assert_eq!(again.aims, [], "nobody else is taken while they leave");
     assert_eq!(outcomes(&again), [Outcome::NoCapacity, Outcome::InFlight]);
+}
+
+#[test]
+fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
+    let (low, high) = (need(100, 8), need(1_000_000, 8));
+    let mut rows = Rows::new(vec![node("small", "a", &low); 2]);
+    rows.hear("a", vec![low]);
+    rows.hear("b", vec![high]);
+    let first = rows.plan();
+    rows.write(&first);
+    let leaving = rows.rows[0].clone();
+    let (host, binding) =
+        (leaving.state().host().unwrap().clone(), leaving.state().binding().unwrap().clone());
+    rows.change(0, leaving.changed(|it| it.state = State::Draining { host, binding }));
+    rows.hear("b", vec![]);
+    let again = rows.plan();
+    assert_eq!(slots(&again, Cause::Return).len(), 2);
+    rows.write(&again);
+    assert_eq!(rows.rows[0].wanted().target, Target::Unbound, "it is leaving already");
+    assert_eq!(rows.rows[1].wanted().cluster(), Some(&cluster("a")));
 }
 
 #[test]
@@ -296,7 +316,7 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
 fn what_somebody_else_has_a_claim_to_is_not_seen() {
     let low = need(1, 4);
     let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
-    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(cluster("x")));
+    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(dispute("x")));
     let foreign = node("small", "a", &low).changed(|it| it.owner = "shard-9".parse().unwrap());
     let failed = node("small", "a", &low).changed(|it| it.state = state(Phase::Failed));
     let mut rows = Rows::new(vec![held, disputed, foreign, failed]);
@@ -329,7 +349,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         .prop_map(|(kind, name, weight)| node(kind, name, &need(weight, 4)));
     let odd = (bound.clone(), 0..3_u8).prop_map(|(it, odd)| match odd {
         0 => it.changed(|it| it.holder = Some(resource(1))),
-        1 => it.changed(|it| it.disputed = Some(cluster("x"))),
+        1 => it.changed(|it| it.disputed = Some(dispute("x"))),
         _ => it.aimed(Wanted::of(Target::Unbound)),
     });
     prop_oneof![4 => free, 4 => bound, 1 => odd]

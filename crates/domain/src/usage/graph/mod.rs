@@ -99,6 +99,11 @@ pub struct Graph {
 impl Graph {
     /// Puts a Usage in, or in the place of what was known of it.
     pub fn put(&mut self, entry: Entry) {
+        // Most changes leave what a Usage speaks of alone, and the indexes with it.
+        if let Some(known) = self.entries.get_mut(&entry.uid).filter(|it| it.of == entry.of) {
+            *known = entry;
+            return;
+        }
         self.remove(&entry.uid);
         for object in &entry.of {
             self.by_target.entry(object.clone()).or_default().insert(entry.uid.clone());

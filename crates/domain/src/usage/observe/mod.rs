@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 
 use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
 
-use super::aggregate::Usage;
+use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, By, Excess, Facts, Of, Resolution, Resolve, Sight};
+use super::facts::{self, Blocking, By, Excess, Facts, Of, Resolution, Resolve, Sight};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Role, UsageKey};
 use super::refusal::Refusal;
@@ -35,6 +35,8 @@ pub struct Observed {
     pub proven: BTreeSet<Uid>,
     /// The object to mark.
     pub unmarked: Option<(ObjectKey, Uid)>,
+    /// The object whose owners need not wait for it.
+    pub blocking: Option<(ObjectKey, Uid)>,
     /// The object to take a mark off, and that mark.
     pub excess: Option<(ObjectKey, Uid, String)>,
     /// The recorded deletion to deal with.
@@ -92,16 +94,18 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
     let (by, user_sightings) = judge.by();
     sightings.extend(user_sightings);
     let (attempt_fact, attempt) = judge.attempt();
+    let blocking = judge.blocking();
     let facts = Facts {
         sight: judge.sight(),
         resolution,
         of,
         by,
+        blocking: if blocking.is_some() { Blocking::Owners } else { Blocking::None },
         excess: excess_fact,
         attempt: attempt_fact,
     };
     let proven = targets.into_iter().filter_map(|it| it.proven).collect();
-    Observed { facts, sightings, meant, refusal, proven, unmarked, excess, attempt }
+    Observed { facts, sightings, meant, refusal, proven, unmarked, blocking, excess, attempt }
 }
 
 #[derive(Clone, Copy)]
@@ -177,21 +181,19 @@ impl Judge<'_> {
         }
     }
 
-    /// What stands under a name. Absence behind the rail, or in another world, is no answer.
+    /// What stands under a name. Another world, or one that forgot, answers nothing: an object that
+    /// it shows may be one that is long gone. Absence behind the rail is no answer either.
     fn heard(&self, key: &ObjectKey) -> Heard<&Found> {
-        let found = match self.look.objects.get(key) {
-            None => return Err(Unknown::Unreachable),
-            Some(Err(why)) => return Err(*why),
-            Some(Ok(found)) => found,
-        };
-        let absent = match found {
-            Found::Present(_) => false,
-            Found::Absent | Found::KindRemoved => true,
-        };
-        match self.look.authority {
-            Authority::Replaced if absent => Err(Unknown::ClusterReplaced),
-            Authority::Pinned if absent && self.look.rail_tripped => Err(Unknown::RailTripped),
-            Authority::Pinned | Authority::Replaced => Ok(found),
+        if self.look.authority == Authority::Replaced {
+            return Err(Unknown::ClusterReplaced);
+        }
+        match self.look.objects.get(key) {
+            None => Err(Unknown::Unreachable),
+            Some(Err(why)) => Err(*why),
+            Some(Ok(Found::Absent | Found::KindRemoved)) if self.look.rail_tripped => {
+                Err(Unknown::RailTripped)
+            }
+            Some(Ok(found)) => Ok(found),
         }
     }
 
@@ -200,10 +202,18 @@ impl Judge<'_> {
     }
 
     /// What the references mean, and whether that is what is recorded. A Usage on its way out
-    /// resolves nothing any more.
+    /// resolves nothing any more, but gives way in a circle like any other.
     fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
         if self.usage.deleting {
-            return (Resolution::Same, None, None);
+            let status = &self.usage.status;
+            return match (&self.look.circle, &status.of) {
+                (Ok(Some(_)), Some(of)) if !of.found.is_empty() => {
+                    let of = Resolved { from: of.from.clone(), found: vec![] };
+                    let meant = Meant { of, by: status.by.clone() };
+                    (Resolution::Changed, Some(meant), None)
+                }
+                (Ok(_) | Err(_), _) => (Resolution::Same, None, None),
+            };
         }
         let spec = match &self.usage.spec {
             Ok(spec) => spec,
@@ -353,6 +363,21 @@ impl Judge<'_> {
         }
     }
 
+    /// What is held, was asked to go, and makes its owners wait. Whoever deletes an owner in the
+    /// foreground has the collector ask; a use comes before that order.
+    fn blocking(&self) -> Option<(ObjectKey, Uid)> {
+        let mut attempts = self.usage.status.attempts.iter();
+        let attempt = attempts.find(|it| {
+            let found = self.heard(&it.object);
+            let blocks = match found {
+                Ok(Found::Present(object)) => object.uid == it.uid && object.blocks,
+                Ok(Found::Absent | Found::KindRemoved) | Err(_) => false,
+            };
+            blocks && self.usage.holds(&it.object)
+        })?;
+        Some((attempt.object.clone(), attempt.uid.clone()))
+    }
+
     /// Marks on what is not held: those that only this Usage accounts for come off, those of
     /// objects that others hold are left to them.
     fn excess(&self) -> (Excess, Option<(ObjectKey, Uid, String)>, Vec<Sighting>) {
@@ -454,7 +479,7 @@ impl Judge<'_> {
         };
         let others = self.look.others.as_ref().map_err(|why| *why)?;
         let holding = || others.iter().filter(|it| it.holds.contains(&attempt.object));
-        if holding().any(|it| it.attempts.contains(&attempt.uid)) {
+        if holding().any(|it| it.knows(attempt)) {
             return Ok(Deal::Settle(Outcome::HandedOver));
         }
         match holding().min_by_key(|it| &it.uid) {
