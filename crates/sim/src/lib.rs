@@ -19,6 +19,7 @@ pub mod bench;
 pub mod broker;
 pub mod clock;
 pub mod combined;
+pub mod contract;
 pub mod coverage;
 pub mod direct;
 pub mod driver;

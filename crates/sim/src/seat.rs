@@ -43,6 +43,8 @@ pub struct Seat<'a, R: Realm> {
     pub point: Cell<Point>,
     /// Whether its verb was really done.
     pub done: Cell<bool>,
+    /// Whether its commit gave the lease back.
+    pub returned: Cell<bool>,
     /// The verb of the table that it is about to do.
     pub pair: Cell<Option<usize>>,
     /// What the world notes for its drivers.
@@ -97,6 +99,7 @@ impl<R: Realm> Seat<'_, R> {
         self.pause(Point::AfterCommit).await;
         result?;
         if self.state.borrow_mut().strikes(DriverFault::CommitAnswerLost, 50) {
+            self.returned.set(false);
             return Err(Trouble::Unavailable { what: "the answer of the commit".to_owned() });
         }
         Ok(())

@@ -13,6 +13,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::Tombstone;
+use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
 };
@@ -24,7 +25,8 @@ use crate::broker::plan::PAIRS;
 use crate::broker::state::State;
 use crate::broker::store::{Life, Write};
 use crate::clock::{INTERVAL, Tick, millis};
-use crate::realm::Realm as _;
+use crate::contract::port::{self, Commit, Release};
+use crate::realm::{QueueBend, Realm as _};
 use crate::seat::{Point, Seat};
 
 /// What a driver notes in this world.
@@ -116,7 +118,13 @@ impl BrokerSeat<'_> {
         let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
         let promised = state.is_broken(Breakage::NumberEarly).then_some(self.notes.next_number);
         let write = Write { version, next, rows: &decision.rows, event, promised, breakage };
-        state.store.write(index, write, now)?;
+        let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
+        let written = state.store.commit(index, write, release, now);
+        // A commit whose answer is lost may have been done.
+        if written.is_err() && state.store.resources[index].record.version == before.version {
+            return written;
+        }
+        self.returned.set(release.is_some() && written.is_ok());
         state.check_given_up(index, &before, self.notes.behind_rail.get());
         let before = Crossing::from(&before.state);
         state.check_told(index, before);
@@ -127,7 +135,20 @@ impl BrokerSeat<'_> {
             let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
             format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
         });
-        Ok(())
+        written
+    }
+
+    /// The lease that a commit gives back, if its step is finished by it.
+    fn release(&self, state: &mut State, finished: bool, wake: Wake) -> Option<(Life, Claim, Wake)> {
+        let mut claim = self.claim;
+        if self.is_bent(state, QueueBend::LoseWakeUp) {
+            claim.wake_seq = state.store.entry(self.life)?.wake_seq;
+        }
+        finished.then_some((self.life, claim, wake))
+    }
+
+    fn is_bent(&self, state: &State, bend: QueueBend) -> bool {
+        state.breakage.and_then(Breakage::bend_queue) == Some(bend)
     }
 }
 
@@ -229,7 +250,10 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
                 breakage: state.breakage,
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
-            state.store.write(self.index(), write, now)
+            let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
+            let written = state.store.commit(self.index(), write, release, now);
+            self.returned.set(release.is_some() && written.is_ok());
+            written
         };
         self.committed(written).await
     }
@@ -296,17 +320,25 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
         self.pause(Point::BeforeCommit).await;
         let written = {
             let mut state = self.state.borrow_mut();
-            let record = &mut state.store.config.record;
-            if record.version == version {
-                record.version = version.next();
-                record.book = record.book.with(&decision.rows);
-                record.state = decision.next.clone();
-                let (phase, reason) = (record.state.phase, decision.reason);
+            let now = state.now();
+            let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
+            let config = &state.store.config.record.state;
+            let life = port::Life::Config(config.id);
+            let write = Commit {
+                version,
+                before: config.clone(),
+                next: decision.next.clone(),
+                rows: decision.rows.clone(),
+                event: None,
+                release: release.map(|(_, claim, wake)| Release { life, claim, wake }),
+            };
+            let written = state.store.commit_config(write, now);
+            if written.is_ok() {
+                self.returned.set(release.is_some());
+                let (phase, reason) = (decision.next.phase, decision.reason);
                 state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
-                Ok(())
-            } else {
-                Err(Trouble::Conflict)
             }
+            written
         };
         self.committed(written).await
     }

@@ -30,9 +30,18 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     pub(crate) fn new() -> Self {
+        Self::under(&std::env::temp_dir())
+    }
+
+    /// A folder that needs no disk, where there is such a thing.
+    pub(crate) fn in_memory() -> Self {
+        let shared = std::path::Path::new("/dev/shm");
+        if shared.is_dir() { Self::under(shared) } else { Self::new() }
+    }
+
+    fn under(folder: &std::path::Path) -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("usher-store-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = folder.join(format!("usher-store-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -46,7 +55,10 @@ impl Drop for Folder {
 
 impl Ground {
     pub(crate) fn sqlite() -> Self {
-        let folder = Folder::new();
+        Self::file_in(Folder::new())
+    }
+
+    pub(crate) fn file_in(folder: Folder) -> Self {
         let place = Place::Sqlite(folder.0.join("usher.db"));
         Self { place, _database: None, _folder: Some(folder) }
     }
@@ -55,7 +67,7 @@ impl Ground {
         usher_pgtest::empty().await.map(Self::of)
     }
 
-    async fn postgres() -> Option<Self> {
+    pub(crate) async fn postgres() -> Option<Self> {
         let fill = async |url: String| {
             Store::migrate(&Place::Postgres(url), Way::Up).await.unwrap();
         };

@@ -21,6 +21,7 @@ use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::{Record, Row, Standing};
+use usher_sim::contract::port::Ground;
 use usher_store::{Acceptance, Error, Held, Leased, Life, ResourceWrite, Store};
 use uuid::Uuid;
 
@@ -41,8 +42,19 @@ pub(crate) fn server_key() -> ServerKey {
 
 impl World {
     pub(crate) async fn new(store: &Arc<Store>) -> Self {
+        let ground = Ground {
+            installation: store.installation().id,
+            project: ProjectId::from_uuid(Uuid::now_v7()),
+            blueprint_version: BlueprintVersionId::from_uuid(Uuid::now_v7()),
+            credential: CredentialId::from_uuid(Uuid::now_v7()),
+        };
+        Self::on(store, &ground).await
+    }
+
+    /// A world with these ids.
+    pub(crate) async fn on(store: &Arc<Store>, ground: &Ground) -> Self {
+        let Ground { project, blueprint_version, credential, .. } = *ground;
         let now = store.now().await.unwrap();
-        let project = ProjectId::from_uuid(Uuid::now_v7());
         let slug = format!("p{}", Uuid::now_v7().simple());
         let name = "Demo".parse().unwrap();
         let row = Project { id: project, slug: slug.parse().unwrap(), name };
@@ -55,13 +67,11 @@ impl World {
         let provider = Provider::Local;
         let endpoint = Map::new();
         store.create_cloud(Cloud { id: cloud, name, provider, endpoint }).await.unwrap();
-        let credential = CredentialId::from_uuid(Uuid::now_v7());
         store.create_credential(a_credential(credential, cloud)).await.unwrap();
         let asked = Assignment::request(project, credential, "ann");
         let granted = asked.decide(Verdict::Approve, "bob", now).unwrap();
         store.assign(asked.clone()).await.unwrap();
         store.decide_assignment(asked, granted).await.unwrap();
-        let blueprint_version = BlueprintVersionId::from_uuid(Uuid::now_v7());
         let version = a_version(blueprint_version, now);
         let name = format!("b{}", Uuid::now_v7().simple()).parse().unwrap();
         store.create_blueprint(Blueprint { id: version.blueprint, name }).await.unwrap();

@@ -6,6 +6,8 @@ mod bed;
 #[cfg(test)]
 mod commit;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod declare;
 #[cfg(test)]
 mod enrolment;
@@ -20,8 +22,12 @@ mod ownership;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
+mod real;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod siblings;
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod trouble;

@@ -1,0 +1,8 @@
+//! What a port means everywhere: suites that every adapter, simulated or real, must pass.
+//!
+//! A suite is a list of promises over the adapter under test, with hands that reach in from
+//! outside.
+
+pub mod port;
+pub mod store;
+mod turns;
