@@ -8,7 +8,7 @@ use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::id::{PeerId, ResourceId};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Refusal, Request};
-use usher_kernel::schedule::Claim;
+use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Stopped, Timestamp, Trouble, Wake};
 
 use crate::broker::mesh::TokenRow;
@@ -17,6 +17,8 @@ use crate::contract::port::{self, Commit, No, Order, Port, Release};
 
 /// How long a tick is.
 const TICK: Duration = Duration::from_millis(1);
+/// How often somebody asks who is due although nobody should be.
+const SPARED_MAX: u32 = 32;
 /// How many events are read at a time.
 const PAGE: u32 = 64;
 
@@ -26,6 +28,8 @@ pub struct Behind {
     now: Timestamp,
     /// The place of the last event that was read.
     place: Option<String>,
+    /// How often nobody was asked who is due, because nobody is by what was read back.
+    spared: u32,
     /// What it said although nothing should be wrong with it.
     failed: Option<String>,
 }
@@ -40,7 +44,7 @@ impl Behind {
     /// Puts a store behind.
     pub fn new(mut port: Box<dyn Port>) -> Self {
         let now = port.now();
-        Self { port, now, place: None, failed: None }
+        Self { port, now, place: None, spared: 0, failed: None }
     }
 
     /// Its time, when it was last asked.
@@ -62,16 +66,26 @@ impl Behind {
 
 impl Store {
     /// Does something with the store behind and reads everything back.
-    fn ask<T>(&mut self, verb: impl FnOnce(&mut dyn Port) -> Result<T, No>) -> Option<Result<T, No>> {
+    fn ask<T>(
+        &mut self,
+        verb: impl FnOnce(&mut dyn Port) -> Result<T, No>,
+    ) -> Option<Result<T, No>> {
         let answer = verb(&mut *self.behind.as_mut()?.port);
         self.refresh();
         Some(answer)
     }
 
-    /// As [`Store::ask`], for what is never refused.
-    fn tell<T>(&mut self, verb: impl FnOnce(&mut dyn Port) -> Result<T, No>) -> Option<T> {
-        let answer = self.ask(verb)?;
-        self.behind.as_mut()?.heard(answer)
+    /// Does something that is never refused and moves only the entry of this life.
+    fn turn<T>(
+        &mut self,
+        life: Life,
+        verb: impl FnOnce(&mut dyn Port, port::Life) -> Result<T, No>,
+    ) {
+        let named = self.life(life);
+        let Some(behind) = self.behind.as_mut() else { return };
+        let answer = verb(&mut *behind.port, named);
+        behind.heard(answer);
+        self.refresh_entry(life);
     }
 
     fn life(&self, life: Life) -> port::Life {
@@ -100,12 +114,12 @@ impl Store {
     }
 
     pub(crate) fn wake_behind(&mut self, life: Life) {
-        let life = self.life(life);
-        self.tell(|port| port.wake(life));
+        self.turn(life, |port, life| port.wake(life));
     }
 
     pub(crate) fn wake_all_behind(&mut self) {
-        self.tell(|port| port.wake_all());
+        let answer = self.ask(|port| port.wake_all());
+        self.expect(answer);
     }
 
     pub(crate) fn accept_behind(&mut self, accepted: Accepted) -> Result<(), No> {
@@ -113,15 +127,38 @@ impl Store {
     }
 
     pub(crate) fn claim_behind(&mut self) -> Option<(Life, Claim)> {
+        let nobody = !self.is_anybody_due();
         let behind = self.behind.as_mut()?;
+        behind.spared += u32::from(nobody);
+        if nobody && !behind.spared.is_multiple_of(SPARED_MAX) {
+            return None;
+        }
         let batch = behind.port.claim_due(1);
         let batch = behind.heard(batch)?;
         if !batch.parked.is_empty() {
             behind.failed.get_or_insert(format!("parked: {:?}", batch.parked));
         }
         let leased = batch.leased.into_iter().next()?;
-        self.refresh();
-        Some((self.life_here(leased.life)?, leased.claim))
+        let life = self.life_here(leased.life)?;
+        let was_leased = self.entry(life).and_then(|it| it.lease_until);
+        if was_leased.is_some_and(|until| leased.now < until) {
+            let what = format!("{life:?} was leased twice");
+            self.behind.as_mut()?.failed.get_or_insert(what);
+        }
+        self.refresh_entry(life);
+        Some((life, leased.claim))
+    }
+
+    /// Whether anybody is due, by what was read back.
+    fn is_anybody_due(&mut self) -> bool {
+        let Some(now) = self.behind.as_ref().map(Behind::now) else { return false };
+        let due = |it: &Entry| !it.is_leased(now) && it.due.is_some_and(|due| due <= now);
+        self.lives().into_iter().any(|life| self.entry(life).is_some_and(|it| due(it)))
+    }
+
+    /// Keeps an answer that should not be.
+    fn expect<T>(&mut self, answer: Option<Result<T, No>>) -> Option<T> {
+        self.behind.as_mut()?.heard(answer?)
     }
 
     pub(crate) fn finish_behind(
@@ -130,11 +167,16 @@ impl Store {
         claim: &Claim,
         outcome: &Result<Wake, Stopped>,
     ) {
-        let (life, claim) = (self.life(life), *claim);
+        let claim = *claim;
         match outcome {
-            Ok(wake) => self.tell(|port| port.release(Release { life, claim, wake: *wake })),
-            Err(stopped) => self.tell(|port| port.postpone(life, claim, &stopped.trouble)),
-        };
+            Ok(wake) => {
+                let wake = *wake;
+                self.turn(life, |port, life| port.release(Release { life, claim, wake }));
+            }
+            Err(stopped) => {
+                self.turn(life, |port, life| port.postpone(life, claim, &stopped.trouble));
+            }
+        }
     }
 
     pub(crate) fn commit_behind(
@@ -175,12 +217,25 @@ impl Store {
     }
 
     pub(crate) fn redeem_behind(&mut self, request: &Request) -> Outcome {
-        let outcome = self.tell(|port| port.redeem(request));
-        outcome.unwrap_or(Outcome::Refused(Refusal::WrongVerifier))
+        let outcome = self.ask(|port| port.redeem(request));
+        self.expect(outcome).unwrap_or(Outcome::Refused(Refusal::WrongVerifier))
     }
 
     pub(crate) fn move_peer_behind(&mut self, before: &Peer, after: &Peer) {
-        self.tell(|port| port.move_peer(before, after));
+        let answer = self.ask(|port| port.move_peer(before, after));
+        self.expect(answer);
+    }
+
+    /// Reads the entry of a life back.
+    fn refresh_entry(&mut self, life: Life) {
+        let named = self.life(life);
+        let Some(behind) = self.behind.as_mut() else { return };
+        let read = behind.port.entry(named);
+        let read = behind.heard(read).flatten();
+        behind.now = behind.port.now();
+        if let (Some(entry), Some(read)) = (self.entry(life), read) {
+            *entry = read;
+        }
     }
 
     /// Reads everything back.

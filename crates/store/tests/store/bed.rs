@@ -63,6 +63,11 @@ impl Ground {
         Self { place, _database: None, _folder: Some(folder) }
     }
 
+    /// A database that somebody else looks after.
+    pub(crate) const fn borrowed(place: Place) -> Self {
+        Self { place, _database: None, _folder: None }
+    }
+
     pub(crate) async fn empty_postgres() -> Option<Self> {
         usher_pgtest::empty().await.map(Self::of)
     }

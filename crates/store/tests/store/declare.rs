@@ -203,6 +203,18 @@ pub(crate) fn write(
     }
 }
 
+/// A commit that leaves three marks: the phase is `Ready` if its version is even, `Ready` is told
+/// with it then, and the evidence of the first name says the version.
+pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
+    let version = record.version.next();
+    let ready = version.0.is_multiple_of(2);
+    let phase = if ready { Phase::Ready } else { Phase::Enrolling };
+    let mut row: Row = record.book.rows()[0].clone();
+    row.evidence.answer = format!("v{}", version.0);
+    let event = ready.then_some(Event::Ready);
+    ResourceWrite { rows: vec![row], ..write(record, |it| it.phase = phase, event) }
+}
+
 /// The write that ends a life: everything is gone, and it is told.
 pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
     let end = |it: &mut Fields| {

@@ -1,9 +1,9 @@
 //! The event log: nothing is skipped, nothing comes twice, what is forgotten is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection};
 use usher_domain::broker::event::EventType;
@@ -12,8 +12,9 @@ use usher_kernel::Version;
 use usher_store::{Cursor, Error, Order, Place, Store, Told};
 use uuid::Uuid;
 
+use crate::asked;
 use crate::bed::{Bed, on_both, told};
-use crate::declare::World;
+use crate::declare::{World, marked};
 
 /// Writes an event past the store, in whatever transaction the connection is in.
 async fn insert_event(conn: &mut PgConnection) -> Uuid {
@@ -75,62 +76,85 @@ async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
     .await;
 }
 
-/// How many events the storm tells: one each for a declaration and its deletion.
-const TOLD: usize = 16 * 4 * 2 + 1;
+/// How long the storm of the tests lasts, in seconds, unless it is told otherwise.
+const STORM: u64 = 2;
+
+/// One writer: it declares, commits crossings, and asks for deletion, until the time is over.
+/// What was acknowledged is returned.
+async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, Version)> {
+    let mut acknowledged = vec![];
+    let mut turn = 0;
+    while Instant::now() < until {
+        let id = world.declare(&format!("w{number}-{turn}")).await.id();
+        acknowledged.push((id, Version(1)));
+        let mut record = world.store.resource(id).await.unwrap();
+        for _ in 0..6 {
+            world.store.commit(marked(&record)).await.unwrap();
+            record = world.store.resource(id).await.unwrap();
+            if record.version.0.is_multiple_of(2) {
+                acknowledged.push((id, record.version));
+            }
+        }
+        world.store.order(id, Order::Deprovision, None).await.unwrap();
+        acknowledged.push((id, record.version.next()));
+        turn += 1;
+    }
+    acknowledged
+}
 
 /// Red by: either of the above, if the storm happens to meet it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
+    let storm = Duration::from_secs(asked("USHER_STORM_SECONDS", STORM));
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
         world.declare("first").await;
-        let done = Arc::new(AtomicBool::new(false));
+        let (done, until) = (Arc::new(AtomicUsize::new(0)), Instant::now() + storm);
         let readers: Vec<_> = (0..4)
-            .map(|_| tokio::spawn(follow(Arc::clone(&bed.store), Arc::clone(&done), TOLD)))
+            .map(|_| tokio::spawn(follow(Arc::clone(&bed.store), Arc::clone(&done))))
             .collect();
-        let writers: Vec<_> = (0..16)
-            .map(|writer| {
-                let world = world.clone();
-                tokio::spawn(async move {
-                    for turn in 0..4 {
-                        let id = world.declare(&format!("w{writer}-{turn}")).await.id();
-                        world.store.order(id, Order::Deprovision, None).await.unwrap();
-                    }
-                })
-            })
-            .collect();
+        let writers: Vec<_> =
+            (0..16).map(|it| tokio::spawn(write(world.clone(), it, until))).collect();
+        let mut acknowledged = BTreeSet::new();
         for writer in writers {
-            writer.await.unwrap();
+            acknowledged.extend(writer.await.unwrap());
         }
-        done.store(true, Ordering::SeqCst);
+        let written = acknowledged.len() + 1;
+        done.store(written, Ordering::SeqCst);
         for reader in readers {
             let told = reader.await.unwrap();
-            assert_eq!(told.len(), TOLD);
-            let mut lives: BTreeMap<ResourceId, Vec<(Version, EventType)>> = BTreeMap::new();
+            assert_eq!(told.len(), written, "every event comes once");
+            let ids: BTreeSet<_> = told.iter().map(|it| it.id).collect();
+            assert_eq!(ids.len(), written, "and no other one twice");
+            let mut lives: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
             for it in &told {
-                lives.entry(it.resource).or_default().push((it.version, it.event_type));
+                lives.entry(it.resource).or_default().push(it.version);
             }
-            for (life, told) in lives {
-                assert!(told.is_sorted_by(|a, b| a.0 < b.0), "{life}: {told:?}");
-                assert_eq!(told[0].1, EventType::Requested);
+            for (id, versions) in &lives {
+                assert!(versions.is_sorted(), "{id}: {versions:?}");
             }
+            let missing = acknowledged.iter().find(|(id, version)| {
+                lives.get(id).is_none_or(|versions| !versions.contains(version))
+            });
+            assert_eq!(missing, None, "it was acknowledged");
         }
+        eprintln!("16 writers, 4 readers, {storm:?}: {written} events, each read once by each");
     })
     .await;
 }
 
-/// Reads until the writers are done and nothing is left.
-async fn follow(store: Arc<Store>, done: Arc<AtomicBool>, count: usize) -> Vec<Told> {
+/// Reads until the writers are done and so many were read.
+async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<Told> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
     // Other tests may delay the last ones, so there are a few more looks.
     let mut looks = 2_000;
     loop {
-        let last = done.load(Ordering::SeqCst);
+        let written = done.load(Ordering::SeqCst);
         let told = store.events(cursor, 7).await.unwrap();
-        if last && told.is_empty() {
+        if written > 0 && told.is_empty() {
             looks -= 1;
-            if all.len() >= count || looks == 0 {
+            if all.len() >= written || looks == 0 {
                 return all;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

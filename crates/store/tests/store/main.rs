@@ -30,4 +30,19 @@ mod siblings;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]
+mod soak;
+#[cfg(test)]
 mod trouble;
+
+/// A setting of a soak, which is this program with larger figures.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A figure that a soak sets, or the one of the tests.
+#[cfg(test)]
+fn asked(name: &str, figure: u64) -> u64 {
+    variable(name).map_or(figure, |it| it.parse().unwrap())
+}

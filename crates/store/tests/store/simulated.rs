@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::{Builder, Runtime};
+use usher_kernel::Timestamp;
 use usher_sim::broker::state::{State, ground};
 use usher_sim::clock::{PACE, REQUEST_BOUND, millis};
 use usher_sim::contract::port::No;
@@ -23,6 +24,7 @@ use usher_store::migrate::Way;
 use usher_store::{Error, Place, ResourceWrite, Settings, Store};
 use uuid::Uuid;
 
+use crate::asked;
 use crate::bed::{Folder, Ground};
 use crate::declare::World;
 use crate::real::{Real, no};
@@ -75,6 +77,13 @@ impl Storm {
             std::thread::sleep(rest);
         }
         self.next = self.next.max(now) + tick;
+    }
+
+    /// SQLite's clock is that of its process, in whole milliseconds.
+    #[expect(clippy::disallowed_methods, reason = "the same clock, without asking the file")]
+    pub(crate) fn now() -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap())
     }
 
     fn fate(&mut self) -> Fate {
@@ -231,17 +240,11 @@ fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
     (wrong.into_inner().unwrap(), lived.into_inner(), met)
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests have no Config")]
-fn asked_lives() -> u64 {
-    let asked = std::env::var("USHER_SIMULATED_LIVES").ok();
-    asked.map_or(LIVES, |it| it.parse().unwrap())
-}
-
 /// Red by: each of the bends below.
 #[test]
 fn simulated_lives_on_sqlite_end_as_wished() {
     let begun = Instant::now();
-    let (wrong, lived, met) = live_many(asked_lives(), None);
+    let (wrong, lived, met) = live_many(asked("USHER_SIMULATED_LIVES", LIVES), None);
     if let Some((seed, verdict)) = wrong {
         let story = verdict.story.join("\n");
         panic!("seed {seed}: {:?}\n{story}", verdict.wrong);

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use usher_kernel::Trouble;
 use usher_store::migrate::Way;
-use usher_store::{Error, Life, Order, Place, Settings, Store};
+use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
 
-use crate::bed::{Bed, Ground, on_both};
-use crate::declare::World;
+use crate::bed::{Bed, Folder, Ground, on_both, told};
+use crate::declare::{World, marked};
+use crate::variable;
 
 /// Red by: a row that fails the whole claim, or is claimed again and again.
 #[tokio::test]
@@ -152,4 +153,209 @@ async fn every_session_has_its_limits() {
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
     assert_eq!(code, "55P03", "lock_not_available");
     assert!(matches!(ended.trouble(), Trouble::Unavailable { .. }));
+}
+
+/// Red by: a bad row of another table than the resources' that fails the claim, or is not named.
+#[tokio::test]
+async fn bad_rows_of_other_tables_are_parked_by_name() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let bad = world.declare("bad").await;
+        let good = world.declare("good").await;
+        let id = bed.ground.id(bad.id());
+        let config = bad.pinned().provider_config;
+        let config_id = bed.ground.id(config);
+        bed.ground
+            .execute(&format!(
+                "UPDATE names SET generation = 9000000000 WHERE life = {id};
+                UPDATE provider_configs SET path = '' WHERE id = {config_id}"
+            ))
+            .await;
+        let batch = bed.store.claim_due(64).await.unwrap();
+        let leased: Vec<Life> = batch.leased.iter().map(|it| it.life).collect();
+        assert_eq!(leased, [Life::Resource(good.id())], "everything else goes on");
+        for (life, row) in [
+            (Life::Resource(bad.id()), "its book breaks the rules"),
+            (Life::ProviderConfig(config), "its coordinates breaks the rules"),
+        ] {
+            let found = batch.parked.iter().find(|it| it.0 == life);
+            let (_, told) = found.unwrap_or_else(|| panic!("{life} is not parked"));
+            assert!(told.contains(&life.id().to_string()) && told.contains(row), "{told}");
+        }
+    })
+    .await;
+}
+
+/// Red by: a database that may only be read, or is full, told as any other trouble.
+#[tokio::test]
+async fn a_full_or_read_only_server_is_told_by_name() {
+    let Some(ground) = Ground::postgres().await else { return };
+    let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    let life = Life::Resource(world.declare("web").await.id());
+    ground
+        .execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
+            CREATE TRIGGER full_disk BEFORE UPDATE ON queue
+                FOR EACH ROW EXECUTE FUNCTION full_disk()",
+        )
+        .await;
+    let full = store.wake(life).await.unwrap_err();
+    assert!(matches!(full, Error::Full { .. }), "{full}");
+    assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
+    ground.execute("DROP TRIGGER full_disk ON queue").await;
+    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    let sql = "DO $$ BEGIN EXECUTE format(
+        'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
+    ground.execute(sql).await;
+    store.close().await;
+    // Opening settles whose the database is, which is a write.
+    let refused = Store::open(&ground.place, Settings::default()).await.unwrap_err();
+    assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+}
+
+/// Red by: a commit that was acknowledged and is lost with the server, or trouble that is told as
+/// something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_a_killed_server() {
+    let Some(server) = usher_pgtest::Server::start(&[]) else { return };
+    server.execute("CREATE DATABASE usher").await;
+    let place = Place::Postgres(server.url("usher"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::default() };
+    let store = Arc::new(Store::open(&place, settings).await.unwrap());
+    let world = World::new(&store).await;
+    let until = tokio::time::Instant::now() + Duration::from_millis(1_500);
+    let mut writers = vec![];
+    for number in 0..4 {
+        let resource = world.declare(&format!("web-{number}")).await;
+        let store = Arc::clone(&store);
+        writers.push(tokio::spawn(async move {
+            let (mut acknowledged, mut troubles) = (1, 0);
+            while tokio::time::Instant::now() < until {
+                let Ok(record) = store.resource(resource.id()).await else {
+                    troubles += 1;
+                    continue;
+                };
+                assert!(record.version.0 >= acknowledged, "it was acknowledged");
+                match store.commit(marked(&record)).await {
+                    Ok(()) => acknowledged = record.version.next().0,
+                    Err(error) => {
+                        troubles += 1;
+                        assert!(matches!(error.trouble(), Trouble::Unavailable { .. }), "{error}");
+                    }
+                }
+            }
+            (resource.id(), acknowledged, troubles)
+        }));
+    }
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.stop();
+        server.resume();
+        drop(server.connect().await);
+    }
+    for writer in writers {
+        let (id, acknowledged, troubles) = writer.await.unwrap();
+        let record = store.resource(id).await.unwrap();
+        assert!(record.version.0 >= acknowledged, "{id}: {acknowledged}, {record:?}");
+        assert!(troubles > 0, "the server was gone for a while");
+        let ready = told(&store, Cursor::START, 1).await;
+        let mine = ready.iter().filter(|it| it.resource == id).map(|it| it.version.0);
+        let expected = (1..=record.version.0).filter(|it| *it == 1 || it.is_multiple_of(2));
+        let (mine, expected): (Vec<u64>, Vec<u64>) = (mine.collect(), expected.collect());
+        assert!(expected.starts_with(&mine), "{mine:?}");
+    }
+}
+
+/// Runs one of the tests below as its own process, in a place with a small disk. `None` if nobody
+/// may make such a place here.
+fn on_a_small_disk(test: &str) -> Option<String> {
+    let folder = Folder::new();
+    let script = r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --ignored --nocapture"#;
+    let output = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(&folder.0)
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env("USHER_SMALL_DISK", &folder.0)
+        .output();
+    let output = output.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    if text.contains("1 passed") {
+        return Some(text);
+    }
+    if text.contains("running 1 test") {
+        panic!("{text}\n{complaint}");
+    }
+    let skipped = format!("SKIPPED: cannot make a small disk: {complaint}");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
+    None
+}
+
+/// Red by: a full disk that is told as any other trouble, or that breaks the store for good.
+#[test]
+fn a_full_disk_is_told_by_name_and_survived() {
+    on_a_small_disk("trouble::fill_a_small_disk");
+}
+
+/// Not a test of its own: it needs a small disk.
+#[tokio::test]
+#[ignore = "it is started by the test that makes a small disk"]
+async fn fill_a_small_disk() {
+    let Some(folder) = variable("USHER_SMALL_DISK") else { return };
+    let folder = std::path::PathBuf::from(folder);
+    let place = Place::Sqlite(folder.join("usher.db"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    let ballast = folder.join("ballast");
+    std::fs::write(&ballast, vec![0; 200_000]).unwrap();
+    let (mut made, mut full) = (vec![], None);
+    for number in 0..10_000 {
+        match world.try_declare(&format!("web-{number}")).await {
+            Ok(resource) => made.push(resource.id()),
+            Err(error) => {
+                full = Some(error);
+                break;
+            }
+        }
+    }
+    let full = full.unwrap();
+    assert!(matches!(full, Error::Full { .. }), "{full:?}");
+    assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
+    for id in &made {
+        assert!(store.resource(*id).await.is_ok(), "what was acknowledged can be read");
+    }
+    std::fs::remove_file(ballast).unwrap();
+    let life = Life::Resource(world.declare("room").await.id());
+    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+}
+
+/// Red by: a file that may only be read and is told as any other trouble.
+#[test]
+fn a_read_only_place_is_told_by_name() {
+    on_a_small_disk("trouble::open_a_read_only_file");
+}
+
+/// Not a test of its own: it needs a disk that it may make read-only.
+#[tokio::test]
+#[ignore = "it is started by the test that makes a small disk"]
+async fn open_a_read_only_file() {
+    let Some(folder) = variable("USHER_SMALL_DISK") else { return };
+    let place = Place::Sqlite(std::path::Path::new(&folder).join("usher.db"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::open(&place, Settings::default()).await.unwrap().close().await;
+    let remounted = std::process::Command::new("mount")
+        .args(["-o", "remount,ro", &folder])
+        .status()
+        .unwrap();
+    assert!(remounted.success());
+    let refused = Store::open(&place, Settings::default()).await.unwrap_err();
+    let Error::File { file, source } = &refused else { panic!("{refused:?}") };
+    assert!(file.ends_with("usher.db.lock"), "{file}");
+    assert_eq!(source.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert!(matches!(refused.trouble(), Trouble::Unavailable { .. }));
 }
