@@ -163,11 +163,7 @@ impl Port for Broken {
         }
     }
 
-    fn snapshot(
-        &mut self,
-        command: &Provision,
-        key: Option<(Scope, Key)>,
-    ) -> Result<Snapshot, No> {
+    fn snapshot(&mut self, command: &Provision, key: Option<(Scope, Key)>) -> Result<Snapshot, No> {
         self.inner.snapshot(command, key)
     }
 
@@ -339,8 +335,7 @@ fn every_promise_can_be_broken_and_every_breakage_is_noticed() {
         assert!(!promises.is_empty(), "{how:?} is not noticed");
     }
     for (name, _) in PROMISES {
-        let by: Vec<How> =
-            broken.iter().filter(|it| it.1.contains(name)).map(|it| it.0).collect();
+        let by: Vec<How> = broken.iter().filter(|it| it.1.contains(name)).map(|it| it.0).collect();
         assert!(!by.is_empty(), "nothing breaks {name}");
         eprintln!("{name}: {by:?}");
     }

@@ -103,11 +103,7 @@ impl Port for Memory {
         self.spoilt.insert(resource);
     }
 
-    fn snapshot(
-        &mut self,
-        command: &Provision,
-        key: Option<(Scope, Key)>,
-    ) -> Result<Snapshot, No> {
+    fn snapshot(&mut self, command: &Provision, key: Option<(Scope, Key)>) -> Result<Snapshot, No> {
         let views = self.store.views(command, MeshRole::Node).ok_or(No::Moved)?;
         let used = key.and_then(|(scope, key)| self.used(&scope, &key));
         Ok(Snapshot { views, used, now: self.now })
@@ -132,8 +128,9 @@ impl Port for Memory {
             let claim = self.store.entry(life).and_then(|it| it.claim(&PACE, Jitter(0), now));
             let Some(claim) = claim else { continue };
             let record = match life {
-                store::Life::Config => Ok(self.store.config.record.clone())
-                    .map(|it| Held::Config(Box::new(it))),
+                store::Life::Config => {
+                    Ok(self.store.config.record.clone()).map(|it| Held::Config(Box::new(it)))
+                }
                 store::Life::Resource(i) | store::Life::Tombstone(i) => self
                     .resource(self.store.resources[i].record.state.id())
                     .map(|it| Held::Resource(Box::new(it))),

@@ -139,7 +139,12 @@ impl BrokerSeat<'_> {
     }
 
     /// The lease that a commit gives back, if its step is finished by it.
-    fn release(&self, state: &mut State, finished: bool, wake: Wake) -> Option<(Life, Claim, Wake)> {
+    fn release(
+        &self,
+        state: &mut State,
+        finished: bool,
+        wake: Wake,
+    ) -> Option<(Life, Claim, Wake)> {
         let mut claim = self.claim;
         if self.is_bent(state, QueueBend::LoseWakeUp) {
             claim.wake_seq = state.store.entry(self.life)?.wake_seq;

@@ -136,7 +136,12 @@ impl Realm for State {
         self.store.behind.is_some().then(|| self.store.claim_behind())
     }
 
-    fn finish_behind(&mut self, life: Life, claim: &Claim, outcome: &Result<Wake, Stopped>) -> bool {
+    fn finish_behind(
+        &mut self,
+        life: Life,
+        claim: &Claim,
+        outcome: &Result<Wake, Stopped>,
+    ) -> bool {
         let behind = self.store.behind.is_some();
         if behind {
             self.store.finish_behind(life, claim, outcome);

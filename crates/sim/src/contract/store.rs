@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use super::port::{Commit, Held, Life, No, Order, Port, Release, Remembered};
 use super::turns::{
-    accepted, claim, commit, config_id, config_step, declare, end, give_back, life, pages, resource,
-    step, token_request, types, unknown, walk_config_to_ready,
+    accepted, claim, commit, config_id, config_step, declare, end, give_back, life, pages,
+    resource, step, token_request, types, unknown, walk_config_to_ready,
 };
 
 /// Longer than any lease or back-off.
@@ -345,7 +345,10 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     };
     assert_eq!(quiet(port, rested.id()), None, "nobody is outstanding");
     let quiet = quiet(port, held.id());
-    assert!(quiet.is_some_and(|it| until < it), "{quiet:?}: longer than the lease, until {until:?}");
+    assert!(
+        quiet.is_some_and(|it| until < it),
+        "{quiet:?}: longer than the lease, until {until:?}"
+    );
 }
 
 fn a_token_is_issued_once_and_to_nobody_who_leaves(port: &mut dyn Port) {

@@ -26,13 +26,14 @@ const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
 /// A row may be read once every transaction that could still write before it has ended. Rows of an
-/// earlier epoch were numbered by another database and are all there.
+/// earlier epoch were numbered by another database and are all there. The order names the table's
+/// column: a bare `xid` would be the text that is read, and "1000" comes before "999".
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, resource, project,
         version, type, occurred_at, data
     FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))
-    ORDER BY epoch, xid, seq LIMIT $4";
+    ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
 pub(crate) const READ_FLOOR: &str = "SELECT epoch, xid::text, seq FROM event_floor";
 pub(crate) const FORGET_EVENTS: &str =
     "DELETE FROM events WHERE (epoch, xid, seq) <= ($1, $2::text::xid8, $3)";

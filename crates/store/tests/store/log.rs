@@ -76,6 +76,32 @@ async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
     .await;
 }
 
+/// Red by: an order of the numbers' texts, in which a number with one more digit comes first.
+#[tokio::test]
+async fn transactions_are_read_in_the_order_of_their_numbers() {
+    on_both(async |bed: Bed| {
+        let Some(mut conn) = connect(&bed).await else { return };
+        let mut written = vec![];
+        for xid in ["9", "10", "99", "100"] {
+            let id = Uuid::now_v7();
+            let sql = "INSERT INTO events
+                (epoch, xid, id, resource, project, version, type, occurred_at, data)
+                VALUES (1, $2::text::xid8, $1, $1, $1, 1, 'broker.ProvisionedResourceReady',
+                    now(), '{}')";
+            sqlx::query(sql).bind(id).bind(xid).execute(&mut conn).await.unwrap();
+            written.push(id);
+        }
+        let (mut seen, mut cursor) = (vec![], Cursor::START);
+        for _ in 0..written.len() {
+            let told = bed.store.events(cursor, 1).await.unwrap();
+            cursor = told.last().map_or(cursor, |it| it.cursor);
+            seen.extend(told.iter().map(|it| *it.id.as_uuid()));
+        }
+        assert_eq!(seen, written);
+    })
+    .await;
+}
+
 /// How long the storm of the tests lasts, in seconds, unless it is told otherwise.
 const STORM: u64 = 2;
 

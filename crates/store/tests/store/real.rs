@@ -17,9 +17,7 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble};
 use usher_sim::contract::port::{
     Batch, Commit, Ground, Held, Leased, Life, No, Order, Port, Release, Remembered, Snapshot, Told,
 };
-use usher_store::{
-    Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Store,
-};
+use usher_store::{Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Store};
 
 use crate::bed::{self, told};
 use crate::declare::server_key;
@@ -166,11 +164,7 @@ impl Port for Real {
         self.execute(&format!("UPDATE resources SET xr_name = 'another' WHERE id = {id}"));
     }
 
-    fn snapshot(
-        &mut self,
-        command: &Provision,
-        key: Option<(Scope, Key)>,
-    ) -> Result<Snapshot, No> {
+    fn snapshot(&mut self, command: &Provision, key: Option<(Scope, Key)>) -> Result<Snapshot, No> {
         let usher_store::Snapshot { views, used, now } =
             self.run(self.store.snapshot(command, key))?;
         Ok(Snapshot { views, used, now })

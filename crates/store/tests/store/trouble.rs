@@ -273,7 +273,8 @@ async fn what_was_acknowledged_survives_a_killed_server() {
 /// may make such a place here.
 fn on_a_small_disk(test: &str) -> Option<String> {
     let folder = Folder::new();
-    let script = r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --ignored --nocapture"#;
+    let script =
+        r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --ignored --nocapture"#;
     let output = std::process::Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
         .arg(&folder.0)
@@ -348,10 +349,8 @@ async fn open_a_read_only_file() {
     let place = Place::Sqlite(std::path::Path::new(&folder).join("usher.db"));
     Store::migrate(&place, Way::Up).await.unwrap();
     Store::open(&place, Settings::default()).await.unwrap().close().await;
-    let remounted = std::process::Command::new("mount")
-        .args(["-o", "remount,ro", &folder])
-        .status()
-        .unwrap();
+    let remounted =
+        std::process::Command::new("mount").args(["-o", "remount,ro", &folder]).status().unwrap();
     assert!(remounted.success());
     let refused = Store::open(&place, Settings::default()).await.unwrap_err();
     let Error::File { file, source } = &refused else { panic!("{refused:?}") };

@@ -18,8 +18,8 @@ pub(super) struct Checker {
     events: BTreeMap<ResourceId, BTreeMap<Version, EventType>>,
     /// The newest claim of each life that was told: fence, wake-ups, until when.
     claims: BTreeMap<Life, (u64, u64, i64)>,
-    /// The newest lease of each life that somebody began to give back.
-    returning: BTreeMap<Life, u64>,
+    /// The leases that somebody began to give back.
+    returning: BTreeSet<(Life, u64)>,
     acknowledged: BTreeMap<&'static str, u64>,
 }
 
@@ -84,23 +84,17 @@ impl Checker {
         Ok(())
     }
 
-    /// No life is leased while another lease runs that nobody began to give back.
+    /// No life is leased while another lease runs that nobody began to give back. Lines of several
+    /// tasks may change places, so claims are compared in the order of their fences.
     fn check_leases(&mut self, lines: &[Line]) -> Result<(), String> {
+        let mut claims: BTreeMap<(Life, u64), Vec<[i64; 4]>> = BTreeMap::new();
         for line in lines {
             match line {
                 Line::Returning(life, fence) => {
-                    self.returning.insert(*life, *fence);
+                    self.returning.insert((*life, *fence));
                 }
-                Line::Leased(life, [fence, seq, now, until]) => {
-                    let fence = fence.unsigned_abs();
-                    if let Some((before, _, ends)) = self.claims.get(life) {
-                        let gave = self.returning.get(life) >= Some(before);
-                        if fence <= *before || (fence == before + 1 && !gave && now < ends) {
-                            let what = format!("{life} was leased twice");
-                            return Err(format!("{what}: {before} until {ends}, {fence} at {now}"));
-                        }
-                    }
-                    self.claims.insert(*life, (fence, seq.unsigned_abs(), *until));
+                Line::Leased(life, it) => {
+                    claims.entry((*life, it[0].unsigned_abs())).or_default().push(*it);
                 }
                 Line::Accepted(_)
                 | Line::Committed(..)
@@ -108,6 +102,19 @@ impl Checker {
                 | Line::Retired(_)
                 | Line::Woken(_) => {}
             }
+        }
+        for ((life, fence), claims) in claims {
+            let [[_, seq, now, until]] = claims[..] else {
+                return Err(format!("{life} was leased twice with fence {fence}"));
+            };
+            if let Some((before, _, ends)) = self.claims.get(&life) {
+                let gave = self.returning.contains(&(life, *before));
+                if fence <= *before || (fence == before + 1 && !gave && now < *ends) {
+                    let what = format!("{life} was leased twice");
+                    return Err(format!("{what}: {before} until {ends}, {fence} at {now}"));
+                }
+            }
+            self.claims.insert(life, (fence, seq.unsigned_abs(), until));
         }
         Ok(())
     }

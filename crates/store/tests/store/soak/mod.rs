@@ -41,8 +41,7 @@ enum Bend {
 }
 
 impl Bend {
-    const ALL: [Self; 4] =
-        [Self::TellLater, Self::AckEarly, Self::DoubleLease, Self::LoseWakeUp];
+    const ALL: [Self; 4] = [Self::TellLater, Self::AckEarly, Self::DoubleLease, Self::LoseWakeUp];
 
     fn word(self) -> String {
         format!("{self:?}")
@@ -70,13 +69,12 @@ fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
         .spawn()
         .unwrap();
     let output = BufReader::new(writer.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        let lines = output.lines().map_while(Result::ok);
-        lines.filter_map(|line| Line::read(&line)).collect::<Vec<Line>>()
-    });
+    let mut lines = output.lines().map_while(Result::ok).filter_map(|line| Line::read(&line));
+    let first = lines.next().unwrap();
+    let reader = std::thread::spawn(move || std::iter::once(first).chain(lines).collect());
     // Some instants are early, in the first writes, and some are in the middle of everything.
     let mut random = usher_sim::rng::Rng::new(number);
-    let patience = 40 + random.below(if number.is_multiple_of(3) { 60 } else { 400 });
+    let patience = random.below(if number.is_multiple_of(3) { 60 } else { 400 });
     std::thread::sleep(Duration::from_millis(patience));
     let ended = writer.try_wait().unwrap();
     assert!(ended.is_none(), "the writer ended by itself: {ended:?}");
