@@ -255,14 +255,13 @@ impl Port for Broken {
     }
 
     fn redeem(&mut self, request: &Request) -> Result<Outcome, No> {
-        match self.inner.redeem(request)? {
+        let outcome = self.inner.redeem(request)?;
+        let refused = matches!(
+            outcome,
             Outcome::Refused(Refusal::Consumed | Refusal::Leaving | Refusal::Revoked)
-                if self.is(How::EnrolAnybody) =>
-            {
-                Ok(Outcome::Replayed(request.peer))
-            }
-            outcome => Ok(outcome),
-        }
+        );
+        let bends = refused && self.is(How::EnrolAnybody);
+        Ok(if bends { Outcome::Replayed(request.peer) } else { outcome })
     }
 
     fn move_peer(&mut self, before: &Peer, after: &Peer) -> Result<(), No> {

@@ -209,7 +209,7 @@ impl Port for Memory {
 
     fn move_peer(&mut self, before: &Peer, after: &Peer) -> Result<(), No> {
         let place = self.store.peers.iter().position(|it| it.peer == *before);
-        self.store.move_peer(place.ok_or(No::Conflict)?, after.clone(), self.now);
+        self.store.move_peer(place.ok_or(No::Conflict)?, after, self.now);
         Ok(())
     }
 

@@ -246,7 +246,7 @@ impl State {
             self.store.snapshot += 1;
         }
         let after = row.peer.advance(step, now);
-        self.store.move_peer(i, after, now);
+        self.store.move_peer(i, &after, now);
     }
 
     /// Somebody takes the node out of the mesh at once.
@@ -257,7 +257,7 @@ impl State {
         {
             peer = peer.advance(step, now);
         }
-        self.store.move_peer(i, peer, now);
+        self.store.move_peer(i, &peer, now);
     }
 }
 
@@ -352,15 +352,15 @@ impl Store {
     }
 
     /// Writes how far a peer is on its way out, and wakes its resource.
-    pub(crate) fn move_peer(&mut self, i: usize, after: peers::Peer, now: Timestamp) {
+    pub(crate) fn move_peer(&mut self, i: usize, after: &peers::Peer, now: Timestamp) {
         let row = &mut self.peers[i];
         let before = std::mem::replace(&mut row.peer, after.clone());
-        if before == after {
+        if before == *after {
             return;
         }
         let resource = row.resource;
         if self.behind.is_some() {
-            self.move_peer_behind(&before, &after);
+            self.move_peer_behind(&before, after);
         } else {
             self.wake(Life::Resource(resource), now);
         }

@@ -146,14 +146,11 @@ impl BrokerSeat<'_> {
         wake: Wake,
     ) -> Option<(Life, Claim, Wake)> {
         let mut claim = self.claim;
-        if self.is_bent(state, QueueBend::LoseWakeUp) {
+        let bend = state.breakage.and_then(Breakage::bend_queue);
+        if bend == Some(QueueBend::LoseWakeUp) {
             claim.wake_seq = state.store.entry(self.life)?.wake_seq;
         }
         finished.then_some((self.life, claim, wake))
-    }
-
-    fn is_bent(&self, state: &State, bend: QueueBend) -> bool {
-        state.breakage.and_then(Breakage::bend_queue) == Some(bend)
     }
 }
 

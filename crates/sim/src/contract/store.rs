@@ -12,12 +12,11 @@ use usher_domain::broker::provider_config;
 use usher_domain::idempotency;
 use usher_domain::tokens;
 use usher_kernel::{Generation, Standing, Trouble, Version, Wake};
-use uuid::Uuid;
 
 use super::port::{Commit, Held, Life, No, Order, Port, Release, Remembered};
 use super::turns::{
-    accepted, claim, commit, config_id, config_step, declare, end, give_back, life, pages,
-    resource, step, token_request, types, unknown, walk_config_to_ready,
+    accepted, claim, claim_or_leased, commit, config_id, config_step, declare, end, give_back,
+    life, pages, resource, step, token_request, types, unknown, walk_config_to_ready,
 };
 
 /// Longer than any lease or back-off.
@@ -136,13 +135,6 @@ fn a_claim_brings_the_record_and_the_present(port: &mut dyn Port) {
     assert_eq!((entry.fence, entry.wake_seq), (leased.claim.fence, leased.claim.wake_seq));
     let config = claim_or_leased(port, Life::Config(config_id(&made)));
     assert!(config, "the ProviderConfig has its turn, too");
-}
-
-/// Whether somebody holds a life, or could.
-fn claim_or_leased(port: &mut dyn Port, life: Life) -> bool {
-    let batch = port.claim_due(64).expect("it answers");
-    let entry = port.entry(life).expect("it answers").expect("it has a turn");
-    batch.leased.iter().any(|it| it.life == life) || entry.lease_until.is_some()
 }
 
 fn nobody_is_claimed_twice_under_a_live_lease(port: &mut dyn Port) {
@@ -501,7 +493,6 @@ fn nobody_is_found_who_is_not_there(port: &mut dyn Port) {
     let missing = No::Refused("provisioned_resource_not_found");
     assert_eq!(port.resource(id).err(), Some(missing.clone()));
     assert_eq!(port.order(id, Order::Deprovision).err(), Some(missing));
-    assert_eq!(id.as_uuid(), &Uuid::from_u128(u128::MAX));
     assert_eq!(port.claim_due(64).expect("it answers").leased, []);
     assert_eq!(port.events(None, 64), Ok(vec![]));
 }

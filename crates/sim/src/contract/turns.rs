@@ -87,6 +87,13 @@ pub(super) fn claim(port: &mut dyn Port, life: Life) -> Leased {
     leased.into_iter().find(|it| it.life == life).expect("it is due")
 }
 
+/// Whether somebody holds a life, or could.
+pub(super) fn claim_or_leased(port: &mut dyn Port, life: Life) -> bool {
+    let batch = port.claim_due(64).expect("it answers");
+    let entry = port.entry(life).expect("it answers").expect("it has a turn");
+    batch.leased.iter().any(|it| it.life == life) || entry.lease_until.is_some()
+}
+
 /// The record of a leased resource.
 pub(super) fn resource(leased: &Leased) -> &Record<Resource> {
     match &leased.record {

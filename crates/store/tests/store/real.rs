@@ -42,7 +42,18 @@ pub(crate) fn no(error: &Error) -> No {
         Error::Leaving { .. } => No::Leaving,
         Error::Refused(refusal) => No::Refused(refusal.code()),
         Error::Corrupt { .. } => No::Corrupt,
-        other => No::Unavailable(format!("{other:?}")),
+        Error::NotFound { .. }
+        | Error::Taken { .. }
+        | Error::Held { .. }
+        | Error::Forgotten { .. }
+        | Error::OutcomeUnknown { .. }
+        | Error::Full { .. }
+        | Error::ReadOnly { .. }
+        | Error::InUse { .. }
+        | Error::File { .. }
+        | Error::Schema(_)
+        | Error::Closed
+        | Error::Database { .. } => No::Unavailable(format!("{error:?}")),
     }
 }
 

@@ -71,6 +71,7 @@ enum Fate {
 
 impl Storm {
     /// Waits for the next tick; whoever is late is not made later.
+    #[expect(clippy::disallowed_methods, reason = "the store's clock is the real one")]
     pub(crate) fn wait(&mut self, tick: Duration) {
         let now = Instant::now();
         if let Some(rest) = self.next.checked_duration_since(now) {
@@ -80,7 +81,6 @@ impl Storm {
     }
 
     /// SQLite's clock is that of its process, in whole milliseconds.
-    #[expect(clippy::disallowed_methods, reason = "the same clock, without asking the file")]
     pub(crate) fn now() -> Timestamp {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap())
@@ -208,17 +208,17 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
         std::fs::copy(name(template()), name(path)).unwrap();
     }
     let runtime = Arc::new(runtime());
-    let store = runtime.block_on(Store::open(&database.place, settings())).unwrap();
+    let opened = runtime.block_on(Store::open(&database.place, settings())).unwrap();
     let met = Arc::clone(met);
-    let storm = Storm { rng: Rng::new(seed), next: Instant::now(), bend, met };
-    let (store, database) = (Arc::new(store), Arc::new(database));
-    let real = Real { runtime, store, ground: ground(), database, storm: Some(storm) };
+    let storm = Some(Storm { rng: Rng::new(seed), next: Instant::now(), bend, met });
+    let (ground, database) = (ground(), Arc::new(database));
+    let real = Real { runtime, store: Arc::new(opened), ground, database, storm };
     live_in(State::on(seed, Box::new(real), true))
 }
 
 /// Lives many lives; the first that went wrong, with its story.
 fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<Met>) {
-    let (next, met, lived) = (AtomicU64::new(0), Arc::new(Met::default()), AtomicU64::new(0));
+    let (next, met, count) = (AtomicU64::new(0), Arc::new(Met::default()), AtomicU64::new(0));
     let wrong = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -229,7 +229,7 @@ fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
                         return;
                     }
                     let verdict = live(seed, bend, &met);
-                    lived.fetch_add(1, Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
                     if verdict.wrong.is_some() {
                         wrong.lock().unwrap().get_or_insert((seed, verdict));
                     }
@@ -237,7 +237,7 @@ fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
             });
         }
     });
-    (wrong.into_inner().unwrap(), lived.into_inner(), met)
+    (wrong.into_inner().unwrap(), count.into_inner(), met)
 }
 
 /// Red by: each of the bends below.

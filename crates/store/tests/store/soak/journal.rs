@@ -59,7 +59,7 @@ impl Line {
         let id = |place: usize| -> Option<Uuid> { words.get(place)?.parse().ok() };
         let resource = |place| id(place).map(ResourceId::from_uuid);
         let number = |place: usize| u64::from_str(words.get(place)?).ok();
-        let life = || match *words.first()? {
+        let whose = || match *words.first()? {
             "resource" => resource(1).map(Life::Resource),
             "tombstone" => resource(1).map(Life::Tombstone),
             "provider_config" => {
@@ -74,11 +74,11 @@ impl Line {
             ("committed", 2) => Some(Self::Committed(resource(0)?, number(1)?)),
             ("ended", 2) => Some(Self::Ended(resource(0)?, number(1)?)),
             ("retired", 1) => resource(0).map(Self::Retired),
-            ("woken", 2) => life().map(Self::Woken),
+            ("woken", 2) => whose().map(Self::Woken),
             ("leased", 6) => {
-                Some(Self::Leased(life()?, [signed(2)?, signed(3)?, signed(4)?, signed(5)?]))
+                Some(Self::Leased(whose()?, [signed(2)?, signed(3)?, signed(4)?, signed(5)?]))
             }
-            ("returning", 3) => Some(Self::Returning(life()?, number(2)?)),
+            ("returning", 3) => Some(Self::Returning(whose()?, number(2)?)),
             _ => None,
         }
     }

@@ -184,9 +184,8 @@ impl Writer {
     }
 }
 
-/// Not a test: what the killed process does.
+/// Not a test of its own: what the killed process does, if it is one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it is started by the tests that kill it"]
 async fn write_until_killed() {
     let Some(path) = variable("USHER_SOAK_PLACE") else { return };
     let place = match variable("USHER_SOAK_KIND").as_deref() {
@@ -199,23 +198,22 @@ async fn write_until_killed() {
     let store = Arc::new(Store::open(&place, settings).await.unwrap());
     let world = World::new(&store).await;
     let (known, ground) = (Arc::default(), Arc::new(Ground::borrowed(place)));
-    let tasks: Vec<_> = (0..TASKS)
-        .map(|task| {
-            let mut writer = Writer {
-                world: world.clone(),
-                ground: Arc::clone(&ground),
-                bend,
-                known: Arc::clone(&known),
-                random: Rng::new(round * TASKS + task),
-            };
-            tokio::spawn(async move {
-                loop {
-                    writer.write().await;
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let mut writer = Writer {
+            world: world.clone(),
+            ground: Arc::clone(&ground),
+            bend,
+            known: Arc::clone(&known),
+            random: Rng::new(round * TASKS + task),
+        };
+        tasks.spawn(async move {
+            loop {
+                writer.write().await;
+            }
+        });
     }
+    // Nobody ends by itself, unless something is wrong.
+    let ended = tasks.join_next().await;
+    panic!("a task has ended: {ended:?}");
 }
