@@ -46,8 +46,8 @@ fn soak_sim(repo: &Repo) -> Outcome {
     sim::runner(repo, &["--seeds", "2000000"])
 }
 
-/// Writers that are killed, a storm of writers and readers, and simulated lives on SQLite: one after
-/// another, so that none disturbs another's clock.
+/// Writers that are killed, a storm of writers and readers, and simulated lives on SQLite: one
+/// after another, so that none disturbs another's clock.
 fn soak_store(repo: &Repo) -> Outcome {
     for test in STORE_TESTS {
         let words = ["test", "--package", "usher-store", "--test", "store", "--", test];
