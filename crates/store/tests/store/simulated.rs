@@ -7,7 +7,6 @@
 //! The checkers are the broker's; they judge what is read back from the file. How often a commit is
 //! met by what depends on the clock, so a seed is not quite the same life twice.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -181,31 +180,29 @@ fn settings() -> Settings {
     }
 }
 
-/// A file in which everything is that a declaration refers to, made once.
-fn template() -> &'static PathBuf {
-    static TEMPLATE: OnceLock<(PathBuf, Folder)> = OnceLock::new();
-    let (path, _) = TEMPLATE.get_or_init(|| {
+/// A database and its lock file in which everything is that a declaration refers to, made once.
+fn template() -> &'static [(&'static str, Vec<u8>); 2] {
+    static TEMPLATE: OnceLock<[(&str, Vec<u8>); 2]> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
         let folder = Folder::in_memory();
-        let path = folder.0.join("usher.db");
-        let place = Place::Sqlite(path.clone());
+        let place = Place::Sqlite(folder.0.join("usher.db"));
         runtime().block_on(async {
             Store::migrate(&place, Way::Up).await.unwrap();
             let store = Arc::new(Store::open(&place, settings()).await.unwrap());
             World::on(&store, &ground()).await;
             store.close().await;
         });
-        (path, folder)
-    });
-    path
+        let read = |name| (name, std::fs::read(folder.0.join(name)).unwrap());
+        ["usher.db", "usher.db.lock"].map(read)
+    })
 }
 
 /// Lives the life of a seed on a file of its own.
 fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     let database = Ground::file_in(Folder::in_memory());
     let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
-    for suffix in ["", ".lock"] {
-        let name = |path: &PathBuf| format!("{}{suffix}", path.display());
-        std::fs::copy(name(template()), name(path)).unwrap();
+    for (name, bytes) in template() {
+        std::fs::write(path.with_file_name(name), bytes).unwrap();
     }
     let runtime = Arc::new(runtime());
     let opened = runtime.block_on(Store::open(&database.place, settings())).unwrap();
