@@ -333,8 +333,16 @@ fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     }
 }
 
-/// After the storm people bring the project back that others want to be members of.
+/// After the storm people take back what they allowed in the fire, and bring the project back that
+/// others want to be members of.
 fn restore(worlds: &Worlds, tick: Tick) {
+    let mut usage = worlds.usage.borrow_mut();
+    if tick == usage.base.course.faults_end + HELD_UP {
+        let noted = usage.outside.objects.iter().filter(|it| it.note.is_some());
+        for uid in noted.map(|it| it.uid).collect::<Vec<_>>() {
+            usage.write(uid, |it| it.note = None);
+        }
+    }
     let mut direct = worlds.direct.borrow_mut();
     if tick != direct.base.course.faults_end + HELD_UP {
         return;

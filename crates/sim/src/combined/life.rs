@@ -29,7 +29,8 @@ const NOT_IN_USAGE: [usage::fault::Fault; 7] = [
 ];
 /// The same for the direct resources, and what only a person can put right: a name that somebody
 /// else has, and a record that is lost.
-const NOT_IN_DIRECT: [direct::fault::Fault; 10] = [
+const NOT_IN_DIRECT: [direct::fault::Fault; 11] = [
+    direct::fault::Fault::Copied,
     direct::fault::Fault::Replaced,
     direct::fault::Fault::NameTaken,
     direct::fault::Fault::OtherInstallation,
