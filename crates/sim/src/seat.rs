@@ -9,7 +9,7 @@ use usher_kernel::{Timestamp, Trouble};
 
 use crate::clock::{REQUEST_BOUND, millis};
 use crate::fault::DriverFault;
-use crate::realm::Realm;
+use crate::realm::{QueueBend, Realm};
 use crate::strike::Strike;
 
 /// Where a step pauses.
@@ -90,6 +90,23 @@ impl<R: Realm> Seat<'_, R> {
             return Err(Trouble::Unavailable { what: "the answer".to_owned() });
         }
         done
+    }
+
+    /// Commits to the store that also keeps the queue: whoever was overtaken changes nothing there.
+    pub async fn commit_ours(
+        &self,
+        write: impl FnOnce() -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = if self.is_overtaken() { Err(Trouble::Conflict) } else { write() };
+        self.committed(written).await
+    }
+
+    fn is_overtaken(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let bend = state.breakage().and_then(R::bends_queue);
+        let newest = state.entry(self.life).map(|it| it.fence);
+        newest != Some(self.claim.fence) && bend != Some(QueueBend::CommitOvertaken)
     }
 
     /// After a commit: its answer may be lost.

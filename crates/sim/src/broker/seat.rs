@@ -188,9 +188,7 @@ impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentBroker<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = self.write(version, decision);
-        self.committed(written).await
+        self.commit_ours(|| self.write(version, decision)).await
     }
 }
 
@@ -216,8 +214,7 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
         version: Version,
         decision: &Decision<Tombstone>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
             let now = state.now();
             let write = Write {
@@ -230,8 +227,8 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
             state.store.write(self.index(), write, now)
-        };
-        self.committed(written).await
+        })
+        .await
     }
 }
 
@@ -293,8 +290,7 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentConfig<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
             let record = &mut state.store.config.record;
             if record.version == version {
@@ -307,7 +303,7 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
             } else {
                 Err(Trouble::Conflict)
             }
-        };
-        self.committed(written).await
+        })
+        .await
     }
 }
