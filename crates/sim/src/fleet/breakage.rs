@@ -76,8 +76,6 @@ words! {
         DoubleLease = "double-lease",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
-        /// A driver that was overtaken still commits, and nobody hears when to look again.
-        CommitOvertaken = "commit-although-overtaken",
         /// A machine at rest is looked at again and again.
         PollAtRest = "poll-at-rest",
         /// A victim is aimed at nobody, and so counts for nobody while it leaves.
@@ -92,8 +90,6 @@ impl Breakage {
             Some(QueueBend::DoubleLease)
         } else if matches!(self, Self::LoseWakeUp) {
             Some(QueueBend::LoseWakeUp)
-        } else if matches!(self, Self::CommitOvertaken) {
-            Some(QueueBend::CommitOvertaken)
         } else {
             None
         }
