@@ -7,8 +7,14 @@ use crate::output;
 use crate::repo::{Repo, shown};
 use crate::{generate, requirements, tidy};
 
-/// The lives a change must survive.
-const SEEDS: &str = "20000";
+/// The lives a change must survive. All worlds at once cost as much as all of them one by one.
+const WORLDS: [(&str, &str); 5] = [
+    ("broker", "20000"),
+    ("usage", "20000"),
+    ("direct", "20000"),
+    ("fleet", "20000"),
+    ("combined", "5000"),
+];
 
 /// A named check.
 struct Step {
@@ -69,8 +75,11 @@ fn steps(members: &[&str]) -> Vec<Step> {
     steps.push(cargo("documents of the code", &doc, doc_env));
     let store = ["test", "--package", "usher-store", "--package", "usher-pgtest"];
     steps.push(cargo("store on both databases", &store, &[("USHER_TEST_POSTGRES", "required")]));
-    let sim = ["run", "--release", "--package", "usher-sim", "--", "--world", "broker"];
-    steps.push(cargo("simulation", &[&sim[..], &["--seeds", SEEDS]].concat(), &[]));
+    let sim = ["run", "--release", "--package", "usher-sim", "--"];
+    for (world, seeds) in WORLDS {
+        let words = ["--world", world, "--seeds", seeds];
+        steps.push(cargo(&format!("lives in {world}"), &[&sim[..], &words].concat(), &[]));
+    }
     steps.push(cargo("breakages", &[&sim[..], &["--breakages"]].concat(), &[]));
     steps
 }

@@ -94,6 +94,21 @@ impl<R: Realm> Seat<'_, R> {
         done
     }
 
+    /// Commits to the store that also keeps the queue: whoever was overtaken changes nothing there.
+    pub async fn commit_ours(
+        &self,
+        write: impl FnOnce() -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = if self.is_overtaken() { Err(Trouble::Conflict) } else { write() };
+        self.committed(written).await
+    }
+
+    fn is_overtaken(&self) -> bool {
+        let newest = self.state.borrow_mut().entry(self.life).map(|it| it.fence);
+        newest != Some(self.claim.fence)
+    }
+
     /// After a commit: its answer may be lost.
     pub async fn committed(&self, result: Result<(), Trouble>) -> Result<(), Trouble> {
         self.pause(Point::AfterCommit).await;

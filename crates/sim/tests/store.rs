@@ -200,6 +200,7 @@ impl Port for Broken {
         }
         let kept = !self.is(How::KeepLease);
         write.release = write.release.filter(|_| kept).map(|it| self.bent_release(it));
+        write.lease = write.lease.map(|(life, claim)| (life, self.bent_claim(life, claim)));
         self.inner.commit(write)
     }
 

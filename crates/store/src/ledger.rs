@@ -85,12 +85,14 @@ impl LeasedLedger<'_, Resource> {
         release: Option<Release>,
     ) -> Result<(), Trouble> {
         let rode = release.is_some();
+        let lease = (!rode).then_some((self.life, self.claim));
         let write = ResourceWrite {
             version,
             before: self.record.state.clone(),
             next: next.clone(),
             rows: rows.to_vec(),
             event,
+            lease,
             release,
         };
         self.committed(self.store.commit(write).await, rode)
@@ -137,11 +139,13 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
     ) -> Result<(), Trouble> {
         let release = self.release(decision, decision.reason.as_str());
         let rode = release.is_some();
+        let lease = (!rode).then_some((self.life, self.claim));
         let write = ConfigWrite {
             version,
             before: self.record.state.clone(),
             next: decision.next.clone(),
             rows: decision.rows.clone(),
+            lease,
             release,
         };
         self.committed(self.store.commit_config(write).await, rode)

@@ -137,6 +137,8 @@ pub struct ResourceWrite {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
+    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
+    pub lease: Option<(Life, Claim)>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
 }
@@ -152,6 +154,8 @@ pub struct ConfigWrite {
     pub next: ProviderConfig,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
+    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
+    pub lease: Option<(Life, Claim)>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
 }

@@ -22,9 +22,10 @@ pub struct Change {
 /// How a dispute about a binding is settled by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// The cluster that the provider names is right.
+    /// The cluster that the provider names is right; whoever holds the machine loses it.
     Adopt,
-    /// Nobody is right: the machine is drained and becomes spare.
+    /// The cluster that the provider names is wrong: the machine is drained and goes to its holder,
+    /// or becomes spare.
     Drain,
 }
 
@@ -73,12 +74,13 @@ pub fn settle(
     let settled = || Refusal::NotQuarantined { what: machine.id().to_string() };
     let Dispute { cluster, host } = machine.fields().disputed.clone().ok_or_else(settled)?;
     let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
-    let target = match settlement {
-        Settlement::Adopt => Target::Bind(binding.clone()),
-        Settlement::Drain => Target::Unbound,
+    let (wanted, holder) = match (settlement, machine.fields().holder) {
+        (Settlement::Adopt, _) => (Wanted::of(Target::Bind(binding.clone())), None),
+        (Settlement::Drain, None) => (Wanted::of(Target::Unbound), None),
+        (Settlement::Drain, holder @ Some(_)) => (machine.wanted().clone(), holder),
     };
-    let aimed = machine.aimed(Wanted::of(target));
-    let next = aimed.changed(|it| {
+    let next = machine.aimed(wanted).changed(|it| {
+        it.holder = holder;
         it.state = State::Configured { host, binding };
         it.order = Order::None;
         it.disputed = None;
@@ -151,5 +153,20 @@ mod tests {
         assert_eq!(drained.fields().disputed, None);
         let refusal = settle(&drained, Settlement::Drain, NOW).unwrap_err();
         assert_eq!(refusal.code(), "not_quarantined");
+    }
+
+    #[test]
+    fn a_holder_loses_its_machine_only_to_a_cluster_that_is_right() {
+        let disputed = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;
+        let disputed = disputed.changed(|it| it.disputed = Some(dispute("x")));
+        let drained = settle(&disputed, Settlement::Drain, NOW).unwrap().next;
+        assert_eq!((drained.fields().holder, drained.wanted()), (Some(resource(1)), &bind("a")));
+        let adopted = settle(&disputed, Settlement::Adopt, NOW).unwrap().next;
+        assert_eq!((adopted.fields().holder, adopted.wanted()), (None, &bind_plainly("x")));
+    }
+
+    fn bind_plainly(name: &str) -> Wanted {
+        let binding = Binding { cluster: cluster(name), assignment: Assignment::default() };
+        Wanted::of(Target::Bind(binding))
     }
 }

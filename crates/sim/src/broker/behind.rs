@@ -12,7 +12,7 @@ use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Stopped, Timestamp, Trouble, Wake};
 
 use crate::broker::mesh::TokenRow;
-use crate::broker::store::{EventRow, Life, Store, Write};
+use crate::broker::store::{EventRow, Life, Store, Turn, Write};
 use crate::contract::port::{self, Commit, No, Order, Port, Release};
 
 /// How long a tick is.
@@ -183,7 +183,7 @@ impl Store {
         &mut self,
         index: usize,
         write: &Write<'_>,
-        release: Option<(Life, Claim, Wake)>,
+        (lease, release): Turn,
     ) -> Result<(), Trouble> {
         let record = &self.resources[index].record;
         let write = Commit {
@@ -192,6 +192,7 @@ impl Store {
             next: write.next.clone(),
             rows: write.rows.to_vec(),
             event: write.event.clone(),
+            lease: lease.map(|(life, claim)| (self.life(life), claim)),
             release: release.map(|(life, claim, wake)| {
                 let life = self.life(life);
                 Release { life, claim, wake }

@@ -67,6 +67,14 @@ impl Memory {
         self.store.entry(life)
     }
 
+    /// Whoever was overtaken writes nothing.
+    fn keep_turn<S>(&mut self, write: &Commit<S>) -> Result<(), No> {
+        let given = write.release.map(|it| (it.life, it.claim));
+        let Some((life, claim)) = write.lease.or(given) else { return Ok(()) };
+        let newest = self.entry_mut(life).map(|it| it.fence);
+        if newest == Some(claim.fence) { Ok(()) } else { Err(No::Conflict) }
+    }
+
     fn used(&self, scope: &Scope, key: &Key) -> Option<Used> {
         let used = self.keys.get(&(scope.clone(), key.clone()));
         used.filter(|it| self.now < it.expires_at).cloned()
@@ -149,15 +157,17 @@ impl Port for Memory {
 
     fn commit(&mut self, write: Commit<Resource>) -> Result<(), No> {
         let index = self.index(write.next.id())?;
+        self.keep_turn(&write)?;
         let Commit { version, next, rows, event, release, .. } = write;
         let release =
             release.and_then(|it| self.here(it.life).map(|life| (life, it.claim, it.wake)));
         let version = Some(version);
         let write = Write { version, next, rows: &rows, event, promised: None, breakage: None };
-        self.store.commit(index, write, release, self.now).map_err(|_| No::Conflict)
+        self.store.commit(index, write, (None, release), self.now).map_err(|_| No::Conflict)
     }
 
     fn commit_config(&mut self, write: Commit<ProviderConfig>) -> Result<(), No> {
+        self.keep_turn(&write)?;
         self.store.commit_config(write, self.now).map_err(|_| No::Conflict)
     }
 

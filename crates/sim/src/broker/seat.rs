@@ -13,7 +13,6 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::Tombstone;
-use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
 };
@@ -23,7 +22,7 @@ use crate::broker::check::Crossing;
 use crate::broker::execute::{AnyVerb, Request, Sender};
 use crate::broker::plan::PAIRS;
 use crate::broker::state::State;
-use crate::broker::store::{Life, Write};
+use crate::broker::store::{Life, Turn, Write};
 use crate::clock::{INTERVAL, Tick, millis};
 use crate::contract::port::{self, Commit, Release};
 use crate::realm::{QueueBend, Realm as _};
@@ -118,13 +117,13 @@ impl BrokerSeat<'_> {
         let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
         let promised = state.is_broken(Breakage::NumberEarly).then_some(self.notes.next_number);
         let write = Write { version, next, rows: &decision.rows, event, promised, breakage };
-        let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
-        let written = state.store.commit(index, write, release, now);
+        let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
+        let written = state.store.commit(index, write, turn, now);
         // A commit whose answer is lost may have been done.
         if written.is_err() && state.store.resources[index].record.version == before.version {
             return written;
         }
-        self.returned.set(release.is_some() && written.is_ok());
+        self.returned.set(turn.1.is_some() && written.is_ok());
         state.check_given_up(index, &before, self.notes.behind_rail.get());
         let before = Crossing::from(&before.state);
         state.check_told(index, before);
@@ -138,19 +137,17 @@ impl BrokerSeat<'_> {
         written
     }
 
-    /// The lease that a commit gives back, if its step is finished by it.
-    fn release(
-        &self,
-        state: &mut State,
-        finished: bool,
-        wake: Wake,
-    ) -> Option<(Life, Claim, Wake)> {
+    /// The lease that a commit keeps, or gives back if its step is finished by it.
+    fn turn(&self, state: &mut State, finished: bool, wake: Wake) -> Turn {
         let mut claim = self.claim;
         let bend = state.breakage.and_then(Breakage::bend_queue);
-        if bend == Some(QueueBend::LoseWakeUp) {
-            claim.wake_seq = state.store.entry(self.life)?.wake_seq;
+        if bend == Some(QueueBend::LoseWakeUp)
+            && let Some(entry) = state.store.entry(self.life)
+        {
+            claim.wake_seq = entry.wake_seq;
         }
-        finished.then_some((self.life, claim, wake))
+        let kept = (!finished).then_some((self.life, claim));
+        (kept, finished.then_some((self.life, claim, wake)))
     }
 }
 
@@ -211,9 +208,7 @@ impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentBroker<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = self.write(version, decision);
-        self.committed(written).await
+        self.commit_ours(|| self.write(version, decision)).await
     }
 }
 
@@ -239,8 +234,7 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
         version: Version,
         decision: &Decision<Tombstone>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
             let now = state.now();
             let write = Write {
@@ -252,12 +246,12 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
                 breakage: state.breakage,
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
-            let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
-            let written = state.store.commit(self.index(), write, release, now);
-            self.returned.set(release.is_some() && written.is_ok());
+            let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
+            let written = state.store.commit(self.index(), write, turn, now);
+            self.returned.set(turn.1.is_some() && written.is_ok());
             written
-        };
-        self.committed(written).await
+        })
+        .await
     }
 }
 
@@ -319,11 +313,10 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentConfig<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
             let now = state.now();
-            let release = self.release(&mut state, decision.effect.is_none(), decision.wake);
+            let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
             let config = &state.store.config.record.state;
             let life = port::Life::Config(config.id);
             let write = Commit {
@@ -332,16 +325,17 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
                 next: decision.next.clone(),
                 rows: decision.rows.clone(),
                 event: None,
-                release: release.map(|(_, claim, wake)| Release { life, claim, wake }),
+                lease: turn.0.map(|(_, claim)| (life, claim)),
+                release: turn.1.map(|(_, claim, wake)| Release { life, claim, wake }),
             };
             let written = state.store.commit_config(write, now);
             if written.is_ok() {
-                self.returned.set(release.is_some());
+                self.returned.set(turn.1.is_some());
                 let (phase, reason) = (decision.next.phase, decision.reason);
                 state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
             }
             written
-        };
-        self.committed(written).await
+        })
+        .await
     }
 }

@@ -23,6 +23,9 @@ use crate::broker::mesh::{PeerRow, TokenRow};
 use crate::clock::{REQUEST_BOUND, millis};
 use crate::contract::port::{Commit, No, Order, Release};
 
+/// The lease under which a commit is written: kept, or given back with it.
+pub type Turn = (Option<(Life, Claim)>, Option<(Life, Claim, Wake)>);
+
 /// Which life an entry of the queue belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
@@ -232,14 +235,14 @@ impl Store {
         &mut self,
         index: usize,
         write: Write<'_>,
-        release: Option<(Life, Claim, Wake)>,
+        turn: Turn,
         now: Timestamp,
     ) -> Result<(), Trouble> {
         if self.behind.is_some() {
-            return self.commit_behind(index, &write, release);
+            return self.commit_behind(index, &write, turn);
         }
         self.write(index, write, now)?;
-        if let Some((life, claim, wake)) = release {
+        if let (_, Some((life, claim, wake))) = turn {
             self.release(life, &claim, wake, now);
         }
         Ok(())

@@ -18,16 +18,12 @@ words! {
         SwapTeardown = "swap-teardown-branches",
         /// A Usage lets go once its user is on the way out.
         LeavingIsGone = "leaving-user-is-gone",
-        /// A Usage replays by a timer that a crash forgets.
-        ForgottenTimer = "forgotten-timer",
         /// A direct resource is let go on any error of a reference.
         ReleaseOnError = "error-is-absent",
         /// A direct resource is let go before it was seen to be gone.
         ReleaseBeforeVerify = "release-before-verify",
         /// A machine loses its binding on an answer that is only a beginning.
         ClearOnTransitional = "clear-on-transitional-answer",
-        /// A machine that a resource holds is taken like any other.
-        HolderIgnored = "ignore-holder",
     }
 }
 
@@ -41,11 +37,9 @@ impl Breakage {
             | Self::DropFinalizers
             | Self::KeepMachine
             | Self::LeavingIsGone
-            | Self::ForgottenTimer
             | Self::ReleaseOnError
             | Self::ReleaseBeforeVerify
-            | Self::ClearOnTransitional
-            | Self::HolderIgnored => None,
+            | Self::ClearOnTransitional => None,
         }
     }
 
@@ -53,7 +47,6 @@ impl Breakage {
     pub fn of_usage(self) -> Option<usage::breakage::Breakage> {
         match self {
             Self::LeavingIsGone => Some(usage::breakage::Breakage::LeavingIsGone),
-            Self::ForgottenTimer => Some(usage::breakage::Breakage::ForgottenTimer),
             Self::BypassAdmission
             | Self::DropFinalizers
             | Self::KeepMachine
@@ -61,8 +54,7 @@ impl Breakage {
             | Self::SwapTeardown
             | Self::ReleaseOnError
             | Self::ReleaseBeforeVerify
-            | Self::ClearOnTransitional
-            | Self::HolderIgnored => None,
+            | Self::ClearOnTransitional => None,
         }
     }
 
@@ -77,9 +69,7 @@ impl Breakage {
             | Self::TrustForeground
             | Self::SwapTeardown
             | Self::LeavingIsGone
-            | Self::ForgottenTimer
-            | Self::ClearOnTransitional
-            | Self::HolderIgnored => None,
+            | Self::ClearOnTransitional => None,
         }
     }
 
@@ -87,14 +77,12 @@ impl Breakage {
     pub fn of_fleet(self) -> Option<fleet::breakage::Breakage> {
         match self {
             Self::ClearOnTransitional => Some(fleet::breakage::Breakage::ClearOnTransitional),
-            Self::HolderIgnored => Some(fleet::breakage::Breakage::HolderIgnored),
             Self::BypassAdmission
             | Self::DropFinalizers
             | Self::KeepMachine
             | Self::TrustForeground
             | Self::SwapTeardown
             | Self::LeavingIsGone
-            | Self::ForgottenTimer
             | Self::ReleaseOnError
             | Self::ReleaseBeforeVerify => None,
         }

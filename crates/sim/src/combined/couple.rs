@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::broker::execute::Sender;
 use crate::broker::outside::{Kind, Object as Part};
-use crate::clock::Tick;
+use crate::clock::{LEASE, Tick};
 use crate::combined::breakage::Breakage;
 use crate::direct::model::Spec as DirectSpec;
 use crate::direct::people::parent_name;
@@ -58,6 +58,14 @@ pub struct Worlds {
     pub breakage: Option<Breakage>,
 }
 
+impl Worlds {
+    /// When people put right what the storm left behind.
+    fn restored_at(&self) -> Tick {
+        let usage = self.usage.borrow().base.course.faults_end;
+        usage.max(self.direct.borrow().base.course.faults_end) + HELD_UP
+    }
+}
+
 /// The parts that have a life behind them, and chance.
 pub struct Ties {
     ties: Vec<Tie>,
@@ -96,8 +104,11 @@ impl Ties {
         Self { ties: vec![], rng }
     }
 
-    /// Whether a part is on its way out.
-    pub fn is_restless(&self, worlds: &Worlds) -> bool {
+    /// Whether a part is on its way out, or people have not done theirs yet.
+    pub fn is_restless(&self, worlds: &Worlds, tick: Tick) -> bool {
+        if tick <= worlds.restored_at() + 2 * LEASE {
+            return true;
+        }
         let usage = worlds.usage.borrow();
         let broker = worlds.broker.borrow();
         let tied = |uid| self.ties.iter().any(|it| it.part == uid);
@@ -333,12 +344,18 @@ fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     }
 }
 
-/// After the storm people bring the project back that others want to be members of.
+/// After the storm people take back what they allowed in the fire, and bring the project back that
+/// others want to be members of.
 fn restore(worlds: &Worlds, tick: Tick) {
-    let mut direct = worlds.direct.borrow_mut();
-    if tick != direct.base.course.faults_end + HELD_UP {
+    if tick != worlds.restored_at() {
         return;
     }
+    let mut usage = worlds.usage.borrow_mut();
+    let noted = usage.outside.objects.iter().filter(|it| it.note.is_some());
+    for uid in noted.map(|it| it.uid).collect::<Vec<_>>() {
+        usage.write(uid, |it| it.note = None);
+    }
+    let mut direct = worlds.direct.borrow_mut();
     let (name, external) = (parent_name(0), "projects/p0".to_owned());
     if !direct.outside.cloud.containers.contains(&external) {
         direct.outside.cloud.containers.push(external.clone());

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::base::Wrong;
 use crate::clock::{GIVE_UP, Tick};
+use crate::combined::beyond;
 use crate::combined::breakage::Breakage;
 use crate::combined::couple::{Ties, Worlds};
 use crate::coverage::{Coverage, Names};
@@ -16,39 +17,13 @@ use crate::{broker, direct, fleet, usage};
 /// The world's name.
 pub const NAME: &str = "combined";
 
-/// What does not happen to a part of an XR: the namespace of a project is protected while it has
-/// resources, and nobody but the composer writes declarations.
-const NOT_IN_USAGE: [usage::fault::Fault; 7] = [
-    usage::fault::Fault::UsageDeleted,
-    usage::fault::Fault::NamespaceDeleted,
-    usage::fault::Fault::Edited,
-    usage::fault::Fault::Recreated,
-    usage::fault::Fault::Restored,
-    usage::fault::Fault::OwnersChanged,
-    usage::fault::Fault::Circle,
-];
-/// The same for the direct resources, and what only a person can put right: a name that somebody
-/// else has, and a record that is lost.
-const NOT_IN_DIRECT: [direct::fault::Fault; 10] = [
-    direct::fault::Fault::Replaced,
-    direct::fault::Fault::NameTaken,
-    direct::fault::Fault::OtherInstallation,
-    direct::fault::Fault::LedgerLost,
-    direct::fault::Fault::RecordLost,
-    direct::fault::Fault::StampMalformed,
-    direct::fault::Fault::NamespaceDeleted,
-    direct::fault::Fault::SameIdentity,
-    direct::fault::Fault::IdentityEdited,
-    direct::fault::Fault::ConfigMissing,
-];
-
 /// What the worlds can meet.
 pub fn names() -> Names {
-    let mut names = Names::default();
-    names.beside::<broker::state::State>();
-    names.beside::<usage::state::State>();
-    names.beside::<direct::state::State>();
-    names.beside::<fleet::state::State>();
+    let mut names = Names::of_several();
+    names.beside::<broker::state::State>(&[]);
+    names.beside::<usage::state::State>(&beyond::usage());
+    names.beside::<direct::state::State>(&beyond::direct());
+    names.beside::<fleet::state::State>(&beyond::fleet());
     names
 }
 
@@ -80,7 +55,7 @@ fn run(worlds: &Worlds, ties: &mut Ties) {
             && usage.is_at_rest()
             && direct.is_at_rest()
             && fleet.is_at_rest()
-            && !ties.is_restless(worlds);
+            && !ties.is_restless(worlds, tick);
         if resting || first_wrong(worlds).is_some() {
             break;
         }
@@ -97,9 +72,14 @@ fn run(worlds: &Worlds, ties: &mut Ties) {
 fn brokers(seed: u64, breakage: Option<Breakage>, listen: bool) -> broker::state::State {
     let breakage = breakage.and_then(Breakage::of_broker);
     let mut state = broker::state::State::new(seed, breakage, listen);
+    beyond::settle::<broker::state::State>(&mut state.base.course, seed, &[]);
     state.outside.managed = true;
     for wishes in &mut state.wishes {
         wishes.parts = 3;
+        if state.base.rng.percent(75) {
+            wishes.retire_at = wishes.retire_at.map(|at| at + beyond::LONGER);
+            wishes.replace_at = wishes.replace_at.map(|at| at + beyond::LONGER);
+        }
     }
     state
 }
@@ -111,9 +91,7 @@ fn usages(seed: u64, breakage: Option<Breakage>, listen: bool) -> usage::state::
     plan.wanted.clear();
     plan.declared.clear();
     plan.teardown = false;
-    for fault in NOT_IN_USAGE {
-        plan.course.mix = plan.course.mix.without(fault);
-    }
+    beyond::settle::<usage::state::State>(&mut plan.course, seed, &beyond::usage());
     usage::state::State::peopled(rng, plan, breakage.and_then(Breakage::of_usage), listen)
 }
 
@@ -121,9 +99,7 @@ fn usages(seed: u64, breakage: Option<Breakage>, listen: bool) -> usage::state::
 fn directs(seed: u64, breakage: Option<Breakage>, listen: bool) -> direct::state::State {
     let mut rng = Rng::new(seed ^ 0xB2);
     let mut course = direct::plan::Plan::draw(seed, &mut rng).course;
-    for fault in NOT_IN_DIRECT {
-        course.mix = course.mix.without(fault);
-    }
+    beyond::settle::<direct::state::State>(&mut course, seed, &beyond::direct());
     let mut state = direct::state::State::empty(rng, course, listen);
     state.breakage = breakage.and_then(Breakage::of_direct);
     state.populate();
@@ -133,7 +109,8 @@ fn directs(seed: u64, breakage: Option<Breakage>, listen: bool) -> direct::state
 /// A fleet with machines for every resource and for a cluster that has needs of its own.
 fn fleets(seed: u64, breakage: Option<Breakage>, listen: bool) -> fleet::state::State {
     let mut rng = Rng::new(seed ^ 0xC3);
-    let course = fleet::plan::Plan::draw(seed, &mut rng).course;
+    let mut course = fleet::plan::Plan::draw(seed, &mut rng).course;
+    beyond::settle::<fleet::state::State>(&mut course, seed, &beyond::fleet());
     let slots = (0..10)
         .map(|_| Slot {
             kind: 0,
@@ -165,7 +142,8 @@ fn first_wrong(worlds: &Worlds) -> Option<Wrong> {
 }
 
 fn verdict(worlds: &Worlds) -> Verdict {
-    let mut told = Told::default();
+    let (names, coverage) = (Names::of_several(), Coverage::default());
+    let mut told = Told { names, coverage, story: vec![] };
     told.add(&*worlds.broker.borrow());
     told.add(&*worlds.usage.borrow());
     told.add(&*worlds.direct.borrow());
@@ -179,7 +157,6 @@ fn verdict(worlds: &Worlds) -> Verdict {
 }
 
 /// What the worlds tell of one life.
-#[derive(Default)]
 struct Told {
     names: Names,
     coverage: Coverage,
@@ -189,7 +166,7 @@ struct Told {
 impl Told {
     fn add<R: Realm>(&mut self, state: &R) {
         self.coverage.beside(&self.names, &state.base().coverage);
-        self.names.beside::<R>();
+        self.names.beside::<R>(&[]);
         for line in state.base().story.iter().flatten() {
             let (tick, rest) = line.split_at(5);
             let at = tick.trim().parse().unwrap_or(Tick::MAX);

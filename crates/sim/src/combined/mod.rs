@@ -5,6 +5,7 @@
 //! the XR is an object that the Usages' admission guards, and it goes when the life behind it lets
 //! it go.
 
+pub mod beyond;
 pub mod breakage;
 pub mod couple;
 pub mod life;

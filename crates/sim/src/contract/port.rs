@@ -152,6 +152,8 @@ pub struct Commit<S> {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
+    /// The lease it is written under, if it is kept.
+    pub lease: Option<(Life, Claim)>,
     /// The lease to give back with it.
     pub release: Option<Release>,
 }

@@ -41,7 +41,7 @@ promises! {
     nobody_is_claimed_twice_under_a_live_lease,
     a_claim_takes_no_more_than_it_asked_for,
     a_lease_that_ended_is_given_again_and_counted,
-    whoever_was_overtaken_changes_nothing_in_the_queue,
+    whoever_was_overtaken_changes_nothing,
     a_commit_writes_state_names_and_event_with_one_version,
     a_commit_on_an_old_version_writes_nothing,
     a_commit_gives_the_lease_back_only_if_it_is_told_to,
@@ -171,7 +171,7 @@ fn a_lease_that_ended_is_given_again_and_counted(port: &mut dyn Port) {
     assert!(entry.unreturned_until.is_some(), "the first one may still be heard");
 }
 
-fn whoever_was_overtaken_changes_nothing_in_the_queue(port: &mut dyn Port) {
+fn whoever_was_overtaken_changes_nothing(port: &mut dyn Port) {
     let made = declare(port, 1);
     let first = claim(port, life(&made));
     port.pass(LONG);
@@ -183,9 +183,14 @@ fn whoever_was_overtaken_changes_nothing_in_the_queue(port: &mut dyn Port) {
     let trouble = Trouble::Corrupt { what: "late".to_owned() };
     port.postpone(life(&made), first.claim, &trouble).expect("it is heard");
     assert_eq!(port.entry(life(&made)).expect("it answers"), before, "by its trouble");
-    let write = Commit { release: Some(late), ..step(&second, Phase::Provisioning, None) };
-    port.commit(write).expect("the version holds");
+    let kept = step(&first, Phase::Provisioning, None);
+    let given = Commit { lease: None, release: Some(late), ..kept.clone() };
+    for write in [kept, given] {
+        assert_eq!(port.commit(write), Err(No::Conflict), "although the version holds");
+    }
     assert_eq!(port.entry(life(&made)).expect("it answers"), before, "by its commit");
+    assert_eq!(port.resource(made.id()).expect("it is there").version, Version(1));
+    commit(port, step(&second, Phase::Provisioning, None));
 }
 
 fn a_commit_writes_state_names_and_event_with_one_version(port: &mut dyn Port) {

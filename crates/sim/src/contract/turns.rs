@@ -116,6 +116,7 @@ fn bent(
         next: Resource::hydrate(fields).expect("a legal row"),
         rows: vec![],
         event,
+        lease: None,
         release: None,
     }
 }
@@ -131,7 +132,8 @@ pub(super) fn write(
 
 /// A step of a leased resource that leads to a phase.
 pub(super) fn step(leased: &Leased, phase: Phase, event: Option<Event>) -> Commit<Resource> {
-    write(resource(leased), phase, event)
+    let lease = Some((leased.life, leased.claim));
+    Commit { lease, ..write(resource(leased), phase, event) }
 }
 
 /// Commits what must hold.
@@ -165,7 +167,7 @@ pub(super) fn config_step(
 ) -> Commit<ProviderConfig> {
     let (version, before) = (record.version, record.state.clone());
     let next = ProviderConfig { phase, ..before.clone() };
-    Commit { version, before, next, rows: vec![], event: None, release: None }
+    Commit { version, before, next, rows: vec![], event: None, lease: None, release: None }
 }
 
 /// Commits that a ProviderConfig is ready.

@@ -175,8 +175,6 @@ impl<'a> Ledger<BentDirect<'a>> for DirectSeat<'a> {
         version: Version,
         decision: &Decision<BentDirect<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = self.write(version, decision);
-        self.committed(written).await
+        self.commit_ours(|| self.write(version, decision)).await
     }
 }

@@ -174,8 +174,6 @@ impl<'a> Ledger<BentLife<'a>> for FleetSeat<'a> {
         version: Version,
         decision: &Decision<BentLife<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = self.write(version, decision);
-        self.committed(written).await
+        self.commit_ours(|| self.write(version, decision)).await
     }
 }

@@ -191,6 +191,8 @@ impl<'a> Ledger<BentUsage<'a>> for UsageSeat<'a> {
         decision: &Decision<BentUsage<'a>>,
     ) -> Result<(), Trouble> {
         self.pause(Point::BeforeCommit).await;
+        // The object is the record: a cluster compares its version and knows nothing of claims, and
+        // the watch wakes the life that was written late.
         let written = self.write(version, decision);
         self.committed(written).await
     }

@@ -43,6 +43,7 @@ pub(crate) async fn carry_out(
             next: change.next,
             rows: change.rows,
             event: change.event,
+            lease: None,
             release: None,
         };
         commit::change_resource(conn, &write, bound).await?;

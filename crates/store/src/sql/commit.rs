@@ -16,7 +16,7 @@ use super::{events, names, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::port::{ConfigWrite, ResourceWrite};
+use crate::port::{ConfigWrite, Release, ResourceWrite};
 
 /// Writes a step of a resource, if its version still holds.
 pub(crate) async fn resource(
@@ -27,10 +27,7 @@ pub(crate) async fn resource(
     let id = write.next.id();
     advance(conn, (*id.as_uuid(), write.version), write_id).await?;
     change_resource(conn, write, bound).await?;
-    if let Some(release) = &write.release {
-        queue::release(conn, release).await?;
-    }
-    Ok(())
+    keep_turn(conn, write.lease, write.release.as_ref()).await
 }
 
 /// Writes everything of a resource whose version was moved in this transaction.
@@ -65,8 +62,26 @@ pub(crate) async fn config(
     if write.next.is_ready() && !write.before.is_ready() {
         wake_users(conn, write.next.id).await?;
     }
-    if let Some(release) = &write.release {
-        queue::release(conn, release).await?;
+    keep_turn(conn, write.lease, write.release.as_ref()).await
+}
+
+/// Gives the lease back, or sees that it still is the newest one, so that nobody can take the life
+/// before this is written. Whoever overtook may rest on what it saw and never look at this.
+async fn keep_turn(
+    conn: &mut Conn,
+    lease: Option<(Life, Claim)>,
+    release: Option<&Release>,
+) -> Result<(), Error> {
+    if let Some(release) = release
+        && !queue::release(conn, release).await?
+    {
+        return Err(Error::Conflict);
+    }
+    if let Some((life, claim)) = lease {
+        let entry = queue::entry(conn, life, true).await?;
+        if entry.is_none_or(|it| it.entry().fence != claim.fence) {
+            return Err(Error::Conflict);
+        }
     }
     Ok(())
 }

@@ -103,7 +103,9 @@ impl Port {
 
     pub(crate) async fn release(&self, release: Release) -> Result<(), Error> {
         self.door
-            .write(move |conn| Box::pin(async move { queue::release(conn, &release).await }))
+            .write(move |conn| {
+                Box::pin(async move { queue::release(conn, &release).await.map(drop) })
+            })
             .await
     }
 

@@ -93,8 +93,9 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
-/// Gives the lease back after a finished step; whoever was overtaken changes nothing.
-pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<(), Error> {
+/// Gives the lease back after a finished step; whoever was overtaken changes nothing and hears
+/// `false`.
+pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<bool, Error> {
     let sql = concat!(
         "UPDATE queue SET lease_until = NULL, attempts = 0, reason = $5, trouble = NULL,
             due = CASE WHEN wake_seq <> $4 OR $6 THEN ",
@@ -108,7 +109,7 @@ pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<(), Er
         Wake::At(at) => (false, Some(Time(*at))),
         Wake::OnChange | Wake::Never => (false, None),
     };
-    sqlx::query::<Db>(sql)
+    let given = sqlx::query::<Db>(sql)
         .bind(life.id())
         .bind(life.kind())
         .bind(claim.fence.0.cast_signed())
@@ -119,7 +120,7 @@ pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<(), Er
         .execute(&mut *conn)
         .await
         .doing("give a lease back")?;
-    Ok(())
+    Ok(given.rows_affected() == 1)
 }
 
 /// Gives the lease back after trouble; whoever was overtaken changes nothing.

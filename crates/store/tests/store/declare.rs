@@ -199,6 +199,7 @@ pub(crate) fn write(
         next: bent(&record.state, bend),
         rows: vec![],
         event,
+        lease: None,
         release: None,
     }
 }

@@ -79,6 +79,7 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
             before: config.state,
             next,
             rows: vec![],
+            lease: None,
             release: None,
         };
         bed.store.commit_config(write).await.unwrap();

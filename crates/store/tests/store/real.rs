@@ -86,13 +86,15 @@ pub(crate) const fn release(it: Release) -> usher_store::Release {
 }
 
 pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
-    let Commit { version, before, next, rows, event, release: given } = write;
-    ResourceWrite { version, before, next, rows, event, release: given.map(release) }
+    let Commit { version, before, next, rows, event, lease: held, release: given } = write;
+    let lease = held.map(|(it, claim)| (life(it), claim));
+    ResourceWrite { version, before, next, rows, event, lease, release: given.map(release) }
 }
 
 pub(crate) fn config_write(write: Commit<ProviderConfig>) -> ConfigWrite {
-    let Commit { version, before, next, rows, release: given, event: _ } = write;
-    ConfigWrite { version, before, next, rows, release: given.map(release) }
+    let Commit { version, before, next, rows, lease: held, release: given, event: _ } = write;
+    let lease = held.map(|(it, claim)| (life(it), claim));
+    ConfigWrite { version, before, next, rows, lease, release: given.map(release) }
 }
 
 fn leased(it: usher_store::Leased) -> Leased {

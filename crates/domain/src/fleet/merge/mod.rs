@@ -38,6 +38,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         return Merged { next: machine.clone(), verdict: held };
     };
     let records = verdict.order == Order::Recorded && row.order != Order::Recorded;
+    let answered = verdict.order == Order::None && row.order != Order::None;
     let disputed = verdict.event == Some(EventKind::Disputed);
     let settled = verdict.event == Some(EventKind::Settled);
     let next = machine.changed(|it| {
@@ -47,7 +48,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         it.state = state;
         it.order = verdict.order;
         // A look that began before this one ended is old from now on, as one from before a verb.
-        if records || verdict.event.is_some() {
+        if records || answered || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
         }
         if records {

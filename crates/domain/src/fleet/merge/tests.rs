@@ -126,6 +126,15 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
 }
 
 #[test]
+fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
+    let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.order = Order::Sent);
+    let list = Look { source: Source::List, ..look(Some(report(Phase::Speculative))) };
+    let accepted = after(&it, report(Phase::Creating)).next;
+    let late = merged(&accepted, &list);
+    assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleLook));
+}
+
+#[test]
 fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let it = it.changed(|it| it.order = Order::Recorded);
