@@ -34,11 +34,15 @@ macro_rules! migrations {
 }
 
 /// The schema of PostgreSQL.
-pub(crate) const POSTGRES: &[Migration] =
-    migrations!("postgres", ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs"]);
+pub(crate) const POSTGRES: &[Migration] = migrations!(
+    "postgres",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks"]
+);
 /// The schema of SQLite.
-pub(crate) const SQLITE: &[Migration] =
-    migrations!("sqlite", ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs"]);
+pub(crate) const SQLITE: &[Migration] = migrations!(
+    "sqlite",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks"]
+);
 
 /// How far a schema is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use sqlx::Connection as _;
 use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, POSTGRES, Status, Way};
 use crate::settings::Settings;
+use crate::signal::Signals;
 
 pub(crate) use door::Door;
 
@@ -33,12 +34,31 @@ pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, r
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY epoch, xid, seq LIMIT $4";
+/// Whether something was told after a place that may not be read yet.
+pub(crate) const HELD_BACK: Option<&str> =
+    Some("SELECT 1 FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3) LIMIT 1");
+/// The last row that may be read.
+pub(crate) const READ_END: &str = "SELECT epoch, xid::text, seq FROM events
+    WHERE epoch < (SELECT epoch FROM installation) OR xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY events.epoch DESC, events.xid DESC, events.seq DESC LIMIT 1";
 pub(crate) const READ_FLOOR: &str = "SELECT epoch, xid::text, seq FROM event_floor";
-pub(crate) const FORGET_EVENTS: &str =
-    "DELETE FROM events WHERE (epoch, xid, seq) <= ($1, $2::text::xid8, $3)";
+/// Places and times of the oldest rows that may be read.
+pub(crate) const READ_OLDEST: &str = "SELECT epoch, xid::text, seq, occurred_at FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch < (SELECT epoch FROM installation)
+            OR xid < pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
+/// Rows after one place up to another; without the first the index would be walked from its
+/// beginning, over everything that was forgotten before.
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
+/// The floor never goes back, whoever is late.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
     VALUES (true, $1, $2::text::xid8, $3) ON CONFLICT (singleton) DO UPDATE SET
-        epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq";
+        epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
+    WHERE (event_floor.epoch, event_floor.xid, event_floor.seq)
+        < (excluded.epoch, excluded.xid, excluded.seq)";
 
 /// The time of this statement.
 macro_rules! now {
@@ -50,6 +70,12 @@ macro_rules! now {
 macro_rules! later {
     ($micros:literal) => {
         concat!("statement_timestamp() + ", $micros, " * interval '1 microsecond'")
+    };
+}
+/// A transaction id from its text.
+macro_rules! xid {
+    ($text:literal) => {
+        concat!($text, "::text::xid8")
     };
 }
 /// Nobody else may write the row, or hold it so, until this transaction ends.
@@ -112,7 +138,7 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
             })
         })
         .await?;
-    Ok(sql::port::Port { door, settings, installation })
+    Ok(sql::port::Port { door, settings, installation, signals: Signals::default() })
 }
 
 /// Brings the schema behind a URL up or down.

@@ -11,7 +11,8 @@ use crate::settings::Moved;
 const DOING: &str = "read the installation";
 
 /// Finds out whose database this is. One that was seen elsewhere is a clone or was restored: it
-/// gets a new id unless told otherwise, and its log goes on in a new epoch either way.
+/// gets a new id unless told otherwise, and its log goes on in a new epoch either way. With a new id
+/// its sinks are parked: they are told of the first one already.
 pub(crate) async fn settle(
     conn: &mut Conn,
     identifier: &str,
@@ -45,6 +46,9 @@ pub(crate) async fn settle(
         Moved::NewInstallation => InstallationId::from_uuid(Uuid::now_v7()),
         Moved::SameInstallation => before,
     };
+    if id != before {
+        super::sinks::park_all(conn).await?;
+    }
     let sql = "UPDATE installation SET id = $1, database_identifier = $2, epoch = epoch + 1";
     sqlx::query::<Db>(sql)
         .bind(id.as_uuid())

@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::migrate::{Migration, SQLITE, Status, Way};
 use crate::settings::Settings;
+use crate::signal::Signals;
 
 pub(crate) use door::Door;
 
@@ -28,11 +29,20 @@ pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, '0' AS xid, seq, id, resource, project,
         version, type, occurred_at, data
     FROM events WHERE seq > $3 ORDER BY seq LIMIT $4";
+/// What is there may be read.
+pub(crate) const HELD_BACK: Option<&str> = None;
+pub(crate) const READ_END: &str =
+    "SELECT epoch, '0', seq FROM events ORDER BY events.seq DESC LIMIT 1";
 pub(crate) const READ_FLOOR: &str = "SELECT epoch, '0', seq FROM event_floor";
-pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events WHERE seq <= $3";
+/// Places and times of the oldest rows.
+pub(crate) const READ_OLDEST: &str = "SELECT epoch, '0', seq, occurred_at FROM events
+    WHERE seq > $3 ORDER BY seq LIMIT $4";
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events WHERE seq > $3 AND seq <= $6";
+/// The floor never goes back, whoever is late.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, seq)
     VALUES (1, $1, $3)
-    ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq";
+    ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq
+    WHERE event_floor.seq < excluded.seq";
 
 /// The time of this statement, in microseconds.
 macro_rules! now {
@@ -44,6 +54,12 @@ macro_rules! now {
 macro_rules! later {
     ($micros:literal) => {
         concat!("CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ", $micros)
+    };
+}
+/// There are no transaction ids; the column is there so that one text serves both.
+macro_rules! xid {
+    ($text:literal) => {
+        concat!("CAST(", $text, " AS INTEGER)")
     };
 }
 /// There is one writer, so every row is locked.
@@ -103,7 +119,7 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
             Box::pin(async move { sql::installation::settle(conn, &identifier, moved).await })
         })
         .await?;
-    Ok(sql::port::Port { door, settings, installation })
+    Ok(sql::port::Port { door, settings, installation, signals: Signals::default() })
 }
 
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.

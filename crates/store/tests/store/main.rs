@@ -20,8 +20,14 @@ mod ownership;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
+mod relay;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod siblings;
+#[cfg(test)]
+mod sink;
 #[cfg(test)]
 mod trouble;
