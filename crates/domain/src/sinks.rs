@@ -399,7 +399,9 @@ mod tests {
         }
 
         #[test]
-        fn anything_after_the_scheme_is_a_host_or_is_refused(rest in "[a-z0-9.:/\\[\\]@?#%-]{0,40}") {
+        fn what_follows_the_scheme_is_a_host_or_is_refused(
+            rest in "[a-z0-9.:/\\[\\]@?#%-]{0,40}"
+        ) {
             if let Ok(it) = format!("https://{rest}").parse::<SinkUrl>() {
                 prop_assert!(it.port() > 0 && it.authority().starts_with(|c: char| c != '@'));
             }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::life::Life;
-use crate::migrate::{Status, Way};
+use crate::migrate::{Progress, Status, Way};
 use crate::port::{
     Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
     Told,
@@ -67,9 +67,18 @@ impl Store {
 
     /// Brings a schema up or down, or looks where it is.
     pub async fn migrate(place: &Place, way: Way) -> Result<Status, Error> {
+        Self::migrate_telling(place, way, &mut |_| {}).await
+    }
+
+    /// As [`Store::migrate`], and tells of every step.
+    pub async fn migrate_telling(
+        place: &Place,
+        way: Way,
+        progress: &mut Progress<'_>,
+    ) -> Result<Status, Error> {
         match place {
-            Place::Postgres(url) => postgres::migrate(url, way).await,
-            Place::Sqlite(path) => sqlite::migrate(path, way).await,
+            Place::Postgres(url) => postgres::migrate(url, way, progress).await,
+            Place::Sqlite(path) => sqlite::migrate(path, way, progress).await,
         }
     }
 

@@ -5,7 +5,7 @@ mod door;
 use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Migration, POSTGRES, Status, Way};
+use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
 use crate::settings::Settings;
 use crate::signal::Signals;
 
@@ -25,6 +25,11 @@ pub(crate) const TABLES: &str = "SELECT tablename::text FROM pg_tables
 /// Tells this database from every other one, also in the same cluster.
 const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
+
+/// Changes whenever a server is promoted or recovered to a point in time.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
+/// Places are ordered by the epoch first.
+pub(crate) const BEGIN_EPOCH: &str = "";
 
 /// A row may be read once every transaction that could still write before it has ended. Rows of an
 /// earlier epoch were numbered by another database and are all there.
@@ -134,7 +139,11 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
                     .fetch_one(&mut *conn)
                     .await
                     .doing("identify the database")?;
-                sql::installation::settle(conn, &identifier, moved).await
+                let timeline = sqlx::query_scalar::<Db, String>(TIMELINE)
+                    .fetch_one(&mut *conn)
+                    .await
+                    .doing("identify the database")?;
+                sql::installation::settle(conn, (&identifier, Some(&timeline)), moved).await
             })
         })
         .await?;
@@ -142,12 +151,16 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
 }
 
 /// Brings the schema behind a URL up or down.
-pub(crate) async fn migrate(url: &str, way: Way) -> Result<Status, Error> {
+pub(crate) async fn migrate(
+    url: &str,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
     let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;
-    let mut done = sql::migrate::run(&mut conn, way).await;
+    let mut done = sql::migrate::run(&mut conn, way, progress).await;
     // Two that begin at once meet in the catalog; the second one finds the table made.
     if matches!(&done, Err(Error::Database { source, .. }) if Error::is_duplicate(source)) {
-        done = sql::migrate::run(&mut conn, way).await;
+        done = sql::migrate::run(&mut conn, way, progress).await;
     }
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = conn.close().await;

@@ -151,13 +151,12 @@ impl Client {
             }
             None => None,
         };
-        let (sender, response) = match kept {
-            Some(kept) => kept,
-            None => {
-                let mut sender = self.connect(url).await?;
-                let response = sender.send_request(request()?).await;
-                (sender, response.map_err(|_| Failure::Conversation)?)
-            }
+        let (sender, response) = if let Some(kept) = kept {
+            kept
+        } else {
+            let mut sender = self.connect(url).await?;
+            let response = sender.send_request(request()?).await;
+            (sender, response.map_err(|_| Failure::Conversation)?)
         };
         let answered =
             Answered { status: response.status().as_u16(), retry_after: retry_after(&response) };
@@ -230,8 +229,8 @@ mod tests {
     #[test]
     fn a_pause_is_asked_for_in_seconds_or_by_a_date() {
         let now = Some("Fri, 31 Dec 1999 23:58:59 GMT");
-        assert_eq!(pause("120", None), Some(Duration::from_secs(120)));
-        assert_eq!(pause("Fri, 31 Dec 1999 23:59:59 GMT", now), Some(Duration::from_secs(60)));
+        assert_eq!(pause("120", None), Some(Duration::from_mins(2)));
+        assert_eq!(pause("Fri, 31 Dec 1999 23:59:59 GMT", now), Some(Duration::from_mins(1)));
         assert_eq!(pause("Fri, 31 Dec 1999 23:00:00 GMT", now), Some(Duration::ZERO));
         for asked in ["", "-1", "soon", "99999999999", "Fri, 31 Dec 1999 23:59:59 GMT"] {
             assert_eq!(pause(asked, None), None, "{asked}");

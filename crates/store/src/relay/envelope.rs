@@ -1,4 +1,4 @@
-//! A row of the log as a CloudEvent 1.0, in the structured JSON form.
+//! A row of the log as a `CloudEvent` 1.0, in the structured JSON form.
 
 use serde_json::{Value, json};
 use usher_domain::object::id::InstallationId;
@@ -8,7 +8,7 @@ use crate::port::Told;
 
 const DAY: i64 = 86_400;
 
-/// The CloudEvent of a row; the same row gives the same event, whoever delivers it and how often.
+/// The `CloudEvent` of a row; the same row gives the same event, whoever delivers it and how often.
 ///
 /// `source` and `id` together name it: the installation, and the id that the row was born with. A
 /// number of the log would not do: after a restore it is given to another event. `partitionkey` and

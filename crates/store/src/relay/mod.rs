@@ -1,4 +1,4 @@
-//! The relay: tells every sink what the log tells, as CloudEvents over HTTP.
+//! The relay: tells every sink what the log tells, as `CloudEvents` over HTTP.
 //!
 //! ```text
 //!   log ──▶ Follower ──▶ lease ──▶ POST … POST ──▶ settle (place in the log, lease back)
@@ -98,7 +98,7 @@ impl Relay {
     /// Delivers until `stop` ends; deliveries under way are finished and written down.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let relay = Arc::new(self);
-        let (stopper, stopped) = watch::channel(false);
+        let (told_to_stop, stopped) = watch::channel(false);
         let mut stop = pin!(stop);
         let mut tasks = JoinSet::new();
         let mut names = BTreeMap::new();
@@ -122,7 +122,7 @@ impl Relay {
                 Some(_) = tasks.join_next() => {}
             }
         }
-        let _ = stopper.send(true);
+        let _ = told_to_stop.send(true);
         while tasks.join_next().await.is_some() {}
     }
 
@@ -184,7 +184,7 @@ impl Relay {
     async fn gather(&self, follower: &mut Follower<'_>, state: SinkState) -> Next {
         follower.seek(state.cursor);
         match follower.next(self.figures.batch).await {
-            Ok(told) => Next::Deliver(state, told),
+            Ok(told) => Next::Deliver(Box::new(state), told),
             Err(error @ Error::Forgotten { .. }) => {
                 let name = state.sink.name;
                 match self.park(name, Parked::Forgotten, error.to_string()).await {
@@ -260,7 +260,7 @@ impl Relay {
         })?;
         match Answer::of(answered.status) {
             Answer::Taken => Ok(()),
-            answer => Err(Failed {
+            answer @ (Answer::Later | Answer::Refused | Answer::Gone) => Err(Failed {
                 answer,
                 retry_after: answered.retry_after,
                 // Nothing of the body: it is a stranger's text and might repeat our secret.
@@ -296,7 +296,7 @@ impl Relay {
 
 /// What to do about a sink next.
 enum Next {
-    Deliver(SinkState, Vec<Told>),
+    Deliver(Box<SinkState>, Vec<Told>),
     Pause(Duration),
     /// Wait until somebody changes the sinks.
     Signal,

@@ -72,7 +72,7 @@ impl Secret {
     }
 }
 
-/// Reads secrets where they lie. They are read for every delivery, so that a new one counts at once.
+/// Reads secrets where they lie. They are read for every delivery: a new one counts at once.
 pub trait Secrets: Send + Sync {
     /// The secret at a coordinate, or `None` if there is none.
     fn read(&self, at: &SecretCoordinate) -> Option<Secret>;

@@ -6,7 +6,7 @@ mod file;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::migrate::{Migration, SQLITE, Status, Way};
+use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
 use crate::settings::Settings;
 use crate::signal::Signals;
 
@@ -24,6 +24,15 @@ pub(crate) const BYTES: &str = "blob";
 pub(crate) const LOCK_SCHEMA: &str = "";
 pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
     WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
+
+/// Places are row ids, so the first one of an epoch is larger than any that the epoch before can
+/// have given since its backup.
+pub(crate) const BEGIN_EPOCH: &str = "
+    INSERT INTO sqlite_sequence (name, seq) SELECT 'events', 0
+        WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'events');
+    UPDATE sqlite_sequence
+        SET seq = MAX(seq, (SELECT epoch FROM installation) * 1099511627776)
+        WHERE name = 'events'";
 
 /// There is one writer: what is there was committed in the order of its row ids.
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, '0' AS xid, seq, id, resource, project,
@@ -116,17 +125,23 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     let moved = settings.moved;
     let installation = door
         .write(move |conn| {
-            Box::pin(async move { sql::installation::settle(conn, &identifier, moved).await })
+            Box::pin(
+                async move { sql::installation::settle(conn, (&identifier, None), moved).await },
+            )
         })
         .await?;
     Ok(sql::port::Port { door, settings, installation, signals: Signals::default() })
 }
 
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.
-pub(crate) async fn migrate(path: &Path, way: Way) -> Result<Status, Error> {
+pub(crate) async fn migrate(
+    path: &Path,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
     let _lock = file::Lock::take(path)?;
     let mut conn = door::writer(path, way == Way::Up).await?;
-    let done = sql::migrate::run(&mut conn, way).await;
+    let done = sql::migrate::run(&mut conn, way, progress).await;
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = sqlx::Connection::close(conn).await;
     done

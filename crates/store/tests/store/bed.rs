@@ -55,7 +55,7 @@ impl Ground {
         usher_pgtest::empty().await.map(Self::of)
     }
 
-    async fn postgres() -> Option<Self> {
+    pub(crate) async fn postgres() -> Option<Self> {
         let fill = async |url: String| {
             Store::migrate(&Place::Postgres(url), Way::Up).await.unwrap();
         };

@@ -2,6 +2,8 @@
 //! PostgreSQL; where there is no PostgreSQL that half is skipped aloud.
 
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod bed;
 #[cfg(test)]
 mod commit;
