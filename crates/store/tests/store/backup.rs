@@ -150,7 +150,7 @@ async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
 }
 
 /// Everything that was acknowledged before the backup began is there, with its event and entry.
-async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, lost: &[Told]) {
+async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen: &[Told]) {
     let lives = ground.number("SELECT COUNT(*) FROM resources").await;
     assert!(lives >= i64::try_from(sure).unwrap(), "{lives} of {sure}");
     for sql in [
@@ -170,21 +170,21 @@ async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, lost:
         assert_eq!(ground.number(sound).await, 1);
     }
     let kept = whole(store).await;
-    assert!(kept.len() < lost.len(), "the restore went back in time");
+    assert!(kept.len() < seen.len(), "the restore went back in time");
     let ids: Vec<_> = kept.iter().map(|it| it.id).collect();
-    let known: Vec<_> = lost.iter().map(|it| it.id).filter(|it| ids.contains(it)).collect();
+    let known: Vec<_> = seen.iter().map(|it| it.id).filter(|it| ids.contains(it)).collect();
     assert_eq!(ids, known, "nothing but what was told, in the same order");
 }
 
 /// New things are told after everything, also to whoever had read what is lost now; nobody gets an
 /// id that was given to something else.
-async fn goes_on(world: &World, lost: &[Told]) {
-    let last = lost.last().unwrap().cursor;
+async fn goes_on(world: &World, seen: &[Told]) {
+    let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;
     let new = told(&world.store, last, 1).await;
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].resource, resource.id());
-    assert!(new[0].cursor > last && lost.iter().all(|it| it.id != new[0].id));
+    assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
     world.claim(Life::Resource(resource.id())).await;
     let sinks = world.store.sinks().await.unwrap();
     assert_eq!(sinks[0].parked, None, "the same installation tells its sinks on");
@@ -228,9 +228,9 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
     .await;
 }
 
-async fn goes_on_without_sinks(world: &World, lost: &[Told]) {
+async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
     let resource = world.declare("after").await;
-    let new = told(&world.store, lost.last().unwrap().cursor, 1).await;
+    let new = told(&world.store, seen.last().unwrap().cursor, 1).await;
     assert_eq!(new[0].resource, resource.id());
 }
 
