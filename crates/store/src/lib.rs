@@ -45,7 +45,7 @@ pub use port::{
 };
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
-pub use sinks::{Beginning, Settlement, SinkState, TurnEnd};
+pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
 
 use usher_kernel::schedule::Jitter;

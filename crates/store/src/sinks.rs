@@ -46,20 +46,20 @@ pub struct SinkState {
     pub now: Timestamp,
 }
 
-/// How a turn of deliveries ended; the lease is given back with it.
+/// How a round of deliveries ended; the lease is given back with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// Whose turn it was, as it was leased.
+    /// Whose round it was, as it was leased.
     pub lease: SinkState,
     /// Everything up to this place was delivered.
     pub cursor: Cursor,
     /// What the last answer asks for.
-    pub end: TurnEnd,
+    pub end: RoundEnd,
 }
 
-/// What the last answer of a turn asks for.
+/// What the last answer of a round asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TurnEnd {
+pub enum RoundEnd {
     /// Nothing: everything was taken.
     Done,
     /// Another try after this pause.
@@ -95,6 +95,6 @@ verbs! {
     fn sink(name: &Slug) -> Result<Option<SinkState>, Error>;
     /// Leases a sink for so long, unless somebody else delivers, it waits, or it is parked.
     fn lease_sink(name: Slug, span: Duration) -> Result<Option<SinkState>, Error>;
-    /// Ends a turn of deliveries; `false` if the lease was lost, which changes nothing.
+    /// Ends a round of deliveries; `false` if the lease was lost, which changes nothing.
     fn settle_sink(it: Settlement) -> Result<bool, Error>;
 }

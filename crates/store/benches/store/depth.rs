@@ -16,7 +16,7 @@ const SAMPLES: usize = 400;
 const BATCH: u64 = 50_000;
 /// The columns of a resource that a copy shares with its original.
 const SHARED: &str = "project, blueprint_version, credential, provider_config, installation, world,
-    namespace, composite, xr_name, role, strategy, parameters, api_url, agent_image, key_id, phase,
+    namespace, composite, role, strategy, parameters, api_url, agent_image, key_id, phase,
     generation, tenure, created_at, updated_at, phase_since";
 
 pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
@@ -118,8 +118,8 @@ async fn fill_postgres(ground: &Ground, original: ResourceId, count: u64) {
             INSERT INTO lives SELECT id, 'resource', 1, id FROM copies;
             INSERT INTO tenancy_resources (id, project, created_at)
                 SELECT c.id, r.project, now() FROM copies AS c JOIN resources AS r ON r.id = c.of;
-            INSERT INTO resources (id, name, tenancy, {SHARED})
-                SELECT c.id, c.id::text, c.id, {SHARED}
+            INSERT INTO resources (id, name, tenancy, xr_name, {SHARED})
+                SELECT c.id, 'r' || c.id, c.id, 'pr-' || c.id, {SHARED}
                 FROM copies AS c JOIN resources AS r ON r.id = c.of;
             INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
                 SELECT id, 'resource', now() - interval '1 hour', 0, 0, 0, false FROM copies;"
@@ -133,13 +133,16 @@ async fn fill_sqlite(ground: &Ground, original: ResourceId, count: u64) {
         .execute(&format!(
             "CREATE TEMP TABLE copies AS WITH RECURSIVE n(i) AS
                 (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-                SELECT randomblob(16) AS id, x'{original}' AS of FROM n;
+                SELECT randomblob(16) AS id, x'{original}' AS of, '' AS text FROM n;
+            UPDATE copies SET text = lower(hex(id));
+            UPDATE copies SET text = substr(text, 1, 8) || '-' || substr(text, 9, 4) || '-'
+                || substr(text, 13, 4) || '-' || substr(text, 17, 4) || '-' || substr(text, 21);
             BEGIN IMMEDIATE;
             INSERT INTO lives SELECT id, 'resource', 1, id FROM copies;
             INSERT INTO tenancy_resources (id, project, created_at)
                 SELECT c.id, r.project, 0 FROM copies AS c JOIN resources AS r ON r.id = c.of;
-            INSERT INTO resources (id, name, tenancy, {SHARED})
-                SELECT c.id, hex(c.id), c.id, {SHARED}
+            INSERT INTO resources (id, name, tenancy, xr_name, {SHARED})
+                SELECT c.id, 'r' || text, c.id, 'pr-' || text, {SHARED}
                 FROM copies AS c JOIN resources AS r ON r.id = c.of;
             INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
                 SELECT id, 'resource', 1, 0, 0, 0, 0 FROM copies;

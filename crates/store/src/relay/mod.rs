@@ -34,7 +34,7 @@ use crate::error::Error;
 use crate::follow::{Follower, wait};
 use crate::jitter;
 use crate::port::{Cursor, Told};
-use crate::sinks::{Settlement, SinkState, TurnEnd};
+use crate::sinks::{RoundEnd, Settlement, SinkState};
 use crate::store::Store;
 
 use client::{Client, Trust};
@@ -158,8 +158,8 @@ impl Relay {
                 Next::End => return,
                 Next::Deliver(state, told) => {
                     let mut budget = pin!(sleep(self.budget()));
-                    let turn = self.turn(&mut client, (&state, told), budget.as_mut(), &stopped);
-                    if turn.await.is_err() {
+                    let round = self.round(&mut client, (&state, told), budget.as_mut(), &stopped);
+                    if round.await.is_err() {
                         rest(self.figures.database_pause, &mut stopped).await;
                     }
                 }
@@ -201,8 +201,8 @@ impl Relay {
         self.figures.pace.lease.saturating_sub(self.figures.request * 3 / 2)
     }
 
-    /// One turn: lease, deliver in order, write down how far it came.
-    async fn turn(
+    /// One round: lease, deliver in order, write down how far it came.
+    async fn round(
         &self,
         client: &mut Client,
         (state, told): (&SinkState, Vec<Told>),
@@ -214,7 +214,7 @@ impl Relay {
             return Ok(());
         };
         let mut cursor = lease.cursor;
-        let mut end = TurnEnd::Done;
+        let mut end = RoundEnd::Done;
         // If the place has moved since the rows were read, they are not the next ones.
         let told = if cursor == state.cursor { told } else { vec![] };
         for told in told {
@@ -270,24 +270,24 @@ impl Relay {
     }
 
     /// What follows from a delivery that failed.
-    fn judge(&self, lease: &SinkState, progress: bool, failed: Failed) -> TurnEnd {
+    fn judge(&self, lease: &SinkState, progress: bool, failed: Failed) -> RoundEnd {
         let Failed { answer, retry_after, trouble } = failed;
         let (attempts, failing) = match lease.failing_since {
             Some(since) if !progress => (lease.attempts.saturating_add(1), lease.now.since(since)),
             Some(_) | None => (1, Duration::ZERO),
         };
         if let Some(why) = answer.parks(failing, self.figures.refused_grace) {
-            return TurnEnd::Park { why, trouble };
+            return RoundEnd::Park { why, trouble };
         }
         let asked = retry_after.unwrap_or_default().min(self.figures.retry_after_max);
         let pause = back_off(&self.figures.pace, attempts, jitter()).max(asked);
-        TurnEnd::Again { pause, trouble }
+        RoundEnd::Again { pause, trouble }
     }
 
     async fn park(&self, name: Slug, why: Parked, trouble: String) -> Result<(), Error> {
         if let Some(lease) = self.store.lease_sink(name, self.figures.pace.lease).await? {
             let cursor = lease.cursor;
-            let end = TurnEnd::Park { why, trouble };
+            let end = RoundEnd::Park { why, trouble };
             self.store.settle_sink(Settlement { lease, cursor, end }).await?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::port::Cursor;
-use crate::sinks::{Beginning, Settlement, SinkState, TurnEnd};
+use crate::sinks::{Beginning, RoundEnd, Settlement, SinkState};
 
 /// One sink, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -207,17 +207,17 @@ pub(crate) async fn lease(
     row.map(SinkRow::state).transpose()
 }
 
-/// Ends a turn, if its lease still is the last one.
+/// Ends a round, if its lease still is the last one.
 pub(crate) async fn settle(conn: &mut Conn, it: &Settlement) -> Result<bool, Error> {
     let Settlement { lease, cursor, end } = it;
     let progress = *cursor != lease.cursor;
     let failed = if progress { 0 } else { lease.attempts };
     let (attempts, pause, trouble, parked) = match end {
-        TurnEnd::Done => (0, None, None, None),
-        TurnEnd::Again { pause, trouble } => {
+        RoundEnd::Done => (0, None, None, None),
+        RoundEnd::Again { pause, trouble } => {
             (failed.saturating_add(1), Some(*pause), Some(trouble), None)
         }
-        TurnEnd::Park { why, trouble } => {
+        RoundEnd::Park { why, trouble } => {
             (failed.saturating_add(1), None, Some(trouble), Some(why.as_str()))
         }
     };

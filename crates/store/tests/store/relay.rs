@@ -11,7 +11,7 @@ use usher_domain::sinks::{Parked, Proof, Scheme, SecretCoordinate, SecretPlace, 
 use usher_kernel::schedule::Pace;
 use usher_store::relay::{Figures, Relay, SecretsOf};
 use usher_store::{
-    Beginning, Cursor, Error, Moved, Order, Settings, Settlement, SinkState, Store, TurnEnd,
+    Beginning, Cursor, Error, Moved, Order, RoundEnd, Settings, Settlement, SinkState, Store,
 };
 
 use crate::bed::{Bed, on_both, on_both_with, told};
@@ -374,7 +374,7 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
         let second = second.unwrap();
         assert!(second.fence > first.fence);
         let cursor = told(store, Cursor::START, 1).await[0].cursor;
-        let end = TurnEnd::Done;
+        let end = RoundEnd::Done;
         let late = Settlement { lease: first, cursor, end: end.clone() };
         assert!(!store.settle_sink(late).await.unwrap());
         assert_eq!(state(store, &sink).await.cursor, Cursor::START);

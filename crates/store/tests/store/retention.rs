@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use usher_domain::sinks::Parked;
-use usher_store::{Beginning, Cursor, Error, Retention, Settlement, Swept, TurnEnd};
+use usher_store::{Beginning, Cursor, Error, Retention, RoundEnd, Settlement, Swept};
 
 use crate::bed::{Bed, on_both, told};
 use crate::declare::World;
@@ -32,7 +32,7 @@ async fn events_go_when_they_are_old_and_every_sink_was_told() {
         assert_eq!((held.events, held.held_by.as_deref()), (0, Some("slow")));
         let lease = bed.store.lease_sink(slow.name.clone(), Duration::from_secs(9)).await.unwrap();
         let (lease, cursor) = (lease.unwrap(), all[2].cursor);
-        let end = TurnEnd::Park { why: Parked::Gone, trouble: "it answered 410".to_owned() };
+        let end = RoundEnd::Park { why: Parked::Gone, trouble: "it answered 410".to_owned() };
         assert!(bed.store.settle_sink(Settlement { lease, cursor, end }).await.unwrap());
         let swept = bed.store.sweep(NOTHING).await.unwrap();
         assert_eq!((swept.events, swept.more), (2, true));
