@@ -17,10 +17,8 @@ const UPDATE: &str = "UPDATE bare SET n = n + 1 WHERE id = $1";
 const SELECT: &str = "SELECT n FROM bare WHERE id = $1";
 
 /// What one transaction is made of.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Reads before the transaction.
-    pub(crate) before: u64,
     pub(crate) selects: u64,
     pub(crate) inserts: u64,
     pub(crate) updates: u64,
@@ -28,7 +26,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) const fn statements(&self) -> u64 {
-        self.before + self.selects + self.inserts + self.updates
+        self.selects + self.inserts + self.updates
     }
 }
 
@@ -95,20 +93,14 @@ impl Bare {
     }
 
     pub(crate) async fn transaction(&self, shape: Shape, row: Uuid) {
-        let before = Shape { selects: shape.before, ..Shape::default() };
         match self {
             Self::Postgres(pool) => {
-                if shape.before > 0 {
-                    let mut conn = pool.acquire().await.unwrap();
-                    statements!(conn, before, row);
-                }
                 let mut transaction = pool.begin().await.unwrap();
                 statements!(transaction, shape, row);
                 transaction.commit().await.unwrap();
             }
             Self::Sqlite(conn) => {
                 let conn = &mut *conn.lock().await;
-                statements!(conn, before, row);
                 let mut transaction = conn.begin_with("BEGIN IMMEDIATE").await.unwrap();
                 statements!(transaction, shape, row);
                 transaction.commit().await.unwrap();

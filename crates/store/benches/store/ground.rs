@@ -100,7 +100,7 @@ impl Ground {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(std::time::Duration::from_secs(60));
+            .busy_timeout(std::time::Duration::from_mins(1));
         SqliteConnection::connect_with(&options).await.unwrap()
     }
 

@@ -55,7 +55,7 @@ fn main() {
         {
             match ground {
                 Some(_) if only.is_some_and(|it| it != name) => {}
-                Some(ground) => measure(&ground, sizes).await,
+                Some(ground) => Box::pin(measure(&ground, sizes)).await,
                 None => say(format_args!("\n{name}: SKIPPED, there is none")),
             }
         }
@@ -64,6 +64,6 @@ fn main() {
 
 async fn measure(ground: &Ground, sizes: Sizes) {
     say(format_args!("\n# {}", ground.name()));
-    speed::measure(ground, sizes).await;
+    Box::pin(speed::measure(ground, sizes)).await;
     depth::measure(ground, sizes).await;
 }

@@ -2,6 +2,8 @@
 
 mod door;
 
+use std::sync::atomic::AtomicBool;
+
 use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
@@ -147,7 +149,8 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
             })
         })
         .await?;
-    Ok(sql::port::Port { door, settings, installation, signals: Signals::default() })
+    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
+    Ok(sql::port::Port { door, settings, installation, signals, busy })
 }
 
 /// Brings the schema behind a URL up or down.

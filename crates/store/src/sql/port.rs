@@ -1,5 +1,6 @@
 //! The port: every verb of the store, one transaction or one read each.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use usher_domain::audit;
@@ -35,6 +36,8 @@ pub(crate) struct Port {
     pub(crate) settings: Settings,
     pub(crate) installation: Installation,
     pub(crate) signals: Signals,
+    /// Whether the last claim found somebody.
+    pub(crate) busy: AtomicBool,
 }
 
 impl Port {
@@ -73,13 +76,20 @@ impl Port {
     }
 
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
-        if !claim::is_due(&mut *self.door.read().await?).await? {
+        // At rest a look is enough; where there was work a moment ago there likely is more.
+        if !self.busy.load(Ordering::Relaxed)
+            && !claim::is_due(&mut *self.door.read().await?).await?
+        {
             return Ok(Batch::default());
         }
         let pace = self.settings.pace;
-        self.door
+        let claimed = self
+            .door
             .write(move |conn| Box::pin(async move { claim::claim(conn, count, &pace).await }))
-            .await
+            .await;
+        let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
+        self.busy.store(busy, Ordering::Relaxed);
+        claimed
     }
 
     pub(crate) async fn commit(&self, write: ResourceWrite) -> Result<(), Error> {

@@ -4,6 +4,7 @@ mod door;
 mod file;
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use crate::error::Error;
 use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
@@ -130,7 +131,8 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
             )
         })
         .await?;
-    Ok(sql::port::Port { door, settings, installation, signals: Signals::default() })
+    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
+    Ok(sql::port::Port { door, settings, installation, signals, busy })
 }
 
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.
