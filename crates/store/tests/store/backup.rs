@@ -205,19 +205,17 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
         let lost = told(&store, Cursor::START, 2).await;
         store.close().await;
         // In place: the file comes back under its old name, beside its old lock.
-        let place = match (&ground.place, &copied.place) {
-            (Place::Sqlite(to), Place::Sqlite(from)) => {
-                for end in ["-wal", "-shm"] {
-                    let _ = std::fs::remove_file(format!("{}{end}", to.display()));
-                }
-                std::fs::copy(from, to).unwrap();
-                ground.execute(MARK).await;
-                &ground.place
+        let places = (&ground.place, &copied.place);
+        let place = if let (Place::Sqlite(to), Place::Sqlite(from)) = places {
+            for end in ["-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", to.display()));
             }
-            _ => {
-                copied.execute(MARK).await;
-                &copied.place
-            }
+            std::fs::copy(from, to).unwrap();
+            ground.execute(MARK).await;
+            &ground.place
+        } else {
+            copied.execute(MARK).await;
+            &copied.place
         };
         let store = open(place, Moved::SameInstallation).await;
         assert_eq!(store.installation().provenance, Provenance::Moved { before: first });

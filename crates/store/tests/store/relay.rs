@@ -137,7 +137,7 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
         receiver.reply([
             Reply::Status(200, vec![]),
             Reply::Status(200, vec![]),
-            Reply::Slow(Duration::from_secs(60)),
+            Reply::Slow(Duration::from_mins(1)),
         ]);
         let figures = Figures {
             pace: Pace { lease: Duration::from_secs(1), ..hurried().pace },
