@@ -24,5 +24,6 @@ pub mod operators;
 pub mod peers;
 pub mod placements;
 pub mod projects;
+pub mod sinks;
 pub mod tokens;
 pub mod usage;

@@ -40,14 +40,24 @@ fn variable(name: &str) -> Option<String> {
 
 /// The programs, from the PATH or where they usually are; the newest version wins.
 pub(crate) fn programs() -> Option<Programs> {
+    folders().iter().find_map(|folder| {
+        let (initdb, postgres) = (folder.join("initdb"), folder.join("postgres"));
+        (initdb.is_file() && postgres.is_file()).then_some(Programs { initdb, postgres })
+    })
+}
+
+/// Another program of PostgreSQL: beside the server's own, else wherever it is.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let beside = programs().and_then(|it| it.postgres.parent().map(PathBuf::from));
+    beside.into_iter().chain(folders()).map(|it| it.join(name)).find(|it| it.is_file())
+}
+
+fn folders() -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(FOLDERS.map(PathBuf::from));
     folders.extend(versions());
-    folders.iter().find_map(|folder| {
-        let (initdb, postgres) = (folder.join("initdb"), folder.join("postgres"));
-        (initdb.is_file() && postgres.is_file()).then_some(Programs { initdb, postgres })
-    })
+    folders
 }
 
 fn versions() -> Vec<PathBuf> {

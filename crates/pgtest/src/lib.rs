@@ -100,6 +100,20 @@ pub fn shared() -> Option<Server> {
     server.clone()
 }
 
+/// A program of PostgreSQL such as `pg_dump`, or `None`, said aloud, if there is none.
+///
+/// # Panics
+/// If there is none and PostgreSQL is required.
+pub fn program(name: &str) -> Option<std::path::PathBuf> {
+    let found = find::program(name);
+    if found.is_none() {
+        assert!(!find::is_required(), "cannot find {name}, and it is required");
+        // Not `eprintln!`: the test harness would keep it to itself.
+        let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: cannot find {name} ***\n");
+    }
+    found
+}
+
 impl Server {
     async fn create(&self, template: &str) -> Database {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -20,24 +20,32 @@
 
 mod column;
 mod error;
+mod follow;
 mod ledger;
 mod life;
 pub mod migrate;
 mod port;
 mod postgres;
+pub mod relay;
+mod retention;
 mod settings;
 mod siblings;
+mod signal;
+mod sinks;
 mod sqlite;
 mod store;
 
 pub use error::Error;
+pub use follow::Follower;
 pub use ledger::LeasedLedger;
 pub use life::Life;
 pub use port::{
     Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased, Order,
     Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Told,
 };
+pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
+pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
 
 use usher_kernel::schedule::Jitter;

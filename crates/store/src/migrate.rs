@@ -34,11 +34,15 @@ macro_rules! migrations {
 }
 
 /// The schema of PostgreSQL.
-pub(crate) const POSTGRES: &[Migration] =
-    migrations!("postgres", ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs"]);
+pub(crate) const POSTGRES: &[Migration] = migrations!(
+    "postgres",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+);
 /// The schema of SQLite.
-pub(crate) const SQLITE: &[Migration] =
-    migrations!("sqlite", ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs"]);
+pub(crate) const SQLITE: &[Migration] = migrations!(
+    "sqlite",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+);
 
 /// How far a schema is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,18 @@ pub enum Way {
     /// Only look.
     Stay,
 }
+
+/// One migration that is about to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Which.
+    pub name: &'static str,
+    /// Whether it is brought in, not taken away.
+    pub up: bool,
+}
+
+/// Whom to tell of every step. All of them are one transaction: until the end nothing has happened.
+pub type Progress<'p> = dyn FnMut(Step) + Send + 'p;
 
 /// Why a schema is not touched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -95,6 +111,34 @@ pub enum Refusal {
         /// How many there are.
         applied: usize,
     },
+}
+
+impl Refusal {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Newer { .. } => "schema_newer",
+            Self::Behind { .. } => "schema_behind",
+            Self::Changed { .. } => "schema_changed",
+            Self::Foreign { .. } => "schema_foreign",
+            Self::TooFar { .. } => "schema_too_far",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::Newer { .. } => {
+                "run the newer program, or let it take its migrations away: `usher migrate --down`"
+            }
+            Self::Behind { .. } => "run `usher migrate`",
+            Self::Changed { .. } => {
+                "run the program that made this schema, or restore a backup of it"
+            }
+            Self::Foreign { .. } => "name an empty database, or the one that is ours",
+            Self::TooFar { .. } => "look with `usher migrate --status`",
+        }
+    }
 }
 
 /// Compares what was applied with what is known, or says why they do not fit.

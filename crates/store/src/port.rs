@@ -36,6 +36,9 @@ pub enum Provenance {
     New,
     /// It was here before.
     Known,
+    /// It was here before, and its server was promoted or recovered to a point in time: commits may
+    /// be missing that somebody saw.
+    Recovered,
     /// Its database was seen elsewhere: it is a clone or was restored.
     Moved {
         /// What it was called there.

@@ -45,6 +45,9 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The most writes that one commit of SQLite carries.
     pub group_max: usize,
+    /// How often whoever follows the log of PostgreSQL asks what other processes told; what this
+    /// one tells is heard at once. SQLite has no other processes and is not asked.
+    pub log_poll: Duration,
 }
 
 impl Default for Settings {
@@ -59,6 +62,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             group_max: 64,
+            log_poll: Duration::from_secs(5),
         }
     }
 }

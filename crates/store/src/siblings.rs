@@ -65,8 +65,8 @@ verbs! {
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
     /// Writes one row of the audit log.
     fn note(it: audit::Entry) -> Result<(), Error>;
-    /// Forgets idempotency keys whose time has passed.
-    fn forget_keys() -> Result<u64, Error>;
+    /// Forgets idempotency keys whose time has passed, up to so many.
+    fn forget_keys(count: u32) -> Result<u64, Error>;
     /// Reads projects after an id, in the order of their ids.
     fn projects(after: Option<ProjectId>, count: u32) -> Result<Vec<Project>, Error>;
     /// Finds a project by its slug.

@@ -15,13 +15,16 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble};
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::follow::Follower;
 use crate::life::Life;
-use crate::migrate::{Status, Way};
+use crate::migrate::{Progress, Status, Way};
 use crate::port::{
     Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
     Told,
 };
+use crate::retention::{Retention, Swept};
 use crate::settings::{Place, Settings};
+use crate::signal::Signals;
 use crate::{postgres, sqlite};
 
 /// The durable side of the kernel's ledger.
@@ -64,9 +67,18 @@ impl Store {
 
     /// Brings a schema up or down, or looks where it is.
     pub async fn migrate(place: &Place, way: Way) -> Result<Status, Error> {
+        Self::migrate_telling(place, way, &mut |_| {}).await
+    }
+
+    /// As [`Store::migrate`], and tells of every step.
+    pub async fn migrate_telling(
+        place: &Place,
+        way: Way,
+        progress: &mut Progress<'_>,
+    ) -> Result<Status, Error> {
         match place {
-            Place::Postgres(url) => postgres::migrate(url, way).await,
-            Place::Sqlite(path) => sqlite::migrate(path, way).await,
+            Place::Postgres(url) => postgres::migrate(url, way, progress).await,
+            Place::Sqlite(path) => sqlite::migrate(path, way, progress).await,
         }
     }
 
@@ -75,6 +87,28 @@ impl Store {
         match &self.inner {
             Inner::Postgres(port) => port.installation,
             Inner::Sqlite(port) => port.installation,
+        }
+    }
+}
+
+impl Store {
+    /// Follows the log after a place; the one reader of everything that waits for events.
+    pub fn follow(&self, after: Cursor) -> Follower<'_> {
+        Follower::new(self, after)
+    }
+
+    pub(crate) const fn signals(&self) -> &Signals {
+        match &self.inner {
+            Inner::Postgres(port) => &port.signals,
+            Inner::Sqlite(port) => &port.signals,
+        }
+    }
+
+    /// How often to look for what other processes wrote, if there can be any.
+    pub(crate) const fn log_poll(&self) -> Option<Duration> {
+        match &self.inner {
+            Inner::Postgres(port) => Some(port.settings.log_poll),
+            Inner::Sqlite(_) => None,
         }
     }
 }
@@ -128,7 +162,16 @@ verbs! {
     fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
     /// Reads what was told after a place in the log, in its order; nothing is ever skipped.
     fn events(after: Cursor, count: u32) -> Result<Vec<Told>, Error>;
-    /// Forgets events from the beginning of the log that are older than this, up to so many.
+    /// Whether something was told after a place that may not be read yet, because an open
+    /// transaction could still come before it.
+    fn is_held_back(after: Cursor) -> Result<bool, Error>;
+    /// The last place of the log that can be read.
+    fn log_end() -> Result<Cursor, Error>;
+    /// Forgets one batch of what is old, and says whether there is more and who keeps it. There is
+    /// no timer here: a worker calls it, again after [`Swept::next`].
+    fn sweep(retention: Retention) -> Result<Swept, Error>;
+    /// Forgets events from the beginning of the log that are older than this and were delivered to
+    /// every sink, up to so many.
     fn forget_events(older_than: Timestamp, count: u32) -> Result<u64, Error>;
     /// Reads a resource with its identity rows.
     fn resource(id: ResourceId) -> Result<Record<Resource>, Error>;

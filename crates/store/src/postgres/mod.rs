@@ -2,11 +2,14 @@
 
 mod door;
 
+use std::sync::atomic::AtomicBool;
+
 use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Migration, POSTGRES, Status, Way};
+use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
 use crate::settings::Settings;
+use crate::signal::Signals;
 
 pub(crate) use door::Door;
 
@@ -25,6 +28,11 @@ pub(crate) const TABLES: &str = "SELECT tablename::text FROM pg_tables
 const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
+/// Changes whenever a server is promoted or recovered to a point in time.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
+/// Places are ordered by the epoch first.
+pub(crate) const BEGIN_EPOCH: &str = "";
+
 /// A row may be read once every transaction that could still write before it has ended. Rows of an
 /// earlier epoch were numbered by another database and are all there. The order names the table's
 /// column: a bare `xid` would be the text that is read, and "1000" comes before "999".
@@ -34,12 +42,31 @@ pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, r
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
+/// Whether something was told after a place that may not be read yet.
+pub(crate) const HELD_BACK: Option<&str> =
+    Some("SELECT 1 FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3) LIMIT 1");
+/// The last row that may be read.
+pub(crate) const READ_END: &str = "SELECT epoch, xid::text, seq FROM events
+    WHERE epoch < (SELECT epoch FROM installation) OR xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY events.epoch DESC, events.xid DESC, events.seq DESC LIMIT 1";
 pub(crate) const READ_FLOOR: &str = "SELECT epoch, xid::text, seq FROM event_floor";
-pub(crate) const FORGET_EVENTS: &str =
-    "DELETE FROM events WHERE (epoch, xid, seq) <= ($1, $2::text::xid8, $3)";
+/// Places and times of the oldest rows that may be read.
+pub(crate) const READ_OLDEST: &str = "SELECT epoch, xid::text, seq, occurred_at FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch < (SELECT epoch FROM installation)
+            OR xid < pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
+/// Rows after one place up to another; without the first the index would be walked from its
+/// beginning, over everything that was forgotten before.
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
+/// The floor never goes back, whoever is late.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
     VALUES (true, $1, $2::text::xid8, $3) ON CONFLICT (singleton) DO UPDATE SET
-        epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq";
+        epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
+    WHERE (event_floor.epoch, event_floor.xid, event_floor.seq)
+        < (excluded.epoch, excluded.xid, excluded.seq)";
 
 /// The time of this statement.
 macro_rules! now {
@@ -51,6 +78,12 @@ macro_rules! now {
 macro_rules! later {
     ($micros:literal) => {
         concat!("statement_timestamp() + ", $micros, " * interval '1 microsecond'")
+    };
+}
+/// A transaction id from its text.
+macro_rules! xid {
+    ($text:literal) => {
+        concat!($text, "::text::xid8")
     };
 }
 /// Nobody else may write the row, or hold it so, until this transaction ends.
@@ -109,20 +142,29 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
                     .fetch_one(&mut *conn)
                     .await
                     .doing("identify the database")?;
-                sql::installation::settle(conn, &identifier, moved).await
+                let timeline = sqlx::query_scalar::<Db, String>(TIMELINE)
+                    .fetch_one(&mut *conn)
+                    .await
+                    .doing("identify the database")?;
+                sql::installation::settle(conn, (&identifier, Some(&timeline)), moved).await
             })
         })
         .await?;
-    Ok(sql::port::Port { door, settings, installation })
+    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
+    Ok(sql::port::Port { door, settings, installation, signals, busy })
 }
 
 /// Brings the schema behind a URL up or down.
-pub(crate) async fn migrate(url: &str, way: Way) -> Result<Status, Error> {
+pub(crate) async fn migrate(
+    url: &str,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
     let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;
-    let mut done = sql::migrate::run(&mut conn, way).await;
+    let mut done = sql::migrate::run(&mut conn, way, progress).await;
     // Two that begin at once meet in the catalog; the second one finds the table made.
     if matches!(&done, Err(Error::Database { source, .. }) if Error::is_duplicate(source)) {
-        done = sql::migrate::run(&mut conn, way).await;
+        done = sql::migrate::run(&mut conn, way, progress).await;
     }
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = conn.close().await;

@@ -8,8 +8,11 @@ use usher_domain::object::id::{EventId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
-use super::super::{Conn, Db, FORGET_EVENTS, READ_EVENTS, READ_FLOOR, WRITE_FLOOR};
+use super::super::{
+    Conn, Db, FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
+};
 use super::record::{from_json, word};
+use super::sinks;
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
@@ -102,33 +105,91 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
     cursor(epoch, &xid, seq)
 }
 
-/// Forgets rows from the beginning of the log that are older than this, up to so many.
+/// Whether something was told after this place that may not be read yet.
+pub(crate) async fn is_held_back(conn: &mut Conn, after: Cursor) -> Result<bool, Error> {
+    let Some(sql) = HELD_BACK else { return Ok(false) };
+    let found = sqlx::query::<Db>(sql)
+        .bind(after.epoch.cast_signed())
+        .bind(after.transaction.to_string())
+        .bind(after.seq.cast_signed())
+        .fetch_optional(conn)
+        .await
+        .doing("read events")?;
+    Ok(found.is_some())
+}
+
+/// What may be forgotten: from the floor up to this place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Old {
+    floor: Cursor,
+    /// `None` if nothing may.
+    up_to: Option<Cursor>,
+    /// How many rows these are.
+    pub(crate) rows: u64,
+    /// The sink that keeps rows which are old enough.
+    pub(crate) held_by: Option<String>,
+}
+
+/// Looks which rows from the beginning of the log are older than this and were delivered to every
+/// sink, up to so many.
+pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> Result<Old, Error> {
+    let floor = floor(conn).await?;
+    let rows = sqlx::query_as::<Db, (i64, String, i64, Time)>(READ_OLDEST)
+        .bind(floor.epoch.cast_signed())
+        .bind(floor.transaction.to_string())
+        .bind(floor.seq.cast_signed())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look for old events")?;
+    let mut old = Old { floor, up_to: None, rows: 0, held_by: None };
+    // Sinks are looked at after the rows: one that is new begins after them or at the floor.
+    let slowest = sinks::slowest(conn).await?;
+    for (epoch, xid, seq, occurred_at) in rows {
+        if occurred_at.0 >= older_than {
+            break;
+        }
+        let place = cursor(epoch, &xid, seq)?;
+        if let Some((name, _)) = slowest.as_ref().filter(|(_, reached)| place > *reached) {
+            old.held_by = Some(name.clone());
+            break;
+        }
+        old.up_to = Some(place);
+        old.rows += 1;
+    }
+    Ok(old)
+}
+
+/// Forgets rows from the beginning of the log that are older than this and were delivered to every
+/// sink, up to so many.
 pub(crate) async fn forget(
     conn: &mut Conn,
     older_than: Timestamp,
     count: u32,
 ) -> Result<u64, Error> {
-    let floor = floor(conn).await?;
-    let rows = read(conn, floor, count).await?;
-    let Some(last) = rows.iter().take_while(|it| it.occurred_at < older_than).last() else {
-        return Ok(0);
-    };
-    let Cursor { epoch, transaction, seq } = last.cursor;
-    let mut forgotten = 0;
-    for sql in [FORGET_EVENTS, WRITE_FLOOR] {
-        let done = sqlx::query::<Db>(sql)
-            .bind(epoch.cast_signed())
-            .bind(transaction.to_string())
-            .bind(seq.cast_signed())
-            .execute(&mut *conn)
-            .await
-            .doing("forget events")?;
-        forgotten = forgotten.max(done.rows_affected());
-    }
-    Ok(forgotten)
+    let Old { floor, up_to, .. } = old(conn, older_than, count).await?;
+    let Some(up_to) = up_to else { return Ok(0) };
+    let done = sqlx::query::<Db>(FORGET_EVENTS)
+        .bind(floor.epoch.cast_signed())
+        .bind(floor.transaction.to_string())
+        .bind(floor.seq.cast_signed())
+        .bind(up_to.epoch.cast_signed())
+        .bind(up_to.transaction.to_string())
+        .bind(up_to.seq.cast_signed())
+        .execute(&mut *conn)
+        .await
+        .doing("forget events")?;
+    sqlx::query::<Db>(WRITE_FLOOR)
+        .bind(up_to.epoch.cast_signed())
+        .bind(up_to.transaction.to_string())
+        .bind(up_to.seq.cast_signed())
+        .execute(&mut *conn)
+        .await
+        .doing("forget events")?;
+    Ok(done.rows_affected())
 }
 
-fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
+pub(crate) fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
     let transaction = word("the log", "xid", xid)?;
     Ok(Cursor { epoch: epoch.unsigned_abs(), transaction, seq: seq.unsigned_abs() })
 }

@@ -4,17 +4,21 @@ use sqlx::AssertSqlSafe;
 
 use super::super::{BEGIN_WRITE, BYTES, Conn, Db, LOCK_SCHEMA, MIGRATIONS, TABLES};
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Refusal, Status, Way, compare};
+use crate::migrate::{Progress, Refusal, Status, Step, Way, compare};
 
 const DOING: &str = "migrate the schema";
 
 /// Goes the way, and says where the schema is then. Nothing is changed unless all of it is.
-pub(crate) async fn run(conn: &mut Conn, way: Way) -> Result<Status, Error> {
+pub(crate) async fn run(
+    conn: &mut Conn,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
     if way == Way::Stay {
         return status(conn).await;
     }
     sqlx::raw_sql(BEGIN_WRITE).execute(&mut *conn).await.doing(DOING)?;
-    let done = go(conn, way).await;
+    let done = go(conn, way, progress).await;
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = sqlx::raw_sql(end).execute(&mut *conn).await.doing(DOING);
     let status = done?;
@@ -30,7 +34,7 @@ pub(crate) async fn require_current(conn: &mut Conn) -> Result<(), Error> {
     }
 }
 
-async fn go(conn: &mut Conn, way: Way) -> Result<Status, Error> {
+async fn go(conn: &mut Conn, way: Way, progress: &mut Progress<'_>) -> Result<Status, Error> {
     refuse_foreign(conn).await?;
     let create = "CREATE TABLE IF NOT EXISTS usher_schema (
         name text PRIMARY KEY, checksum bytea NOT NULL)";
@@ -42,14 +46,15 @@ async fn go(conn: &mut Conn, way: Way) -> Result<Status, Error> {
     let now = compare(MIGRATIONS, &applied(conn).await?)?;
     match way {
         Way::Stay => {}
-        Way::Up => up(conn, now.applied.len()).await?,
-        Way::Down(count) => down(conn, now.applied.len(), count).await?,
+        Way::Up => up(conn, now.applied.len(), progress).await?,
+        Way::Down(count) => down(conn, (now.applied.len(), count), progress).await?,
     }
     Ok(compare(MIGRATIONS, &applied(conn).await?)?)
 }
 
-async fn up(conn: &mut Conn, applied: usize) -> Result<(), Error> {
+async fn up(conn: &mut Conn, applied: usize, progress: &mut Progress<'_>) -> Result<(), Error> {
     for migration in MIGRATIONS.iter().skip(applied) {
+        progress(Step { name: migration.name, up: true });
         sqlx::raw_sql(migration.up).execute(&mut *conn).await.doing(DOING)?;
         sqlx::query::<Db>("INSERT INTO usher_schema (name, checksum) VALUES ($1, $2)")
             .bind(migration.name)
@@ -61,11 +66,16 @@ async fn up(conn: &mut Conn, applied: usize) -> Result<(), Error> {
     Ok(())
 }
 
-async fn down(conn: &mut Conn, applied: usize, count: usize) -> Result<(), Error> {
+async fn down(
+    conn: &mut Conn,
+    (applied, count): (usize, usize),
+    progress: &mut Progress<'_>,
+) -> Result<(), Error> {
     if count > applied {
         return Err(Refusal::TooFar { asked: count, applied }.into());
     }
     for migration in MIGRATIONS.iter().take(applied).rev().take(count) {
+        progress(Step { name: migration.name, up: false });
         sqlx::raw_sql(migration.down).execute(&mut *conn).await.doing(DOING)?;
         sqlx::query::<Db>("DELETE FROM usher_schema WHERE name = $1")
             .bind(migration.name)

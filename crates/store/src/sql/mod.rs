@@ -24,4 +24,5 @@ pub(crate) mod port;
 pub(crate) mod queue;
 pub(crate) mod record;
 pub(crate) mod siblings;
+pub(crate) mod sinks;
 pub(crate) mod snapshot;

@@ -1,5 +1,6 @@
 //! The port: every verb of the store, one transaction or one read each.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use usher_domain::audit;
@@ -14,8 +15,9 @@ use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 use uuid::Uuid;
 
-use super::super::{Conn, Db, Door};
-use super::{accept, claim, command, commit, enrolment, events, queue, record, snapshot};
+use super::super::{Conn, Db, Door, HELD_BACK};
+use super::siblings::operators;
+use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
 use crate::error::{Doing as _, Error};
 use crate::jitter;
 use crate::life::Life;
@@ -23,7 +25,9 @@ use crate::port::{
     Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
     Told,
 };
+use crate::retention::{Retention, Swept};
 use crate::settings::Settings;
+use crate::signal::Signals;
 
 /// A store on one of the two databases.
 #[derive(Debug)]
@@ -31,6 +35,9 @@ pub(crate) struct Port {
     pub(crate) door: Door,
     pub(crate) settings: Settings,
     pub(crate) installation: Installation,
+    pub(crate) signals: Signals,
+    /// Whether the last claim found somebody.
+    pub(crate) busy: AtomicBool,
 }
 
 impl Port {
@@ -58,6 +65,7 @@ impl Port {
                 Box::pin(async move { accept::write(conn, &acceptance, write_id).await })
             })
             .await;
+        self.tell(&written);
         match written {
             Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
                 Some(_) => Ok(()),
@@ -68,24 +76,35 @@ impl Port {
     }
 
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
-        if !claim::is_due(&mut *self.door.read().await?).await? {
+        // At rest a look is enough; where there was work a moment ago there likely is more.
+        if !self.busy.load(Ordering::Relaxed)
+            && !claim::is_due(&mut *self.door.read().await?).await?
+        {
             return Ok(Batch::default());
         }
         let pace = self.settings.pace;
-        self.door
+        let claimed = self
+            .door
             .write(move |conn| Box::pin(async move { claim::claim(conn, count, &pace).await }))
-            .await
+            .await;
+        let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
+        self.busy.store(busy, Ordering::Relaxed);
+        claimed
     }
 
     pub(crate) async fn commit(&self, write: ResourceWrite) -> Result<(), Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
         let (id, version) = (*write.next.id().as_uuid(), write.version);
+        let tells = write.event.is_some();
         let written = self
             .door
             .write(move |conn| {
                 Box::pin(async move { commit::resource(conn, &write, (write_id, bound)).await })
             })
             .await;
+        if tells {
+            self.tell(&written);
+        }
         self.known(written, (id, version), write_id).await
     }
 
@@ -149,14 +168,17 @@ impl Port {
         audit: Option<audit::Entry>,
     ) -> Result<Resource, Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
-        self.door
+        let written = self
+            .door
             .write(move |conn| {
                 Box::pin(async move {
                     let audit = audit.as_ref();
                     command::carry_out(conn, (id, &order), audit, (write_id, bound)).await
                 })
             })
-            .await
+            .await;
+        self.tell(&written);
+        written
     }
 
     pub(crate) async fn issue(
@@ -213,6 +235,45 @@ impl Port {
         self.door.write(move |conn| Box::pin(events::forget(conn, older_than, count))).await
     }
 
+    pub(crate) async fn is_held_back(&self, after: Cursor) -> Result<bool, Error> {
+        if HELD_BACK.is_none() {
+            return Ok(false);
+        }
+        events::is_held_back(&mut *self.door.read().await?, after).await
+    }
+
+    pub(crate) async fn log_end(&self) -> Result<Cursor, Error> {
+        sinks::end(&mut *self.door.read().await?).await
+    }
+
+    /// Looks before it writes: at rest there is no transaction.
+    pub(crate) async fn sweep(&self, retention: Retention) -> Result<Swept, Error> {
+        let Retention { events: kept, batch, .. } = retention;
+        let (old, has_old_keys) = {
+            let conn = &mut *self.door.read().await?;
+            let now = record::now(conn).await?;
+            let old = events::old(conn, before(now, kept), batch).await?;
+            (old, operators::has_old_keys(conn).await?)
+        };
+        let mut swept = Swept { held_by: old.held_by, ..Swept::default() };
+        if old.rows > 0 {
+            swept.events = self
+                .door
+                .write(move |conn| {
+                    Box::pin(async move {
+                        let now = record::now(conn).await?;
+                        events::forget(conn, before(now, kept), batch).await
+                    })
+                })
+                .await?;
+        }
+        if has_old_keys {
+            swept.keys = self.forget_keys(batch).await?;
+        }
+        swept.more = swept.events.max(swept.keys) >= u64::from(batch);
+        Ok(swept)
+    }
+
     pub(crate) async fn resource(&self, id: ResourceId) -> Result<Record<Resource>, Error> {
         record::resource(&mut *self.door.read().await?, id).await
     }
@@ -239,6 +300,13 @@ impl Port {
 
     pub(crate) async fn close(&self) {
         self.door.close().await;
+    }
+
+    /// Wakes whoever follows the log, unless it is certain that nothing was told.
+    fn tell<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.signals.tell();
+        }
     }
 
     /// What became of a commit whose answer was lost: the row says it, once nobody holds it.
@@ -272,4 +340,10 @@ impl Port {
             .doing("ask what became of a commit")?;
         Ok(found.map(|(version, by)| (Version(version.unsigned_abs()), by)))
     }
+}
+
+/// So long before a time.
+fn before(now: Timestamp, span: Duration) -> Timestamp {
+    let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_sub(micros))
 }

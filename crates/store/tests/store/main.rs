@@ -2,6 +2,8 @@
 //! PostgreSQL; where there is no PostgreSQL that half is skipped aloud.
 
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod bed;
 #[cfg(test)]
 mod commit;
@@ -24,6 +26,10 @@ mod queue;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
+mod relay;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod siblings;
@@ -31,6 +37,8 @@ mod siblings;
 mod simulated;
 #[cfg(test)]
 mod soak;
+#[cfg(test)]
+mod sink;
 #[cfg(test)]
 mod trouble;
 

@@ -15,6 +15,7 @@ use usher_domain::object::provider::Provider;
 use usher_domain::operators::Role;
 use usher_domain::peers::{Cause, Stage};
 use usher_domain::placements::NamespacePhase;
+use usher_domain::sinks;
 use usher_kernel::Standing;
 use usher_store::migrate::{Refusal, Way};
 use usher_store::{Error, Layer, Life, Place, Settings, Store};
@@ -57,6 +58,9 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ),
         ("queue_resource_reason_check", words(Reason::ALL, Reason::as_str)),
         ("queue_tombstone_reason_check", words(tombstone::Reason::ALL, tombstone::Reason::as_str)),
+        ("sinks_parked_check", words(sinks::Parked::ALL, sinks::Parked::as_str)),
+        ("sinks_scheme_check", words(sinks::Scheme::ALL, sinks::Scheme::as_str)),
+        ("sinks_secret_place_check", words(sinks::SecretPlace::ALL, sinks::SecretPlace::as_str)),
         ("resources_outcome_check", words(Outcome::ALL, Outcome::as_str)),
         ("resources_phase_check", words(Phase::ALL, Phase::as_str)),
         ("resources_role_check", roles),
@@ -235,7 +239,7 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         Store::migrate(place, Way::Up).await.unwrap();
         Store::migrate(place, Way::Down(1)).await.unwrap();
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
-        let behind = Refusal::Behind { missing: "0004_logs".to_owned() };
+        let behind = Refusal::Behind { missing: "0006_timeline".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == behind), "{refused}");
         Store::migrate(place, Way::Up).await.unwrap();
         let bytes = if ground.is_postgres() { "'\\x01'" } else { "x'01'" };

@@ -16,7 +16,11 @@ use crate::error::{Doing as _, Error};
 type Arguments = <Db as sqlx::Database>::Arguments;
 
 /// Inserts one row; `what` names it if its name is in use, or if what it refers to is not there.
-async fn insert(conn: &mut Conn, query: Query<'_, Db, Arguments>, what: &str) -> Result<(), Error> {
+pub(crate) async fn insert(
+    conn: &mut Conn,
+    query: Query<'_, Db, Arguments>,
+    what: &str,
+) -> Result<(), Error> {
     match query.execute(conn).await {
         Ok(_) => Ok(()),
         Err(source) if Error::is_duplicate(&source) => Err(Error::Taken { what: what.to_owned() }),

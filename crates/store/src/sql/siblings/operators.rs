@@ -101,10 +101,27 @@ pub(crate) async fn audit(
     rows.into_iter().map(AuditRow::entry).collect()
 }
 
-/// Forgets idempotency keys whose time has passed.
-pub(crate) async fn forget_keys(conn: &mut Conn) -> Result<u64, Error> {
-    let sql = concat!("DELETE FROM idempotency_keys WHERE expires_at <= ", now!());
-    let done = sqlx::query::<Db>(sql).execute(conn).await.doing("forget idempotency keys")?;
+/// Whether the time of some idempotency key has passed.
+pub(crate) async fn has_old_keys(conn: &mut Conn) -> Result<bool, Error> {
+    let sql = concat!("SELECT 1 FROM idempotency_keys WHERE expires_at <= ", now!(), " LIMIT 1");
+    let found = sqlx::query::<Db>(sql).fetch_optional(conn).await.doing("look for old keys")?;
+    Ok(found.is_some())
+}
+
+/// Forgets idempotency keys whose time has passed, the oldest first, up to so many.
+pub(crate) async fn forget_keys(conn: &mut Conn, count: u32) -> Result<u64, Error> {
+    let sql = concat!(
+        "DELETE FROM idempotency_keys WHERE (caller, project, key) IN (
+            SELECT caller, project, key FROM idempotency_keys WHERE expires_at <= ",
+        now!(),
+        " ORDER BY expires_at LIMIT $1) AND expires_at <= ",
+        now!()
+    );
+    let done = sqlx::query::<Db>(sql)
+        .bind(i64::from(count))
+        .execute(conn)
+        .await
+        .doing("forget idempotency keys")?;
     Ok(done.rows_affected())
 }
 

@@ -1,4 +1,6 @@
-//! The port's verbs for the siblings.
+//! The port's verbs for the siblings and the sinks.
+
+use std::time::Duration;
 
 use usher_domain::audit;
 use usher_domain::catalog::{Blueprint, BlueprintVersion};
@@ -11,16 +13,19 @@ use usher_domain::object::id::{
 };
 use usher_domain::object::label::Labels;
 use usher_domain::object::occupancy::{Occupancy, Occupied};
+use usher_domain::object::slug::Slug;
 use usher_domain::operators::{OperatorToken, TokenHash};
 use usher_domain::placements::Placement;
 use usher_domain::projects::{Project, TenancyResource};
+use usher_domain::sinks::Sink;
 use usher_kernel::Timestamp;
 
-use super::super::accept;
 use super::super::port::Port;
+use super::super::{accept, sinks};
 use super::{catalog, credentials, labels, operators, projects};
 use crate::error::Error;
-use crate::port::Layer;
+use crate::port::{Cursor, Layer};
+use crate::sinks::{Beginning, Settlement, SinkState};
 
 /// Verbs that are one transaction each.
 macro_rules! writes {
@@ -46,6 +51,9 @@ macro_rules! reads {
 }
 
 writes! {
+    fn settle_sink(it: Settlement) -> bool = |conn| sinks::settle(conn, &it);
+    fn lease_sink(name: Slug, span: Duration) -> Option<SinkState>
+        = |conn| sinks::lease(conn, &name, span);
     fn create_project(it: Project) -> () = |conn| projects::create(conn, &it);
     fn delete_project(id: ProjectId) -> () = |conn| projects::delete(conn, id);
     fn place_project(it: Placement) -> () = |conn| projects::place(conn, &it);
@@ -75,10 +83,34 @@ writes! {
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> ()
         = |conn| operators::revoke(conn, id, at);
     fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &it);
-    fn forget_keys() -> u64 = |conn| operators::forget_keys(conn);
+    fn forget_keys(count: u32) -> u64 = |conn| operators::forget_keys(conn, count);
+}
+
+/// Verbs that are one transaction each and wake the relay.
+macro_rules! sink_writes {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) = |$conn:ident| $call:expr;)+) => {
+        impl Port {$(
+            pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<(), Error> {
+                let done =
+                    self.door.write(move |$conn| Box::pin(async move { $call.await })).await;
+                self.signals.sinks_changed();
+                done
+            }
+        )+}
+    };
+}
+
+sink_writes! {
+    fn create_sink(it: Sink, from: Beginning) = |conn| sinks::create(conn, &it, from);
+    fn change_sink(it: Sink) = |conn| sinks::change(conn, &it);
+    fn delete_sink(name: Slug) = |conn| sinks::delete(conn, &name);
+    fn park_sink(name: Slug) = |conn| sinks::park(conn, &name);
+    fn resume_sink(name: Slug, from: Option<Cursor>) = |conn| sinks::resume(conn, &name, from);
 }
 
 reads! {
+    fn sinks() -> Vec<SinkState> = |conn| sinks::list(conn);
+    fn sink(name: &Slug) -> Option<SinkState> = |conn| sinks::find(conn, name);
     fn projects(after: Option<ProjectId>, count: u32) -> Vec<Project>
         = |conn| projects::list(conn, after, count);
     fn project(slug: &str) -> Option<Project> = |conn| projects::find(conn, slug);
