@@ -270,7 +270,7 @@ impl State {
 }
 
 impl Wanted {
-    /// What is wanted of a machine that is to be left as it is found.
+    /// A target with the usual grace.
     pub const fn of(target: Target) -> Self {
         Self { target, grace: Duration::from_mins(10) }
     }

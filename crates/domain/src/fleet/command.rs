@@ -71,7 +71,7 @@ pub fn settle(
     settlement: Settlement,
     now: Timestamp,
 ) -> Result<Change, Refusal> {
-    let settled = || Refusal::NotQuarantined { what: machine.id().to_string() };
+    let settled = || Refusal::NotDisputed { what: machine.id().to_string() };
     let Dispute { cluster, host } = machine.fields().disputed.clone().ok_or_else(settled)?;
     let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
     let (wanted, holder) = match (settlement, machine.fields().holder) {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(drained.wanted().target, Target::Unbound);
         assert_eq!(drained.fields().disputed, None);
         let refusal = settle(&drained, Settlement::Drain, NOW).unwrap_err();
-        assert_eq!(refusal.code(), "not_quarantined");
+        assert_eq!(refusal.code(), "not_disputed");
     }
 
     #[test]

@@ -195,8 +195,8 @@ impl State {
         let percent = if self.is_broken(Breakage::CapIgnored) { 100 } else { 5 };
         if self.is_broken(Breakage::ReclaimUnheard) {
             for number in 0..self.demand.len() {
-                let unheard = self.store.shards[shard].fleet.hears(&cluster(number));
-                if number % self.store.shards.len() == shard && !unheard {
+                let heard = self.store.shards[shard].fleet.hears(&cluster(number));
+                if number % self.store.shards.len() == shard && !heard {
                     self.store.shards[shard].fleet.hear(&cluster(number), vec![]);
                 }
             }

@@ -229,7 +229,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// How many machines of a lot may be taken although needs that weigh less claimed them.
-    pub(super) fn robbable(&self, lot: u32) -> u32 {
+    pub(super) fn takeable(&self, lot: u32) -> u32 {
         let at = lot as usize;
         if self.moved[at] {
             return self.left(lot);

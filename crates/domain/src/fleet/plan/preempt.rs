@@ -38,7 +38,7 @@ impl Cycle<'_> {
                 if lack.open.is_empty() || *burden >= f64::from(lack.priority) {
                     break;
                 }
-                let most = self.robbable(*lot);
+                let most = self.takeable(*lot);
                 if *priority >= lack.priority || most == 0 || !self.fits(need, *lot) {
                     continue;
                 }
@@ -47,7 +47,7 @@ impl Cycle<'_> {
                 let aim = (Goal::Bind(need.tie), grace(gap));
                 self.aim_back(*lot, count, aim, Cause::Preempt);
             }
-            victims.retain(|it| self.robbable(it.2) > 0);
+            victims.retain(|it| self.takeable(it.2) > 0);
             if lack.open.is_empty() {
                 self.needs[lack.report].outcome = Outcome::Preempting;
             }

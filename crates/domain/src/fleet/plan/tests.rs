@@ -215,7 +215,7 @@ fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
 }
 
 #[test]
-fn only_needs_that_weigh_less_are_robbed() {
+fn only_needs_that_weigh_less_lose_machines() {
     let low = need(100, 4);
     for (priority, outcome) in [(100, Outcome::NoCapacity), (101, Outcome::Preempting)] {
         let mut rows = Rows::new(vec![node("small", "a", &low)]);
@@ -408,18 +408,18 @@ proptest! {
         let first = rows.plan();
         rows.write(&first);
         let again = rows.plan();
-        // Those that were robbed may in turn need something; those that robbed do not. What changes
-        // its need within a cluster can be robbed only by the next plan.
+        // Who lost a machine may in turn need something; who took one does not. What changes its
+        // need within a cluster can be taken only by the next plan.
         let assigned = first.report.needs.iter().zip(&again.report.needs).filter(|(one, _)| {
             matches!(one.outcome, Outcome::Assigned | Outcome::Preempting | Outcome::InFlight)
         });
         let moved = |it: &&Aim| matches!(it.cause, Cause::Preempt | Cause::Reassign);
-        let robbed = first.aims.iter().filter(moved).count();
+        let taken = first.aims.iter().filter(moved).count();
         for (_, other) in assigned {
             let lacks = !matches!(other.outcome, Outcome::InFlight | Outcome::Satisfied);
-            prop_assert!(!lacks || robbed > 0, "{other:?}");
+            prop_assert!(!lacks || taken > 0, "{other:?}");
         }
-        if robbed == 0 {
+        if taken == 0 {
             prop_assert_eq!(slots(&again, Cause::Assign), [0_u32; 0]);
             prop_assert_eq!(slots(&again, Cause::Preempt), [0_u32; 0]);
             prop_assert_eq!(slots(&again, Cause::Reassign), [0_u32; 0]);
