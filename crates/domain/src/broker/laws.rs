@@ -300,7 +300,8 @@ proptest! {
     fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), look in any_look()) {
         let (_, _, effect, _) = decide(&record, &look);
         let standalone = record.state.pinned().role == MeshRole::Standalone;
-        prop_assert!(!standalone || !matches!(effect, Some(Effect::IssueToken { .. })));
+        let issues = matches!(effect, Some(Effect::IssueToken { .. }));
+        prop_assert!(!standalone || !issues, "it was issued to nobody");
         // Nobody registers without a token: a standalone resource has no peer to wait for.
         if let (Some(Effect::DeleteSubstrate { .. }), false) = (effect, standalone) {
             let left = |peer: &Peer| peer.state == PeerState::Deregistered;
