@@ -36,9 +36,9 @@ mod siblings;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]
-mod soak;
-#[cfg(test)]
 mod sink;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod trouble;
 
