@@ -28,6 +28,8 @@ pub enum QueueBend {
     DoubleLease,
     /// A wake-up during a step is lost.
     LoseWakeUp,
+    /// A driver that was overtaken still commits.
+    CommitOvertaken,
 }
 
 /// One simulated world: its lives, its outside, its faults, its checkers.

@@ -9,7 +9,7 @@ use usher_kernel::{Timestamp, Trouble};
 
 use crate::clock::{REQUEST_BOUND, millis};
 use crate::fault::DriverFault;
-use crate::realm::Realm;
+use crate::realm::{QueueBend, Realm};
 use crate::strike::Strike;
 
 /// Where a step pauses.
@@ -105,8 +105,10 @@ impl<R: Realm> Seat<'_, R> {
     }
 
     fn is_overtaken(&self) -> bool {
-        let newest = self.state.borrow_mut().entry(self.life).map(|it| it.fence);
-        newest != Some(self.claim.fence)
+        let mut state = self.state.borrow_mut();
+        let bend = state.breakage().and_then(R::bends_queue);
+        let newest = state.entry(self.life).map(|it| it.fence);
+        newest != Some(self.claim.fence) && bend != Some(QueueBend::CommitOvertaken)
     }
 
     /// After a commit: its answer may be lost.

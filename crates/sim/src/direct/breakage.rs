@@ -24,7 +24,7 @@ words! {
         DoubleLease = "double-lease",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
-        /// A commit does not compare versions.
+        /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
         /// An event is written twice.
         TellTwice = "tell-twice",
@@ -91,9 +91,14 @@ impl Breakage {
     /// What it does to the queue.
     pub fn bend_queue(self) -> Option<QueueBend> {
         if self == Self::DoubleLease {
-            return Some(QueueBend::DoubleLease);
+            Some(QueueBend::DoubleLease)
+        } else if self == Self::LoseWakeUp {
+            Some(QueueBend::LoseWakeUp)
+        } else if self == Self::SkipVersion {
+            Some(QueueBend::CommitOvertaken)
+        } else {
+            None
         }
-        (self == Self::LoseWakeUp).then_some(QueueBend::LoseWakeUp)
     }
 
     /// Before the fold: bends what a look brought back.

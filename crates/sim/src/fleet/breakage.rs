@@ -60,7 +60,7 @@ words! {
         TellNothing = "drop-event",
         /// A crossing is told twice.
         TellTwice = "emit-twice",
-        /// A commit does not look at the version.
+        /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
         /// Nobody cleans up what failed.
         FailedIsFinal = "failed-is-final",
@@ -90,6 +90,8 @@ impl Breakage {
             Some(QueueBend::DoubleLease)
         } else if matches!(self, Self::LoseWakeUp) {
             Some(QueueBend::LoseWakeUp)
+        } else if matches!(self, Self::SkipVersion) {
+            Some(QueueBend::CommitOvertaken)
         } else {
             None
         }
