@@ -242,6 +242,12 @@ impl Twin {
         };
         let (low, high) = (apply(Jitter(0), begun), apply(Jitter(u32::MAX), ended));
         let numbers = |it: &Entry| (it.fence, it.attempts, it.wake_seq, it.parked);
+        if numbers(&low) != numbers(&high) {
+            // It became due while this was done: either is right.
+            let either = [numbers(&low), numbers(&high)].contains(&numbers(&after));
+            assert!(either, "turn {number}: {before:?} became {after:?}");
+            return;
+        }
         assert_eq!(numbers(&after), numbers(&low), "turn {number}: {before:?}");
         let times = |it: &Entry| [it.due, it.lease_until, it.unreturned_until];
         for ((low, found), high) in times(&low).into_iter().zip(times(&after)).zip(times(&high)) {
@@ -256,11 +262,9 @@ impl Twin {
             (0 | 1, _) | (2 | 3, None) => {
                 let batch = self.store.claim_due(64).await.unwrap();
                 let leased = batch.leased.into_iter().find(|it| it.life == life);
-                self.claim = leased.as_ref().map(|it| it.claim).or(self.claim);
-                let claimed = leased.is_some();
+                self.claim = leased.map(|it| it.claim).or(self.claim);
                 Box::new(move |entry, jitter, now| {
-                    let claim = entry.claim(&pace, jitter, now);
-                    assert_eq!(claim.is_some(), claimed);
+                    let _ = entry.claim(&pace, jitter, now);
                 })
             }
             (2, Some(claim)) => {
