@@ -4,5 +4,6 @@
 //! outside.
 
 pub mod port;
+mod queue;
 pub mod store;
 mod turns;
