@@ -1,7 +1,7 @@
 //! Runs of many lives: progress, coverage, and the command that replays what went wrong.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -141,8 +141,8 @@ pub fn one(world: World, seed: u64, trace: bool, out: &mut impl io::Write) -> io
 pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
     let names = (world.breakages)();
     let mut survived = 0;
-    for (place, name) in names.iter().enumerate() {
-        if let Some((seed, wrong)) = first_caught(world, place) {
+    for (name, caught) in names.iter().zip(all_caught(world, names.len())) {
+        if let Some((seed, wrong)) = caught {
             let Wrong { checker, what } = wrong;
             writeln!(out, "{name:<32} caught by {checker:<24} seed {seed}: {what}")?;
         } else {
@@ -160,6 +160,31 @@ pub fn catch<R: Realm>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
     first_caught(World::of::<R>(), breakage.index())
 }
 
+/// What notices each breakage, in their order.
+fn all_caught(world: World, breakages: usize) -> Vec<Option<(u64, Wrong)>> {
+    let next = AtomicUsize::new(0);
+    let caught = Mutex::new(vec![None; breakages]);
+    thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    if place >= breakages {
+                        break;
+                    }
+                    let found = first_caught(world, place);
+                    caught.lock().unwrap_or_else(PoisonError::into_inner)[place] = found;
+                }
+            });
+        }
+    });
+    caught.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn first_caught(world: World, breakage: usize) -> Option<(u64, Wrong)> {
     let wrong = |seed| (world.live)(seed, Some(breakage), false).wrong;
     (0..BREAKAGE_LIVES).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
@@ -171,9 +196,8 @@ fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {
     let end = from + lives;
     let sum = Mutex::new(Sum::default());
     let done = AtomicU64::new(0);
-    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 let mut mine = Sum::default();
                 loop {
