@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use usher_domain::object::authority::Authority;
 use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::attempt::Propagation;
-use usher_domain::usage::graph::{Entry, Graph, shown};
+use usher_domain::usage::graph::{Entry, Graph, Through, shown};
 use usher_domain::usage::look::{self, Found, Heard, Look, Other, Probe};
 use usher_domain::usage::reference::{ObjectKey, Reference};
 use usher_domain::usage::selector::{Candidate, Candidates, resolve};
@@ -226,7 +226,7 @@ fn circle(objects: &[Object], usage: &Usage, candidates: Candidates<'_>) -> Opti
     let spec = usage.spec.as_ref().ok()?;
     let meant = resolve(usage, spec, candidates).ok()?;
     let by = meant.by.map(|it| it.found).unwrap_or_default();
-    let age = (usage.created_at, &usage.uid);
-    let circle = index(objects).circle((&meant.of.found, &by), Some(age))?;
+    let older = Through::Older(usage.created_at, &usage.uid);
+    let circle = index(objects).circle((&meant.of.found, &by), older)?;
     Some(shown(&circle))
 }
