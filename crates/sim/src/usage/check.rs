@@ -7,7 +7,7 @@ use usher_domain::usage::attempt::{Attempt, Origin, Outcome, Progress};
 use usher_domain::usage::event::Event;
 use usher_domain::usage::facts::Resolve;
 use usher_domain::usage::phase::Phase;
-use usher_domain::usage::reference::{ObjectKey, Role};
+use usher_domain::usage::reference::{ObjectKey, Pick, Reference, Role};
 use usher_kernel::{Standing, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
@@ -25,6 +25,8 @@ words! {
         UserFirst = "user-first",
         /// What was told to be protected is not asked to go while its user stands.
         InUseStays = "in-use-stays",
+        /// No declaration is let in that closes a circle with what is told to be protected.
+        CircleRefused = "circle-refused",
         /// Protection is told after its deletion was refused.
         RefusedFirst = "protected-means-refused",
         /// Nothing is marked for a Usage that our finalizer never held.
@@ -59,7 +61,8 @@ words! {
 /// What the checkers remember, independent of what the product does.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// What was told to be protected: Usage and object, and who used it then.
+    /// What was told to be protected: Usage and object, and who used it then. A promise ends by
+    /// what happens outside, never by what the product says.
     pub promises: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Usages and objects whose deletion was refused on their account.
     pub refused: BTreeSet<(u64, u64)>,
@@ -83,6 +86,17 @@ pub struct Log {
     pub last_write: Tick,
 }
 
+/// Whether a way along these edges leads from one of these to one of those.
+fn leads(edges: &[(ObjectKey, ObjectKey)], from: &[ObjectKey], to: &[ObjectKey]) -> bool {
+    let mut met: BTreeSet<&ObjectKey> = from.iter().collect();
+    for _ in edges {
+        let next: Vec<&ObjectKey> =
+            edges.iter().filter(|it| met.contains(&it.0)).map(|it| &it.1).collect();
+        met.extend(next);
+    }
+    to.iter().any(|it| met.contains(it))
+}
+
 impl State {
     fn stands(&self, place: u64) -> bool {
         self.outside.by_uid(place).is_some()
@@ -96,8 +110,12 @@ impl State {
         }
         let broken = self.log.promises.iter().find(|((usage, target), users)| {
             let usage = self.outside.by_uid(*usage);
-            let reasoned = users.is_empty() && usage.is_some_and(|it| it.deleting.is_none());
-            *target == place && (reasoned || users.iter().any(|it| self.stands(*it)))
+            let wanted = usage.is_some_and(|it| it.deleting.is_none());
+            // A Usage on its way out that our finalizer does not hold can hold nothing.
+            let body = usage.and_then(|it| it.body.as_ref());
+            let holds = wanted || body.is_some_and(|it| it.finalizer);
+            let used = users.iter().any(|it| self.stands(*it));
+            *target == place && holds && (used || (users.is_empty() && wanted))
         });
         if let Some(((usage, _), users)) = broken {
             let what = format!("{} goes although {usage} holds it for {users:?}", object.key);
@@ -251,14 +269,6 @@ impl State {
             let users = uids(Role::User, false);
             self.log.users.entry(place).or_default().extend(users);
         }
-        // A Usage promises what it means, and says so in its status.
-        let meant: BTreeSet<u64> = after
-            .state
-            .targets()
-            .iter()
-            .filter_map(|key| self.outside.under(key).map(|it| it.uid))
-            .collect();
-        self.log.promises.retain(|it, _| it.0 != place || meant.contains(&it.1));
         let unheld = before.deleting && !before.finalizer;
         let ends = before.status.phase.holds() && !after.state.status.phase.holds();
         let alive = self.log.users.get(&place).into_iter().flatten();
@@ -268,13 +278,54 @@ impl State {
             self.wrong(Checker::UserFirst, what);
         }
         match event {
-            None => {}
+            None | Some(Event::Exposed | Event::Released) => {}
             Some(Event::Protected) => self.check_protected(&after.state),
-            Some(Event::Exposed | Event::Released) => self.forgive(place),
             Some(Event::AttemptSettled { uid, outcome, .. }) => {
                 self.check_settled(before, uid, *outcome);
             }
         }
+        self.forgive_circles();
+    }
+
+    /// Of a circle that came about by a race the youngest gives way.
+    fn forgive_circles(&mut self) {
+        let promising: BTreeSet<u64> = self.log.promises.keys().map(|it| it.0).collect();
+        for place in promising {
+            let Some(usage) = self.outside.by_uid(place).and_then(Object::usage) else { continue };
+            let older = |it: &Usage| (it.created_at, &it.uid) < (usage.created_at, &usage.uid);
+            if leads(&self.edges(older), usage.users(), usage.targets()) {
+                self.forgive(place);
+            }
+        }
+    }
+
+    /// A declaration is let in.
+    pub(crate) fn check_declared(&mut self, usage: &Usage) {
+        let Ok(spec) = &usage.spec else { return };
+        let named = |it: &Reference| match &it.pick {
+            Pick::Name(name) => vec![it.key(name)],
+            Pick::Match(_) => vec![],
+        };
+        let promising = |it: &Usage| {
+            let place = number(&it.uid);
+            it.uid != usage.uid && self.log.promises.keys().any(|it| it.0 == place)
+        };
+        let by = spec.by.as_ref().map_or(vec![], named);
+        if leads(&self.edges(promising), &by, &named(&spec.of)) {
+            let what = format!("{} takes protection away from another", usage.key.name);
+            self.wrong(Checker::CircleRefused, what);
+        }
+    }
+
+    /// From what is used to who uses it, by these Usages.
+    fn edges(&self, among: impl Fn(&Usage) -> bool) -> Vec<(ObjectKey, ObjectKey)> {
+        let usages = self.outside.usages().filter(|it| it.status.phase.holds() && among(it));
+        let edges = usages.flat_map(|it| {
+            let users = it.users().to_vec();
+            let of = it.targets().to_vec().into_iter();
+            of.flat_map(move |of| users.clone().into_iter().map(move |by| (of.clone(), by)))
+        });
+        edges.collect()
     }
 
     fn check_protected(&mut self, usage: &Usage) {
