@@ -93,7 +93,7 @@ const NOTICED: [(&str, Breakage); 19] = [
     ("circle-refused", Breakage::EditUnexamined),
     ("protected-means-refused", Breakage::ProtectedUnproven),
     ("finalizer-first", Breakage::FinalizerLater),
-    ("finalizer-last", Breakage::SkipVersion),
+    ("finalizer-last", Breakage::LetGoOwing),
     ("nothing-released-stays", Breakage::DropStrays),
     ("promise-kept", Breakage::ForgottenTimer),
     ("replay-once", Breakage::ReplayAgain),

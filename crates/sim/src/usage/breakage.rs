@@ -52,6 +52,8 @@ words! {
         AllowFromCache = "allow-from-cache",
         /// A denied deletion is forgotten when the use ends.
         ForgetAttempt = "forget-attempt",
+        /// A Usage goes although it owes a deletion.
+        LetGoOwing = "let-go-owing",
         /// A denied deletion is not passed on.
         NoHandOver = "no-hand-over",
         /// What has run out is replayed.
@@ -142,6 +144,9 @@ impl Breakage {
         }
         if self == Self::KeepExcess && record.state.status.phase.holds() {
             facts.excess = Excess::None;
+        }
+        if self == Self::LetGoOwing && !record.state.status.phase.holds() {
+            facts.attempt = Attempt::None;
         }
         if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
             facts.sight = Sight::Clear;

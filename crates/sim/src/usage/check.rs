@@ -86,6 +86,14 @@ pub struct Log {
     pub last_write: Tick,
 }
 
+/// What a reference names.
+fn named(reference: &Reference) -> Vec<ObjectKey> {
+    match &reference.pick {
+        Pick::Name(name) => vec![reference.key(name)],
+        Pick::Match(_) => vec![],
+    }
+}
+
 /// Whether a way along these edges leads from one of these to one of those.
 fn leads(edges: &[(ObjectKey, ObjectKey)], from: &[ObjectKey], to: &[ObjectKey]) -> bool {
     let mut met: BTreeSet<&ObjectKey> = from.iter().collect();
@@ -302,10 +310,6 @@ impl State {
     /// A declaration is let in.
     pub(crate) fn check_declared(&mut self, usage: &Usage) {
         let Ok(spec) = &usage.spec else { return };
-        let named = |it: &Reference| match &it.pick {
-            Pick::Name(name) => vec![it.key(name)],
-            Pick::Match(_) => vec![],
-        };
         let promising = |it: &Usage| {
             let place = number(&it.uid);
             it.uid != usage.uid && self.log.promises.keys().any(|it| it.0 == place)
@@ -447,7 +451,10 @@ impl State {
             Phase::Releasing | Phase::Released => return Some("is on its way"),
             Phase::Pending | Phase::Protected | Phase::Idle => {}
         }
-        if !usage.deleting && usage.status.of.as_ref().map(|it| &it.from) != Some(&spec.of) {
+        // What would use itself is refused, and what was meant before stays.
+        let itself = named(&spec.of).iter().any(|it| usage.users().contains(it));
+        let meant = usage.status.of.as_ref().map(|it| &it.from) == Some(&spec.of);
+        if !usage.deleting && !meant && !itself {
             return Some("does not mean what it says");
         }
         // Where the glass is broken nothing is refused any more.
