@@ -7,12 +7,13 @@ use usher_domain::usage::attempt::{Attempt, Origin, Outcome, Progress};
 use usher_domain::usage::event::Event;
 use usher_domain::usage::facts::Resolve;
 use usher_domain::usage::phase::Phase;
-use usher_domain::usage::reference::{ObjectKey, Pick, Reference, Role};
+use usher_domain::usage::reference::{ObjectKey, Role};
 use usher_kernel::{Standing, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
 use crate::realm::{EveryWorld, Realm as _};
 use crate::usage::admission::Pending;
+use crate::usage::circle::named;
 use crate::usage::execute::Request;
 use crate::usage::outside::{Object, number, uid};
 use crate::usage::state::State;
@@ -86,23 +87,10 @@ pub struct Log {
     pub last_write: Tick,
 }
 
-/// What a reference names.
-fn named(reference: &Reference) -> Vec<ObjectKey> {
-    match &reference.pick {
-        Pick::Name(name) => vec![reference.key(name)],
-        Pick::Match(_) => vec![],
-    }
-}
-
-/// Whether a way along these edges leads from one of these to one of those.
-fn leads(edges: &[(ObjectKey, ObjectKey)], from: &[ObjectKey], to: &[ObjectKey]) -> bool {
-    let mut met: BTreeSet<&ObjectKey> = from.iter().collect();
-    for _ in edges {
-        let next: Vec<&ObjectKey> =
-            edges.iter().filter(|it| met.contains(&it.0)).map(|it| &it.1).collect();
-        met.extend(next);
-    }
-    to.iter().any(|it| met.contains(it))
+/// Whether what is on record comes from what is declared.
+fn means_what_it_says(usage: &Usage) -> bool {
+    let declared = usage.spec.as_ref().ok().map(|it| &it.of);
+    usage.status.of.as_ref().map(|it| &it.from) == declared
 }
 
 impl State {
@@ -295,43 +283,6 @@ impl State {
         self.forgive_circles();
     }
 
-    /// Of a circle that came about by a race the youngest gives way.
-    fn forgive_circles(&mut self) {
-        let promising: BTreeSet<u64> = self.log.promises.keys().map(|it| it.0).collect();
-        for place in promising {
-            let Some(usage) = self.outside.by_uid(place).and_then(Object::usage) else { continue };
-            let older = |it: &Usage| (it.created_at, &it.uid) < (usage.created_at, &usage.uid);
-            if leads(&self.edges(older), usage.users(), usage.targets()) {
-                self.forgive(place);
-            }
-        }
-    }
-
-    /// A declaration is let in.
-    pub(crate) fn check_declared(&mut self, usage: &Usage) {
-        let Ok(spec) = &usage.spec else { return };
-        let promising = |it: &Usage| {
-            let place = number(&it.uid);
-            it.uid != usage.uid && self.log.promises.keys().any(|it| it.0 == place)
-        };
-        let by = spec.by.as_ref().map_or(vec![], named);
-        if leads(&self.edges(promising), &by, &named(&spec.of)) {
-            let what = format!("{} takes protection away from another", usage.key.name);
-            self.wrong(Checker::CircleRefused, what);
-        }
-    }
-
-    /// From what is used to who uses it, by these Usages.
-    fn edges(&self, among: impl Fn(&Usage) -> bool) -> Vec<(ObjectKey, ObjectKey)> {
-        let usages = self.outside.usages().filter(|it| it.status.phase.holds() && among(it));
-        let edges = usages.flat_map(|it| {
-            let users = it.users().to_vec();
-            let of = it.targets().to_vec().into_iter();
-            of.flat_map(move |of| users.clone().into_iter().map(move |by| (of.clone(), by)))
-        });
-        edges.collect()
-    }
-
     fn check_protected(&mut self, usage: &Usage) {
         let place = number(&usage.uid);
         let users: BTreeSet<u64> =
@@ -342,13 +293,15 @@ impl State {
             let row = book?.seen(&Role::Mark.name(key))?;
             row.uid.as_ref().map(number)
         });
+        // What an edited declaration meant before is not promised any more.
+        let declared = means_what_it_says(usage);
         for target in recorded.collect::<Vec<u64>>() {
             if !self.log.refused.contains(&(place, target)) {
                 let what = format!("{place} tells {target} protected and nobody refused");
                 self.wrong(Checker::RefusedFirst, what);
             }
             let stands = self.stands(target);
-            if stands && (!users.is_empty() || !usage.has_user()) {
+            if stands && declared && (!users.is_empty() || !usage.has_user()) {
                 self.log.promises.insert((place, target), users.clone());
             }
         }
@@ -453,8 +406,7 @@ impl State {
         }
         // What would use itself is refused, and what was meant before stays.
         let itself = named(&spec.of).iter().any(|it| usage.users().contains(it));
-        let meant = usage.status.of.as_ref().map(|it| &it.from) == Some(&spec.of);
-        if !usage.deleting && !meant && !itself {
+        if !usage.deleting && !means_what_it_says(usage) && !itself {
             return Some("does not mean what it says");
         }
         // Where the glass is broken nothing is refused any more.
