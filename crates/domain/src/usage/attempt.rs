@@ -10,9 +10,9 @@ use crate::object::closed::closed_set;
 pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 /// Who the garbage collector is where controllers run without service accounts of their own. Every
 /// other controller asks by this name, too: what it asks for is held to its owners as well.
-pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+pub const ACCOUNTLESS_COLLECTOR: &str = "system:kube-controller-manager";
 /// Every name by which the garbage collector asks.
-const COLLECTORS: [&str; 2] = [COLLECTOR, CONTROLLER_MANAGER];
+const COLLECTORS: [&str; 2] = [COLLECTOR, ACCOUNTLESS_COLLECTOR];
 /// Who takes the content out of a namespace that was deleted.
 pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
 /// How much of a requester's name is kept.
@@ -150,7 +150,7 @@ mod tests {
         let owners = [Uid::new("b"), Uid::new("a")];
         let sorted = vec![Uid::new("a"), Uid::new("b")];
         let collected = Origin::Collected { owners: sorted };
-        for collector in [COLLECTOR, CONTROLLER_MANAGER] {
+        for collector in [COLLECTOR, ACCOUNTLESS_COLLECTOR] {
             assert_eq!(Origin::judge(collector, &owners), collected, "{collector}");
         }
         assert_eq!(Origin::judge(NAMESPACE_CONTROLLER, &owners), Origin::Asked);
