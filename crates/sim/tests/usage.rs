@@ -85,14 +85,15 @@ fn the_pairs_are_those_of_the_table() {
 }
 
 /// For every checker a broken rule that it is the first to notice.
-const NOTICED: [(&str, Breakage); 18] = [
+const NOTICED: [(&str, Breakage); 19] = [
     ("one-voice", Breakage::DoubleLease),
     ("ends-as-wished", Breakage::KeepBlocking),
     ("user-first", Breakage::LeavingIsGone),
-    ("in-use-stays", Breakage::LeavingHoldsNothing),
+    ("in-use-stays", Breakage::ForgetTarget),
+    ("circle-refused", Breakage::EditUnexamined),
     ("protected-means-refused", Breakage::ProtectedUnproven),
     ("finalizer-first", Breakage::FinalizerLater),
-    ("finalizer-last", Breakage::SkipVersion),
+    ("finalizer-last", Breakage::LetGoOwing),
     ("nothing-released-stays", Breakage::DropStrays),
     ("promise-kept", Breakage::ForgottenTimer),
     ("replay-once", Breakage::ReplayAgain),

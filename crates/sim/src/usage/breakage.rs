@@ -4,7 +4,7 @@
 //! for any.
 
 use usher_domain::object::authority::Authority;
-use usher_domain::usage::aggregate::Usage;
+use usher_domain::usage::aggregate::{Resolved, Usage};
 use usher_domain::usage::attempt::Outcome;
 use usher_domain::usage::effect::Effect;
 use usher_domain::usage::facts::{Attempt, By, Excess, Of, Resolution, Resolve, Sight};
@@ -13,6 +13,7 @@ use usher_domain::usage::look::{Found, Look};
 use usher_domain::usage::observe::{Deal, Dealt, Observed};
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reference::Role;
+use usher_domain::usage::selector::Meant;
 use usher_kernel::{Decision, Record};
 
 use crate::realm::QueueBend;
@@ -51,6 +52,8 @@ words! {
         AllowFromCache = "allow-from-cache",
         /// A denied deletion is forgotten when the use ends.
         ForgetAttempt = "forget-attempt",
+        /// A Usage goes although it owes a deletion.
+        LetGoOwing = "let-go-owing",
         /// A denied deletion is not passed on.
         NoHandOver = "no-hand-over",
         /// What has run out is replayed.
@@ -77,6 +80,10 @@ words! {
         SkipVersion = "skip-version-check",
         /// Whoever closes a circle holds all the same.
         IgnoreCircle = "ignore-circle",
+        /// What cannot be seen is forgotten.
+        ForgetTarget = "forget-target",
+        /// A declaration that is edited is let in whatever it says.
+        EditUnexamined = "edit-unexamined",
         /// Whoever takes a mark off by an update is not stopped.
         StripUnguarded = "strip-unguarded",
         /// A mark is written again at every look.
@@ -138,6 +145,9 @@ impl Breakage {
         if self == Self::KeepExcess && record.state.status.phase.holds() {
             facts.excess = Excess::None;
         }
+        if self == Self::LetGoOwing && !record.state.status.phase.holds() {
+            facts.attempt = Attempt::None;
+        }
         if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
             facts.sight = Sight::Clear;
         }
@@ -152,6 +162,17 @@ impl Breakage {
             if unrecorded.is_some() {
                 facts.of = Of::Unmarked;
                 seen.unmarked = unrecorded;
+            }
+        }
+        if self == Self::ForgetTarget
+            && let Some(of) = &record.state.status.of
+        {
+            let forgotten = Resolved { from: of.from.clone(), found: vec![] };
+            if of == &forgotten {
+                facts.resolution = Resolution::Same;
+            } else if facts.of == Of::Unknown {
+                facts.resolution = Resolution::Changed;
+                seen.meant = Some(Meant { of: forgotten, by: record.state.status.by.clone() });
             }
         }
         self.bend_attempt(record, look, seen);

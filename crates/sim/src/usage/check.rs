@@ -13,6 +13,7 @@ use usher_kernel::{Standing, Timestamp, Uid};
 use crate::clock::{LEASE, Tick, timestamp};
 use crate::realm::{EveryWorld, Realm as _};
 use crate::usage::admission::Pending;
+use crate::usage::circle::named;
 use crate::usage::execute::Request;
 use crate::usage::outside::{Object, number, uid};
 use crate::usage::state::State;
@@ -25,6 +26,8 @@ words! {
         UserFirst = "user-first",
         /// What was told to be protected is not asked to go while its user stands.
         InUseStays = "in-use-stays",
+        /// No declaration is let in that closes a circle with what is told to be protected.
+        CircleRefused = "circle-refused",
         /// Protection is told after its deletion was refused.
         RefusedFirst = "protected-means-refused",
         /// Nothing is marked for a Usage that our finalizer never held.
@@ -59,7 +62,8 @@ words! {
 /// What the checkers remember, independent of what the product does.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// What was told to be protected: Usage and object, and who used it then.
+    /// What was told to be protected: Usage and object, and who used it then. A promise ends by
+    /// what happens outside, never by what the product says.
     pub promises: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Usages and objects whose deletion was refused on their account.
     pub refused: BTreeSet<(u64, u64)>,
@@ -83,6 +87,12 @@ pub struct Log {
     pub last_write: Tick,
 }
 
+/// Whether what is on record comes from what is declared.
+fn means_what_it_says(usage: &Usage) -> bool {
+    let declared = usage.spec.as_ref().ok().map(|it| &it.of);
+    usage.status.of.as_ref().map(|it| &it.from) == declared
+}
+
 impl State {
     fn stands(&self, place: u64) -> bool {
         self.outside.by_uid(place).is_some()
@@ -96,8 +106,12 @@ impl State {
         }
         let broken = self.log.promises.iter().find(|((usage, target), users)| {
             let usage = self.outside.by_uid(*usage);
-            let reasoned = users.is_empty() && usage.is_some_and(|it| it.deleting.is_none());
-            *target == place && (reasoned || users.iter().any(|it| self.stands(*it)))
+            let wanted = usage.is_some_and(|it| it.deleting.is_none());
+            // A Usage on its way out that our finalizer does not hold can hold nothing.
+            let body = usage.and_then(|it| it.body.as_ref());
+            let holds = wanted || body.is_some_and(|it| it.finalizer);
+            let used = users.iter().any(|it| self.stands(*it));
+            *target == place && holds && (used || (users.is_empty() && wanted))
         });
         if let Some(((usage, _), users)) = broken {
             let what = format!("{} goes although {usage} holds it for {users:?}", object.key);
@@ -251,14 +265,6 @@ impl State {
             let users = uids(Role::User, false);
             self.log.users.entry(place).or_default().extend(users);
         }
-        // A Usage promises what it means, and says so in its status.
-        let meant: BTreeSet<u64> = after
-            .state
-            .targets()
-            .iter()
-            .filter_map(|key| self.outside.under(key).map(|it| it.uid))
-            .collect();
-        self.log.promises.retain(|it, _| it.0 != place || meant.contains(&it.1));
         let unheld = before.deleting && !before.finalizer;
         let ends = before.status.phase.holds() && !after.state.status.phase.holds();
         let alive = self.log.users.get(&place).into_iter().flatten();
@@ -268,13 +274,13 @@ impl State {
             self.wrong(Checker::UserFirst, what);
         }
         match event {
-            None => {}
+            None | Some(Event::Exposed | Event::Released) => {}
             Some(Event::Protected) => self.check_protected(&after.state),
-            Some(Event::Exposed | Event::Released) => self.forgive(place),
             Some(Event::AttemptSettled { uid, outcome, .. }) => {
                 self.check_settled(before, uid, *outcome);
             }
         }
+        self.forgive_circles();
     }
 
     fn check_protected(&mut self, usage: &Usage) {
@@ -287,13 +293,15 @@ impl State {
             let row = book?.seen(&Role::Mark.name(key))?;
             row.uid.as_ref().map(number)
         });
+        // What an edited declaration meant before is not promised any more.
+        let declared = means_what_it_says(usage);
         for target in recorded.collect::<Vec<u64>>() {
             if !self.log.refused.contains(&(place, target)) {
                 let what = format!("{place} tells {target} protected and nobody refused");
                 self.wrong(Checker::RefusedFirst, what);
             }
             let stands = self.stands(target);
-            if stands && (!users.is_empty() || !usage.has_user()) {
+            if stands && declared && (!users.is_empty() || !usage.has_user()) {
                 self.log.promises.insert((place, target), users.clone());
             }
         }
@@ -396,7 +404,9 @@ impl State {
             Phase::Releasing | Phase::Released => return Some("is on its way"),
             Phase::Pending | Phase::Protected | Phase::Idle => {}
         }
-        if !usage.deleting && usage.status.of.as_ref().map(|it| &it.from) != Some(&spec.of) {
+        // What would use itself is refused, and what was meant before stays.
+        let itself = named(&spec.of).iter().any(|it| usage.users().contains(it));
+        if !usage.deleting && !means_what_it_says(usage) && !itself {
             return Some("does not mean what it says");
         }
         // Where the glass is broken nothing is refused any more.

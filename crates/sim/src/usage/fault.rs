@@ -13,8 +13,8 @@ faults! {
     Lagging = "lagging read",
     /// The cluster was rebuilt and answers 404 to everything.
     Rebuilt = "cluster rebuilt",
-    /// Everything seems absent, and the rail has tripped.
-    Railed = "everything absent behind the rail",
+    /// Much seems absent or made again, and the rail has tripped.
+    Railed = "much absent or replaced behind the rail",
     /// The clock jumps ahead.
     ClockJump = "clock jump",
     /// The watch is down for a while; a listing stands in for what was missed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use usher_domain::object::authority::Authority;
 use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::attempt::Propagation;
-use usher_domain::usage::graph::{Entry, Graph, shown};
+use usher_domain::usage::graph::{Entry, Graph, Through, shown};
 use usher_domain::usage::look::{self, Found, Heard, Look, Other, Probe};
 use usher_domain::usage::reference::{ObjectKey, Reference};
 use usher_domain::usage::selector::{Candidate, Candidates, resolve};
@@ -20,6 +20,9 @@ use crate::usage::execute::USHER;
 use crate::usage::fault::Fault;
 use crate::usage::outside::{Object, Outside, number, uid};
 use crate::usage::state::State;
+
+/// Added to a uid it makes one that nobody has.
+const NOBODY: u64 = 1_000_000;
 
 /// What one read of the cluster sees.
 struct Page {
@@ -46,7 +49,8 @@ impl State {
         }
         if tick < self.outside.railed_until {
             self.base.coverage.fault(Fault::Railed);
-            return Page { authority: Authority::Pinned, railed: true, shown: Some(vec![]) };
+            let shown = Some(self.behind_rail());
+            return Page { authority: Authority::Pinned, railed: true, shown };
         }
         if self.outside.replica.is_some()
             && self.strikes(Fault::Lagging, 150)
@@ -61,8 +65,20 @@ impl State {
         Page { authority: Authority::Pinned, railed: false, shown: None }
     }
 
-    /// Whether this part of the look fails.
-    fn unheard(&mut self) -> Option<Unknown> {
+    /// What is shown behind the rail: of what stands some, and some made again under its name.
+    fn behind_rail(&self) -> Vec<Object> {
+        let shown = self.outside.objects.iter().filter_map(|it| {
+            match (it.uid + self.outside.railed_until.unsigned_abs()) % 4 {
+                0 => Some(it.clone()),
+                1 if it.body.is_none() => Some(Object { uid: it.uid + NOBODY, ..it.clone() }),
+                _ => None,
+            }
+        });
+        shown.collect()
+    }
+
+    /// Why this part of the look is not answered.
+    fn silence(&mut self) -> Option<Unknown> {
         if self.strikes(Fault::Unreachable, 30) {
             return Some(Unknown::Unreachable);
         }
@@ -110,7 +126,7 @@ impl State {
     }
 
     fn find(&mut self, page: &Page, key: &ObjectKey) -> Heard<Found> {
-        if let Some(why) = self.unheard() {
+        if let Some(why) = self.silence() {
             return Err(why);
         }
         if self.outside.is_removed(&key.kind, self.base.tick) {
@@ -131,10 +147,10 @@ impl State {
 
     fn candidates(&mut self, page: &Page, reference: Option<&Reference>) -> Heard<Vec<Candidate>> {
         let Some(reference) = reference.filter(|it| it.is_selector()) else { return Ok(vec![]) };
-        if let Some(why) = self.unheard() {
+        if let Some(why) = self.silence() {
             return Err(why);
         }
-        if page.authority == Authority::Replaced || page.railed {
+        if page.authority == Authority::Replaced {
             return Err(Unknown::Unreachable);
         }
         let all = self.is_broken(Breakage::SelectAnything);
@@ -192,11 +208,11 @@ impl State {
     /// Looks at one marked object: its mark first, then who holds it.
     pub(crate) fn look_at_mark(&mut self, state: &stray::Marked) -> stray::Look {
         let page = self.page();
-        let unheard = self.unheard();
+        let silence = self.silence();
         let objects = page.objects(&self.outside);
         let object = objects.iter().find(|it| it.uid == number(&state.uid));
         let mark = object.and_then(|it| it.mark.clone());
-        let mark = unheard.map_or(Ok(mark), Err);
+        let mark = silence.map_or(Ok(mark), Err);
         let is_held = if self.strikes(Fault::ListFails, 40) {
             Err(Unknown::Unreachable)
         } else {
@@ -226,7 +242,7 @@ fn circle(objects: &[Object], usage: &Usage, candidates: Candidates<'_>) -> Opti
     let spec = usage.spec.as_ref().ok()?;
     let meant = resolve(usage, spec, candidates).ok()?;
     let by = meant.by.map(|it| it.found).unwrap_or_default();
-    let age = (usage.created_at, &usage.uid);
-    let circle = index(objects).circle((&meant.of.found, &by), Some(age))?;
+    let older = Through::Older(usage.created_at, &usage.uid);
+    let circle = index(objects).circle((&meant.of.found, &by), older)?;
     Some(shown(&circle))
 }

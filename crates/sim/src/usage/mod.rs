@@ -5,6 +5,7 @@ pub mod admission;
 pub mod bench;
 pub mod breakage;
 pub mod check;
+mod circle;
 pub mod collector;
 pub mod evolve;
 pub mod execute;

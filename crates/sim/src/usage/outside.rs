@@ -92,7 +92,7 @@ pub struct Outside {
     pub blocked_until: BTreeMap<ObjectKey, Tick>,
     /// Until when the cluster is another one.
     pub rebuilt_until: Tick,
-    /// Until when everything seems absent.
+    /// Until when much seems absent or made again.
     pub railed_until: Tick,
     /// Until when the collector does nothing.
     pub asleep_until: Tick,

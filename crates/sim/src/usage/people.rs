@@ -12,6 +12,7 @@ use usher_kernel::{Book, Trouble};
 
 use crate::realm::Realm as _;
 use crate::usage::admission::{Admitted, Asked};
+use crate::usage::breakage::Breakage;
 use crate::usage::outside::{Body, GROUP, Object, Owner, USAGES, key, number, object};
 use crate::usage::plan::{Belongs, Declared, Refer, Thing};
 use crate::usage::state::State;
@@ -128,9 +129,15 @@ impl State {
             by: Some(Scope::Namespaced),
             consents: true,
         };
+        let unexamined = before.is_some() && self.is_broken(Breakage::EditUnexamined);
+        let declared = usage.clone();
         let request = Request::Declare(Box::new(Declaration { usage, before, around }));
-        match self.admit(&request) {
-            Admitted::Yes => true,
+        let admitted = if unexamined { Admitted::Yes } else { self.admit(&request) };
+        match admitted {
+            Admitted::Yes => {
+                self.check_declared(&declared);
+                true
+            }
             Admitted::No(denial) => {
                 self.say(|_| format!("a declaration is refused: {}", denial.refusal));
                 false

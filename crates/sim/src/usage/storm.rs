@@ -238,8 +238,10 @@ impl State {
         for name in planned.map(|place| format!("u{place}")) {
             if self.happens(Fault::Edited, 3) && self.usage_named(&name).is_some() {
                 let number = u8::try_from(self.base.rng.below(3)).unwrap_or(0);
+                let used = self.base.rng.percent(40);
+                let thing = if used { Thing::App(number) } else { Thing::Database(number) };
                 self.met(Fault::Edited);
-                self.edit(&name, Refer::Name(Thing::Database(number)));
+                self.edit(&name, Refer::Name(thing));
             }
         }
         let remembering: Vec<u64> = self

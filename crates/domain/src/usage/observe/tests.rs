@@ -225,6 +225,48 @@ fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
 }
 
 #[test]
+fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
+    let turn = |it: &mut Look| {
+        stand(it, "app", Ok(object("app-2", None)));
+        stand(it, "db", Ok(object("db-2", None)));
+        it.rail_tripped = true;
+    };
+    let held = Facts { sight: Sight::RailTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
+    assert_eq!(facts(|_| {}, turn), held);
+    assert_eq!(facts(|it| spec(it).resolve = Resolve::Always, turn), held);
+    let over = |it: &mut Usage| {
+        releasing(it);
+        it.status.attempts = vec![attempt("db-1")];
+    };
+    let railed = facts(over, turn);
+    assert_eq!((railed.excess, railed.attempt), (Excess::Unknown, facts::Attempt::Unknown));
+    let mut first = look();
+    turn(&mut first);
+    let unseen = seen(&usage(|_| {}), vec![], &first).facts;
+    assert_eq!((unseen.of, unseen.by), (Of::Unrecorded, By::Present), "nothing is missed of it");
+}
+
+#[test]
+fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
+    let selects = |it: &mut Usage| {
+        spec(it).of = selecting("a");
+        spec(it).resolve = Resolve::Always;
+        it.status.of = Some(Resolved { from: selecting("a"), found: vec![key("db")] });
+    };
+    let railed = facts(selects, |it| it.rail_tripped = true);
+    let expected = Facts { sight: Sight::RailTripped, resolution: Resolution::Unknown, ..STEADY };
+    assert_eq!(railed, expected);
+    let named = facts(|_| {}, |it| it.rail_tripped = true);
+    assert_eq!(named, Facts { sight: Sight::RailTripped, ..STEADY });
+    let over = |it: &mut Usage| {
+        releasing(it);
+        it.status.attempts = vec![attempt("db-1")];
+    };
+    let unlisted = facts(over, |it| it.rail_tripped = true);
+    assert_eq!((unlisted.excess, unlisted.attempt), (Excess::Unknown, facts::Attempt::Unknown));
+}
+
+#[test]
 fn the_worst_cause_of_blindness_is_named() {
     let blind = |turn: fn(&mut Look)| facts(|_| {}, turn).sight;
     assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Sight::Unreachable);
