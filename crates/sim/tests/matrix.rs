@@ -73,6 +73,7 @@ fn a_broken_rule_turns_cells_red() {
         Breakage::ReleaseOnDependencyError,
         Breakage::ForeignIsOurs,
         Breakage::CopyIsBelieved,
+        Breakage::StampIsProof,
         Breakage::ReleaseBeforeVerify,
         Breakage::OrphanUnderHold,
         Breakage::ForgetOperation,

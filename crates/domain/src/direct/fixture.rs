@@ -373,6 +373,7 @@ pub(super) fn look() -> Look {
         heard_until: None,
         cluster: Authority::Pinned,
         object: Ok(Some(object())),
+        credential: credential(),
         spec: Some(Ok(identified("a"))),
         configuration: Some(Ok(())),
         references: vec!["ns/parent".to_owned()],

@@ -12,7 +12,7 @@ use super::aggregate::{Fields, History, Resource};
 use super::effect::Effect;
 use super::event::Event;
 use super::facts::Cloud;
-use super::fixture::{NOW, START, binding, fields, found, identified, object};
+use super::fixture::{NOW, START, binding, credential, fields, found, identified, object};
 use super::identity::Identified;
 use super::life::Direct;
 use super::look::{Asked, Container, Found, Heard, Look, Object, Silence};
@@ -125,6 +125,7 @@ fn any_look() -> impl Strategy<Value = Look> {
                 heard_until,
                 cluster,
                 object,
+                credential: credential(),
                 spec: references.0,
                 configuration: references.1,
                 references: vec![],
@@ -259,6 +260,24 @@ proptest! {
             prop_assert_eq!(row.and_then(|it| it.uid.as_ref()), Some(at.uid()));
             let found = look.cloud.and_then(|it| it.found.ok()).flatten();
             prop_assert_eq!(found.map(|it| it.uid), Some(at.uid().clone()));
+        }
+    }
+
+    #[test]
+    fn nothing_comes_on_record_as_ours_without_our_mark(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let known = |row: &Row| record.book.rows().iter().any(|it| it.uid == row.uid);
+        let found = look.cloud.iter().flat_map(|it| it.found.iter().flatten());
+        let searched = look.search.iter().flatten().flatten().map(|it| &it.1);
+        let found: Vec<&Found> = found.chain(searched).collect();
+        for row in decide(&record, &look).rows {
+            if row.standing == Standing::Seen && !known(&row) {
+                let same = found.iter().filter(|it| row.uid.as_ref() == Some(&it.uid));
+                let mut marks = same.filter_map(|it| it.mark.as_ref());
+                prop_assert!(marks.any(|it| record.state.owns(it)), "{row:?}");
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use super::mark::Mark;
 use super::operation::Operation;
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
+use crate::object::kv::KvCoordinates;
 
 /// An answer of the cloud, or why there is none.
 pub type Heard<T> = Result<T, Silence>;
@@ -43,6 +44,8 @@ pub struct Look {
     pub cluster: Authority,
     /// The Kubernetes object under the name of the row.
     pub object: Result<Option<Object>, Unknown>,
+    /// Where the credential lies that the object may use.
+    pub credential: KvCoordinates,
     /// The identity that the spec stands for; `None` if nobody asked.
     pub spec: Option<Result<Identified, Unresolved>>,
     /// Whether the configuration references resolve; nobody asks while the object leaves.

@@ -46,6 +46,8 @@ words! {
         ForeignIsOurs = "foreign-is-ours",
         /// A stamp is believed on whatever object it stands.
         CopyIsBelieved = "copy-is-believed",
+        /// What a stamp names is ours, whoever wrote it.
+        StampIsProof = "stamp-is-proof",
         /// What was asked to go is taken for gone.
         ReleaseBeforeVerify = "release-before-verify",
         /// Configuration references are resolved on the way out.
@@ -119,7 +121,10 @@ impl Breakage {
         if self == Self::RefusedIsGone && cloud.found == Err(Silence::Refused) {
             cloud.container = Some(Container::Gone);
         }
-        if let (Self::ForeignIsOurs, Ok(Some(found))) = (self, &mut cloud.found) {
+        let stamped = look.object.iter().flatten().any(|it| it.stamp.is_some());
+        let takes_for_ours = self == Self::ForeignIsOurs
+            || self == Self::StampIsProof && stamped && record.book.rows().is_empty();
+        if let (true, Ok(Some(found))) = (takes_for_ours, &mut cloud.found) {
             found.mark = Some(record.state.mark());
         }
     }

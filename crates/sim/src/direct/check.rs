@@ -374,7 +374,9 @@ impl State {
             Some(Reason::ContainerGone) => identity.is_some_and(|it| !lies_in(&it)),
             Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),
             Some(Reason::IdentityChanged) => identity != self.stands_for(row.object),
-            Some(Reason::IdentityForeign) => self.copies.contains(&row.object),
+            Some(Reason::IdentityForeign) => {
+                self.copies.contains(&row.object) || self.forged.contains(&row.object)
+            }
             Some(Reason::IdentityMalformed) => true,
             Some(_) | None => false,
         }

@@ -53,6 +53,8 @@ crate::fault::faults! {
     StampStripped = "stamp taken off",
     /// Somebody edits the stamp.
     StampMalformed = "ledger lost and stamp malformed",
+    /// Somebody who has no record yet, or lost it, gets a stamp that names another's cloud object.
+    StampForged = "stamp forged",
     /// Somebody takes our finalizer off.
     FinalizerStripped = "finalizer taken off",
     /// Somebody makes a copy of the object.

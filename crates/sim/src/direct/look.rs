@@ -66,7 +66,7 @@ impl State {
             self.base.coverage.fault(Fault::Rebuilt);
         }
         let standing = object.as_ref().filter(|_| !rebuilt);
-        let step = rung(&record.state, standing.map(Object::seen).as_ref());
+        let step = rung(&record.state, standing.map(Object::seen).as_ref(), &credential());
         let ended = record.state.ended().is_some();
         let references = match (standing, &step) {
             (None, _) | (_, Rung::Copy) => References::default(),
@@ -87,6 +87,7 @@ impl State {
             heard_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
             object: self.seen(standing),
+            credential: credential(),
             spec: references.spec,
             configuration: references.configuration,
             references: spells.iter().map(|it| it.reference.to_text()).collect(),

@@ -7,8 +7,9 @@ use usher_domain::object::name::FINALIZER_DIRECT;
 use usher_kernel::Uid;
 
 use crate::clock::Tick;
-use crate::direct::cloud::Cloud;
+use crate::direct::cloud::{Cloud, CloudObject, cloud_uid};
 use crate::direct::model::Spec;
+use crate::direct::state::{credential, installation};
 
 /// The finalizer by which somebody holds an object.
 pub const HOLD: &str = "backup.example/hold";
@@ -161,12 +162,27 @@ pub fn uid(number: u64) -> Uid {
     Uid(format!("k-{number}"))
 }
 
+/// A stamp bound to an object that names a cloud object as seen, as anybody could write it.
+pub fn stamp(owner: &Uid, named: &CloudObject) -> String {
+    let (installation, credential) = (installation(), credential());
+    format!(
+        "{{\"v\":1,\"installation\":\"{installation}\",\"object\":\"{owner}\",\
+         \"standing\":{{\"seen\":{{\"uid\":\"{}\"}}}},\
+         \"at\":{{\"credential\":{{\"mount\":\"{}\",\"path\":\"{}\"}},\
+         \"identity\":\"{}\"}}}}",
+        cloud_uid(named.uid),
+        credential.mount(),
+        credential.path(),
+        named.identity,
+    )
+}
+
 /// The ground of the simulated kind.
 pub fn ground() -> Ground {
     use crate::clock::{LEASE, REQUEST_BOUND, millis};
     use usher_domain::direct::model::Model as _;
     Ground {
-        installation: crate::direct::state::installation(),
+        installation: installation(),
         kind: crate::direct::model::Memberships::KIND.to_owned(),
         heard_for: millis(LEASE + REQUEST_BOUND),
     }

@@ -42,6 +42,8 @@ pub struct State {
     pub store: Store,
     /// The objects that are copies of others.
     pub copies: Vec<u64>,
+    /// The objects whose stamp names the cloud object of another.
+    pub forged: Vec<u64>,
     /// Cloud objects that nobody of ours may touch: uid and container.
     pub neighbours: Vec<(u64, String)>,
     /// The objects of which ledger and stamp were lost at once.
@@ -86,6 +88,7 @@ impl State {
             outside: Outside::default(),
             store: Store::default(),
             copies: vec![],
+            forged: vec![],
             neighbours: vec![],
             forgotten: vec![],
             moved: vec![],

@@ -5,7 +5,7 @@ use usher_kernel::Uid;
 
 use crate::direct::cloud::{CloudObject, container};
 use crate::direct::fault::Fault;
-use crate::direct::outside::{HOLD, Object};
+use crate::direct::outside::{HOLD, Object, stamp, uid};
 use crate::direct::people::{CONFIG, parent_name};
 use crate::direct::state::{State, Stubborn, other_installation};
 use crate::realm::Realm as _;
@@ -194,6 +194,7 @@ impl State {
             if self.outside.object(uid).is_some_and(Object::is_held) {
                 self.restore(&object);
             }
+            self.forge(&object);
             if object.stamp.is_some() && self.strikes(Fault::Copied, 3) {
                 self.copy(&object);
             }
@@ -266,6 +267,28 @@ impl State {
         self.accept(uid);
     }
 
+    /// Somebody writes a stamp onto an object of which nothing is on record: bound to it, and naming
+    /// the cloud object of another.
+    fn forge(&mut self, object: &Object) {
+        let (tick, owner) = (self.base.tick, object.uid);
+        let row = self.store.of(owner).map(|it| &self.store.resources[it].record);
+        let open = row.is_some_and(|it| it.book.rows().is_empty());
+        let movable = !self.moved.contains(&owner) && !self.copies.contains(&owner);
+        if !open || !movable || !self.happens(Fault::StampForged, 60) {
+            return;
+        }
+        let others = self.outside.cloud.objects.iter().filter(|it| it.made_by != Some(owner));
+        let others: Vec<CloudObject> = others.cloned().collect();
+        let at = self.base.rng.below(others.len().max(1) as u64);
+        let Some(victim) = usize::try_from(at).ok().and_then(|at| others.get(at)) else { return };
+        self.met(Fault::StampForged);
+        self.forged.push(owner);
+        self.forgotten.push(owner);
+        let text = stamp(&uid(owner), victim);
+        self.say(|_| format!("somebody writes {text} onto {owner}"));
+        self.outside.change(owner, tick, |it| it.stamp = Some(text));
+    }
+
     /// A manifest is applied again under another name, with its stamp and perhaps its finalizer.
     fn copy(&mut self, object: &Object) {
         if self.copies.len() > 2 {
@@ -314,6 +337,9 @@ impl State {
             it.missing_until = it.missing_until.min(tick);
         }
         self.lift_holds();
+        for uid in self.forged.clone() {
+            self.outside.change(uid, tick, |it| it.stamp = None);
+        }
         for uid in self.copies.clone() {
             if self.base.rng.percent(70) {
                 self.ask_to_go(uid);

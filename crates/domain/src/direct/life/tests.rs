@@ -1,6 +1,7 @@
 use usher_kernel::{Standing, Uid, Unknown};
 
 use super::*;
+use crate::direct::aggregate::History;
 use crate::direct::fixture::{
     NOW, START, asked, binding, found, gone, identified, intended, leaving, look, name, object,
     record, resource, seen,
@@ -190,7 +191,8 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
         spec: None,
         ..look()
     };
-    let found = decide(&record(leaving(|_| ()), []), &look);
+    let lost = leaving(|it| it.history = History::Lost);
+    let found = decide(&record(lost, []), &look);
     assert_eq!((found.reason, found.effect.clone()), (Reason::Recording, None));
     assert_eq!(found.next.identity(), Some(&identified("a")));
     assert_eq!(found.rows[0].standing, Standing::Seen);

@@ -6,7 +6,8 @@
 //! - Unknown is not absent: a refusal, a throttle, a failure and a lagging replica change no row.
 //! - What is on record wins over what the spec says: an answer about another identity is no answer.
 //! - A cloud object is ours if it is on record with its uid, or by our mark with a request of ours.
-//! - A stamp counts only where the ledger names nothing, and only on the object it is bound to.
+//! - A stamp counts only where the ledger names nothing, and only on the object it is bound to. It
+//!   tells a name and proves nothing: anybody who may edit the object can write one.
 
 use std::time::Duration;
 
@@ -20,11 +21,12 @@ use super::facts::{
     Stamp,
 };
 use super::identity::Identified;
+use super::ladder::Stamped;
 use super::look::{Asked, Container, Found, Look, Silence};
 use super::operation::{Progress, counted};
 use super::orphan::Evidence;
 use super::policy::{self, Policy};
-use super::recorded::{self, Recorded, Unbound};
+use super::recorded::Unbound;
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
 use crate::object::name::{FINALIZER_DIRECT, SUFFIX};
@@ -80,7 +82,12 @@ impl Observed {
 
 /// Judges one look.
 pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
-    let stamp = Stamped::read(resource, book, look);
+    let object = look.object.as_ref().ok().and_then(Option::as_ref);
+    let stamp = if book.rows().is_empty() {
+        Stamped::read(resource, object, &look.credential)
+    } else {
+        Stamped::Nothing
+    };
     let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
     let on_record = resource.identity().cloned().or_else(|| stamp.identified());
     let before = book.with(&adopted);
@@ -119,56 +126,20 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     seen
 }
 
-/// What the object itself carries, where the ledger names nothing.
-enum Stamped {
-    /// The ledger knows, or there is no stamp.
-    Nothing,
-    /// A record of this object.
-    Ours(Recorded),
-    /// No record of this object.
-    Not(Unbound),
-}
-
 impl Stamped {
-    /// Annotation and status carry the same stamp; one of them may be lost or old.
-    fn read(resource: &Resource, book: &Book, look: &Look) -> Self {
-        let Ok(Some(object)) = &look.object else {
-            return Self::Nothing;
-        };
-        if !book.rows().is_empty() {
-            return Self::Nothing;
-        }
-        let texts = [&object.stamp, &object.status].into_iter().flatten();
-        let read = texts.map(|it| Recorded::read(it, &resource.binding()));
-        let rank = |it: &Self| match it {
-            Self::Ours(_) => 3,
-            Self::Not(Unbound::Foreign { .. }) => 2,
-            Self::Not(Unbound::Malformed { .. }) => 1,
-            Self::Nothing => 0,
-        };
-        let stamps = read.map(|it| it.map_or_else(Self::Not, Self::Ours));
-        stamps.fold(Self::Nothing, |best, it| if rank(&it) > rank(&best) { it } else { best })
-    }
-
     fn identified(&self) -> Option<Identified> {
         match self {
-            Self::Ours(it) => Some(it.identified().clone()),
+            Self::Bound(it) => Some(it.identified().clone()),
             Self::Nothing | Self::Not(_) => None,
         }
     }
 
+    /// A name that is perhaps used, whatever else the stamp says: that something was seen there and
+    /// is ours, or is gone, only the cloud can tell.
     fn row(&self, resource: &Resource, look: &Look) -> Option<Row> {
-        let Self::Ours(it) = self else {
-            return None;
-        };
-        let (standing, uid) = match it.standing() {
-            recorded::Standing::Intended { .. } => (Standing::Intended, None),
-            recorded::Standing::Seen { uid } => (Standing::Seen, Some(uid.clone())),
-            recorded::Standing::Gone => (Standing::Gone, None),
-        };
-        let name = resource.name_of(it.identified());
+        let name = resource.name_of(&self.identified()?);
         let evidence = Proof::new("stamp", "taken over from the object", look.at);
-        Some(Row { name, incarnation: 1, standing, uid, evidence })
+        Some(Row { evidence, ..Row::intended(name, "stamp", look.at) })
     }
 
     fn is_foreign(&self) -> bool {
@@ -179,8 +150,8 @@ impl Stamped {
         match self {
             Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
             Self::Not(Unbound::Malformed { .. }) => Identity::Malformed,
-            Self::Nothing | Self::Ours(_) if resource.is_witnessed() => Identity::None,
-            Self::Nothing | Self::Ours(_) => Identity::Lost,
+            Self::Nothing | Self::Bound(_) if resource.is_witnessed() => Identity::None,
+            Self::Nothing | Self::Bound(_) => Identity::Lost,
         }
     }
 }

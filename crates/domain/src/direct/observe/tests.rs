@@ -9,6 +9,8 @@ use crate::direct::fixture::{
 use crate::direct::look;
 use crate::direct::mark::{Binding, Mark, RequestId};
 use crate::direct::operation;
+use crate::direct::recorded::{self, Recorded};
+use crate::object::kv::KvCoordinates;
 
 fn recorded() -> Resource {
     resource(|it| it.identity = Some(identified("a")))
@@ -210,15 +212,15 @@ fn stamp(owner: &str, standing: recorded::Standing) -> String {
 }
 
 #[test]
-fn a_stamp_counts_where_the_ledger_names_nothing() {
+fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     let request = RequestId::of(&binding(), 1);
     let uid = Uid::new("c-1");
-    let cases = [
-        (recorded::Standing::Intended { request }, Standing::Intended, None),
-        (recorded::Standing::Seen { uid: uid.clone() }, Standing::Seen, Some(uid)),
-        (recorded::Standing::Gone, Standing::Gone, None),
+    let standings = [
+        recorded::Standing::Intended { request },
+        recorded::Standing::Seen { uid },
+        recorded::Standing::Gone,
     ];
-    for (standing, kept, uid) in cases {
+    for standing in standings {
         let stamp = Some(stamp("uid-1", standing));
         for status in [false, true] {
             let object = if status {
@@ -230,12 +232,38 @@ fn a_stamp_counts_where_the_ledger_names_nothing() {
             let folded = fold(&lost(), &Book::default(), &look);
             let rows = folded.absorbed(&Book::default()).1;
             let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
-            assert_eq!(told, [(kept, uid.clone())]);
+            assert_eq!(told, [(Standing::Intended, None)], "whoever edits a stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
             let book = Book::new([seen(name(), "c-7")]);
             assert_eq!(fold(&recorded(), &book, &look).adopted, [], "the ledger knows better");
         }
     }
+}
+
+#[test]
+fn a_forged_stamp_makes_nothing_ours() {
+    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
+    let forged = look::Object { deleting: true, stamp, ..object() };
+    let standing = Some(asked(Ok(Some(somebodys("c-1")))));
+    let look = Look { object: Ok(Some(forged)), cloud: standing, ..look() };
+    let folded = fold(&lost(), &Book::default(), &look);
+    let rows = folded.absorbed(&Book::default()).1;
+    assert_eq!(folded.facts.cloud, Cloud::Foreign);
+    assert_eq!(rows.iter().map(|it| it.standing).collect::<Vec<_>>(), [Standing::Foreign]);
+    let witnessed = leaving(|_| ());
+    let folded = fold(&witnessed, &Book::default(), &look);
+    assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "who sent nothing stamped nothing");
+    assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
+}
+
+#[test]
+fn a_stamp_with_the_credential_of_somebody_else_is_not_read() {
+    let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
+    let object = Ok(Some(look::Object { stamp, ..object() }));
+    let credential = KvCoordinates::new("kv", "clouds/other").unwrap();
+    let folded = fold(&lost(), &Book::default(), &Look { object, credential, ..look() });
+    assert_eq!(folded.unrecorded, Identity::Malformed);
+    assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
 
 #[test]
@@ -249,6 +277,7 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
     let broken = || Some("{".to_owned());
     let witnessed = resource(|_| ());
     assert_eq!(unrecorded(&witnessed, None, None), Identity::None);
+    assert_eq!(unrecorded(&witnessed, own(), None), Identity::BoundElsewhere);
     assert_eq!(unrecorded(&lost(), None, None), Identity::Lost);
     assert_eq!(unrecorded(&witnessed, copied(), None), Identity::BoundElsewhere);
     assert_eq!(unrecorded(&lost(), copied(), broken()), Identity::BoundElsewhere);
