@@ -1,10 +1,11 @@
 //! Where the identity of a cloud object is found, from the surest place down.
 //!
 //! ```text
-//!   recorded (ledger, or the name in the stamp bound to this very object)
+//!   recorded (the ledger)
 //!     └▶ searched (what carries our mark)
-//!          └▶ spec (every identity-bearing reference is external, resolves, or once resolved)
-//!               └▶ nothing: the deletion policy decides
+//!          └▶ stamped (the name that the stamp bound to this very object tells)
+//!               └▶ spec (every identity-bearing reference is external, resolves, or once resolved)
+//!                    └▶ nothing: the deletion policy decides
 //! ```
 //!
 //! An adapter asks [`rung`] what to ask the cloud about; the rules and `observe` decide what the
@@ -24,6 +25,8 @@ use crate::object::offender::shortened;
 pub enum Rung {
     /// The identity on record; no reference has to be resolved to delete it.
     Recorded(Identified),
+    /// Only the stamp names it: what carries our mark is searched for, too.
+    Stamped(Identified),
     /// Nothing is on record and something may have been sent: what carries our mark is searched
     /// for, and the references that bear the identity are resolved.
     Search,
@@ -39,7 +42,7 @@ pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordin
         return Rung::Recorded(identified.clone());
     }
     match Stamped::read(resource, object, credential) {
-        Stamped::Bound(it) => Rung::Recorded(it.identified().clone()),
+        Stamped::Bound(it) => Rung::Stamped(it.identified().clone()),
         Stamped::Not(Unbound::Foreign { .. }) => Rung::Copy,
         Stamped::Nothing if resource.is_witnessed() => Rung::Nothing,
         Stamped::Nothing | Stamped::Not(Unbound::Malformed { .. }) => Rung::Search,
@@ -138,8 +141,8 @@ mod tests {
         let broken = stamped("{".to_owned());
         let cases = [
             (&recorded, Some(&own), Rung::Recorded(identified("b")), "the ledger knows"),
-            (&lost, Some(&own), Rung::Recorded(identified("a")), "the stamp knows"),
-            (&lost, Some(&status), Rung::Recorded(identified("a")), "the status knows"),
+            (&lost, Some(&own), Rung::Stamped(identified("a")), "the stamp knows"),
+            (&lost, Some(&status), Rung::Stamped(identified("a")), "the status knows"),
             (&witnessed, Some(&own), Rung::Copy, "a stamp that nobody of ours wrote"),
             (&lost, Some(&successor), Rung::Search, "a stamp on another object"),
             (&lost, Some(&copied), Rung::Copy, "a copy"),

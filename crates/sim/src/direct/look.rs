@@ -71,12 +71,13 @@ impl State {
         let references = match (standing, &step) {
             (None, _) | (_, Rung::Copy) => References::default(),
             _ if ended => References::default(),
-            (Some(it), Rung::Recorded(_)) if it.deleting => self.unasked(it),
+            (Some(it), Rung::Recorded(_) | Rung::Stamped(_)) if it.deleting => self.unasked(it),
             (Some(it), _) => self.references(it),
         };
         let page = self.page(barrier);
+        let searches = matches!(step, Rung::Search | Rung::Stamped(_)) && !ended;
         let asked = match &step {
-            Rung::Recorded(it) => Some(it.clone()),
+            Rung::Recorded(it) | Rung::Stamped(it) => Some(it.clone()),
             Rung::Search | Rung::Nothing | Rung::Copy => None,
         };
         let wanted = standing.map(|it| it.spec.wanted);
@@ -94,7 +95,7 @@ impl State {
             authority: page.authority,
             rail_tripped: self.store.rail_tripped,
             operations: self.operations(&page, asked.as_ref()),
-            search: (step == Rung::Search && !ended).then(|| search(&page, wanted)),
+            search: searches.then(|| search(&page, wanted)),
             cloud: asked.map(|it| self.ask_about(&page, it, (standing, wanted))),
         }
     }

@@ -273,8 +273,11 @@ impl State {
         let (tick, owner) = (self.base.tick, object.uid);
         let row = self.store.of(owner).map(|it| &self.store.resources[it].record);
         let open = row.is_some_and(|it| it.book.rows().is_empty());
+        // Whoever lost every record while a create is on its way cannot be helped.
+        let settled = row.is_some_and(|it| it.state.is_witnessed())
+            || self.outside.cloud.objects.iter().any(|it| it.made_by == Some(owner));
         let movable = !self.moved.contains(&owner) && !self.copies.contains(&owner);
-        if !open || !movable || !self.happens(Fault::StampForged, 60) {
+        if !open || !settled || !movable || !self.happens(Fault::StampForged, 60) {
             return;
         }
         let others = self.outside.cloud.objects.iter().filter(|it| it.made_by != Some(owner));

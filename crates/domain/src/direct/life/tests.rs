@@ -188,6 +188,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let look = Look {
         object: Ok(Some(object)),
         cloud: Some(asked(Ok(Some(found("c-1"))))),
+        search: Some(Ok(vec![])),
         spec: None,
         ..look()
     };

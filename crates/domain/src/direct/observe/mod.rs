@@ -88,14 +88,16 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     } else {
         Stamped::Nothing
     };
-    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
-    let on_record = resource.identity().cloned().or_else(|| stamp.identified());
-    let before = book.with(&adopted);
-    let mut judge = Judge { resource, book: &before, look, on_record, copy: stamp.is_foreign() };
+    let unrecorded = stamp.unrecorded(resource);
+    let on_record = resource.identity().cloned();
+    let mut judge = Judge { resource, book: book.clone(), look, on_record, unrecorded };
     let (search, searched) = judge.search();
-    // What was found by our mark is what the cloud is asked about.
-    let found = searched.as_ref().and_then(|it| Identified::of(&it.name));
-    judge.on_record = judge.on_record.or(found);
+    // Our mark is proof and a stamp is none: that counts only where nothing carries the mark.
+    let stamp = if search == Search::None { stamp } else { Stamped::Nothing };
+    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
+    judge.book = book.with(&adopted);
+    let marked = searched.as_ref().and_then(|it| Identified::of(&it.name));
+    judge.on_record = judge.on_record.or(marked).or_else(|| stamp.identified());
     let operation = judge.operation();
     let (cloud, answered) = judge.cloud(operation);
     let found = judge.on_record.clone();
@@ -111,7 +113,7 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
             operation,
             cloud,
         },
-        unrecorded: stamp.unrecorded(resource),
+        unrecorded,
         adopted,
         sightings,
         found,
@@ -142,10 +144,6 @@ impl Stamped {
         Some(Row { evidence, ..Row::intended(name, "stamp", look.at) })
     }
 
-    fn is_foreign(&self) -> bool {
-        matches!(self, Self::Not(Unbound::Foreign { .. }))
-    }
-
     fn unrecorded(&self, resource: &Resource) -> Identity {
         match self {
             Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
@@ -159,12 +157,12 @@ impl Stamped {
 struct Judge<'a> {
     resource: &'a Resource,
     /// The ledger, with what is taken over from the stamp.
-    book: &'a Book,
+    book: Book,
     look: &'a Look,
     /// The identity on record, here or on the object, or found by our mark.
     on_record: Option<Identified>,
-    /// Whether the object is a copy: whatever was asked for it does not count.
-    copy: bool,
+    /// What the identity is where the ledger names none.
+    unrecorded: Identity,
 }
 
 impl Judge<'_> {
@@ -232,11 +230,11 @@ impl Judge<'_> {
 
     /// What carries our mark counts only where nothing is on record.
     fn search(&self) -> (Search, Option<Sighting>) {
-        let counts = self.on_record.is_none() && !self.copy;
-        let Some(heard) = self.look.search.as_ref().filter(|_| counts) else {
+        let lost = matches!(self.unrecorded, Identity::Lost | Identity::Malformed);
+        if self.on_record.is_some() || !lost {
             return (Search::None, None);
-        };
-        let Ok(found) = heard else {
+        }
+        let Some(Ok(found)) = &self.look.search else {
             return (Search::Unknown, None);
         };
         if self.look.authority == Authority::Replaced || self.look.rail_tripped {

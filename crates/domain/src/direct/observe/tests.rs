@@ -228,7 +228,8 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
             } else {
                 look::Object { stamp: stamp.clone(), ..object() }
             };
-            let look = Look { object: Ok(Some(object)), cloud: None, ..look() };
+            let search = Some(Ok(vec![]));
+            let look = Look { object: Ok(Some(object)), cloud: None, search, ..look() };
             let folded = fold(&lost(), &Book::default(), &look);
             let rows = folded.absorbed(&Book::default()).1;
             let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
@@ -245,11 +246,19 @@ fn a_forged_stamp_makes_nothing_ours() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
     let forged = look::Object { deleting: true, stamp, ..object() };
     let standing = Some(asked(Ok(Some(somebodys("c-1")))));
-    let look = Look { object: Ok(Some(forged)), cloud: standing, ..look() };
+    let search = Some(Ok(vec![]));
+    let look = Look { object: Ok(Some(forged)), cloud: standing, search, ..look() };
     let folded = fold(&lost(), &Book::default(), &look);
     let rows = folded.absorbed(&Book::default()).1;
     assert_eq!(folded.facts.cloud, Cloud::Foreign);
     assert_eq!(rows.iter().map(|it| it.standing).collect::<Vec<_>>(), [Standing::Foreign]);
+    let marked = Some(Ok(vec![(identified("b"), found("c-7"))]));
+    let found = fold(&lost(), &Book::default(), &Look { search: marked, ..look.clone() });
+    assert_eq!((found.found, found.adopted), (Some(identified("b")), vec![]), "a mark is proof");
+    for search in [None, Some(Err(Silence::Unavailable))] {
+        let unknown = fold(&lost(), &Book::default(), &Look { search, ..look.clone() });
+        assert_eq!((unknown.facts.search, unknown.found), (Search::Unknown, None));
+    }
     let witnessed = leaving(|_| ());
     let folded = fold(&witnessed, &Book::default(), &look);
     assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "who sent nothing stamped nothing");
@@ -327,7 +336,8 @@ fn what_a_look_finds_is_told_from_what_was_on_record() {
     };
     let uid = Uid::new("c-1");
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid }));
-    let stamped = Look { object: Ok(Some(look::Object { stamp, ..object() })), ..look() };
+    let search = Some(Ok(vec![]));
+    let stamped = Look { object: Ok(Some(look::Object { stamp, ..object() })), search, ..look() };
     assert_eq!(identity(lost(), vec![], &stamped), Identity::Found, "by its stamp");
     let marked = Look { search: Some(Ok(vec![(identified("a"), found("c-1"))])), ..look() };
     assert_eq!(identity(lost(), vec![], &marked), Identity::Found, "by its mark");
