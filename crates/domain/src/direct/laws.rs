@@ -307,7 +307,7 @@ proptest! {
     ) {
         let Decision { effect, next, .. } = decide(&record, &look);
         if let Some(Effect::RemoveFinalizer { ended, .. }) = effect {
-            prop_assert_eq!(Some(ended.clone()), record.state.ended());
+            prop_assert_eq!(Some(ended.clone()), record.state.ended(&record.book));
             prop_assert_eq!(next.fields().outcome, Some(ended.outcome()));
         }
     }
@@ -315,8 +315,10 @@ proptest! {
     #[test]
     fn an_end_leaves_no_open_name_behind(record in any_record(), look in any_look()) {
         let Decision { rows, next, .. } = decide(&record, &look);
-        let ended = record.state.ended().is_none() && next.ended().is_some();
-        prop_assert!(!ended || record.book.with(&rows).is_settled());
+        let after = record.book.with(&rows);
+        let ended = !record.state.is_ended() && next.is_ended();
+        prop_assert!(!ended || after.is_settled());
+        prop_assert_eq!(ended && next.ended(&after).is_none(), false);
     }
 
     #[test]

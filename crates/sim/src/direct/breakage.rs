@@ -234,7 +234,7 @@ fn is_open(record: &Record<Resource>, seen: &Observed) -> bool {
     facts.object == ObjectFact::Leaving
         && matches!(facts.policy, Policy::Hold | Policy::Release)
         && record.state.is_leaving()
-        && record.state.ended().is_none()
+        && !record.state.is_ended()
         && is_unresolved(facts.refs)
 }
 

@@ -67,7 +67,7 @@ impl State {
         }
         let standing = object.as_ref().filter(|_| !rebuilt);
         let step = rung(&record.state, standing.map(Object::seen).as_ref(), &credential());
-        let ended = record.state.ended().is_some();
+        let ended = record.state.is_ended();
         let references = match (standing, &step) {
             (None, _) | (_, Rung::Copy) => References::default(),
             _ if ended => References::default(),

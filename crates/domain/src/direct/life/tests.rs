@@ -88,7 +88,8 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let ended = record(end.next, end.rows);
     let release = decide(&ended, &going_look());
     let object = ended.state.object().clone();
-    let expected = Effect::RemoveFinalizer { object, ended: ended.state.ended().unwrap() };
+    let expected =
+        Effect::RemoveFinalizer { object, ended: ended.state.ended(&ended.book).unwrap() };
     assert_eq!(release.effect, Some(expected));
     let told = decide(&ended, &Look { object: Ok(None), ..going_look() });
     assert_eq!(told.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
