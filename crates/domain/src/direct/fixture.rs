@@ -372,6 +372,7 @@ pub(super) fn look() -> Look {
         at: NOW,
         heard_until: None,
         cluster: Authority::Pinned,
+        cluster_rail_tripped: false,
         object: Ok(Some(object())),
         credential: credential(),
         spec: Some(Ok(identified("a"))),

@@ -109,21 +109,23 @@ fn any_look() -> impl Strategy<Value = Look> {
     let config = prop_oneof![3 => Just(Ok(())), 1 => unresolved().prop_map(Err)];
     let operation = select(Progress::ALL.to_vec())
         .prop_map(|progress| Operation { name: "op".to_owned(), progress });
+    let rail = || prop::bool::weighted(0.1);
     let search = any_heard(prop::collection::vec((any_identified(), any_found()), 0..3));
     (
-        (object, any_authority(), any_authority(), prop::bool::weighted(0.1)),
+        (object, any_authority(), any_authority(), (rail(), rail())),
         (prop::option::weighted(0.8, spec), prop::option::weighted(0.8, config)),
         any_heard(prop::collection::vec(operation, 0..2)),
         (any_asked(), prop::option::of(search)),
         prop::option::of(select(vec![START, NOW])),
     )
         .prop_map(|(outside, references, operations, cloud, heard_until)| {
-            let (object, cluster, authority, rail_tripped) = outside;
+            let (object, cluster, authority, (cluster_rail_tripped, rail_tripped)) = outside;
             Look {
                 by: "cloud".to_owned(),
                 at: NOW,
                 heard_until,
                 cluster,
+                cluster_rail_tripped,
                 object,
                 credential: credential(),
                 spec: references.0,
@@ -309,6 +311,21 @@ proptest! {
         if let Some(Effect::RemoveFinalizer { ended, .. }) = effect {
             prop_assert_eq!(Some(ended.clone()), record.state.ended(&record.book));
             prop_assert_eq!(next.fields().outcome, Some(ended.outcome()));
+        }
+    }
+
+    #[test]
+    fn nobody_is_let_go_for_an_absence_that_does_not_count(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let untold = look.cluster_rail_tripped || look.cluster == Authority::Replaced;
+        let absent = matches!(look.object, Ok(None));
+        if untold && absent && record.state.phase() != Phase::Deleted {
+            let Decision { next, effect, .. } = decide(&record, &look);
+            prop_assert_eq!(next.phase(), record.state.phase());
+            prop_assert_eq!(next.is_ended(), record.state.is_ended());
+            prop_assert!(effect.is_none(), "{effect:?}");
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Look {
     pub heard_until: Option<Timestamp>,
     /// Whether the cluster is the pinned one.
     pub cluster: Authority,
+    /// Whether too many of its objects vanished at once.
+    pub cluster_rail_tripped: bool,
     /// The Kubernetes object under the name of the row.
     pub object: Result<Option<Object>, Unknown>,
     /// Where the credential lies that the object may use.
@@ -54,7 +56,7 @@ pub struct Look {
     pub references: Vec<String>,
     /// Whether the cloud's answers are those of its authority; a replica that lags is not.
     pub authority: Authority,
-    /// Whether too much vanished at once.
+    /// Whether too much vanished from the cloud at once.
     pub rail_tripped: bool,
     /// The operations on the cloud object, the newest first.
     pub operations: Heard<Vec<Operation>>,

@@ -66,6 +66,10 @@ words! {
         TrustLagging = "trust-lagging",
         /// A tripped rail is not heeded.
         IgnoreRail = "ignore-rail",
+        /// A tripped rail of the cluster is not heeded.
+        IgnoreClusterRail = "ignore-cluster-rail",
+        /// What carries our mark is not searched for.
+        SkipSearch = "skip-search",
         /// A refusal means that the container is gone.
         RefusedIsGone = "refused-is-gone",
         /// A hold is not heeded.
@@ -109,6 +113,10 @@ impl Breakage {
             look.operations = Ok(vec![]);
         }
         look.rail_tripped &= self != Self::IgnoreRail;
+        look.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
+        if self == Self::SkipSearch {
+            look.search = look.search.take().map(|_| Ok(vec![]));
+        }
         if self == Self::CopyIsBelieved {
             believe(record, look);
         }

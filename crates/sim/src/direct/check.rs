@@ -178,6 +178,11 @@ impl State {
                 self.wrong(Checker::GoneMeansGone, what);
             }
         }
+        let over = was.phase != Phase::Deleted && is.phase == Phase::Deleted;
+        if over && self.outside.object(row.object).is_some_and(Object::is_held) {
+            let what = format!("{} is told gone and stands with our finalizer", row.object);
+            self.wrong(Checker::KnownRelease, what);
+        }
         let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
         if copy && !row.record.book.rows().is_empty() && before.book.rows().is_empty() {
             let what = format!("{} takes over what another's stamp names", row.object);

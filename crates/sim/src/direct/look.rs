@@ -65,7 +65,11 @@ impl State {
         if rebuilt {
             self.base.coverage.fault(Fault::Rebuilt);
         }
-        let standing = object.as_ref().filter(|_| !rebuilt);
+        let hidden = tick < self.hidden_until;
+        if hidden && object.is_some() {
+            self.base.coverage.fault(Fault::ObjectsAbsent);
+        }
+        let standing = object.as_ref().filter(|_| !rebuilt && !hidden);
         let step = rung(&record.state, standing.map(Object::seen).as_ref(), &credential());
         let ended = record.state.is_ended();
         let references = match (standing, &step) {
@@ -87,6 +91,7 @@ impl State {
             at: self.now(),
             heard_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
+            cluster_rail_tripped: self.store.cluster_rail_tripped,
             object: self.seen(standing),
             credential: credential(),
             spec: references.spec,

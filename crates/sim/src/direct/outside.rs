@@ -82,6 +82,8 @@ pub struct Outside {
     pub parents: Vec<Parent>,
     /// The cloud.
     pub cloud: Cloud,
+    /// Every object that went, as it last was.
+    pub removed: Vec<Object>,
     /// Changes that the watch has not told yet.
     pub changed: Vec<(Tick, u64)>,
     /// Until when the kind of the parents is not installed.
@@ -114,7 +116,8 @@ impl Outside {
 
     /// An object on its way out goes when nobody holds it any more.
     fn sweep(&mut self, uid: u64) {
-        self.objects.retain(|it| it.uid != uid || !it.deleting || !it.finalizers.is_empty());
+        let goes = |it: &mut Object| it.uid == uid && it.deleting && it.finalizers.is_empty();
+        self.removed.extend(self.objects.extract_if(.., goes));
     }
 
     /// Tells every object that refers to a parent that something happened to it.

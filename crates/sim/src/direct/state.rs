@@ -56,6 +56,10 @@ pub struct State {
     pub watch_down_until: Tick,
     /// Until when every read shows an empty cloud.
     pub empty_until: Tick,
+    /// Until when every read of the cluster shows no object.
+    pub hidden_until: Tick,
+    /// The objects that a restore brought back after their end.
+    pub restored: Vec<u64>,
 }
 
 /// Answers that do not depend on what is there.
@@ -95,6 +99,8 @@ impl State {
             stubborn: Stubborn::default(),
             watch_down_until: -1,
             empty_until: -1,
+            hidden_until: -1,
+            restored: vec![],
         }
     }
 

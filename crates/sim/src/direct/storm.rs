@@ -33,6 +33,7 @@ impl State {
             cloud.replica = Some(page);
         }
         self.hide();
+        self.bring_back();
         self.trouble_parents();
         self.trouble_cloud();
         self.meddle();
@@ -47,6 +48,34 @@ impl State {
         }
         if self.store.rail_tripped && self.empty_until + 5 < tick {
             self.store.rail_tripped = false;
+        }
+        if self.hidden_until < tick && self.happens(Fault::ObjectsAbsent, 6) {
+            self.hidden_until = tick + self.base.rng.between(10, 60);
+            self.store.cluster_rail_tripped = true;
+        }
+        if self.store.cluster_rail_tripped && self.hidden_until + 5 < tick {
+            self.store.cluster_rail_tripped = false;
+        }
+    }
+
+    /// An old state of the cluster comes back, with an object whose life is over and our finalizer
+    /// on it.
+    fn bring_back(&mut self) {
+        let tick = self.base.tick;
+        for removed in self.outside.removed.clone() {
+            let uid = removed.uid;
+            let over = self.store.of(uid).is_some_and(|it| self.is_over(it));
+            let first = !self.restored.contains(&uid);
+            if !over || !first || !self.strikes(Fault::Restored, 25) {
+                continue;
+            }
+            let deleting = self.base.rng.percent(50);
+            let finalizers = vec![FINALIZER_DIRECT.to_owned()];
+            self.restored.push(uid);
+            let object = Object { deleting, finalizers, status: None, ..removed };
+            self.outside.objects.push(object);
+            self.outside.changed.push((tick, uid));
+            self.say(|_| format!("{uid} is there again, deleting: {deleting}"));
         }
     }
 
@@ -331,8 +360,10 @@ impl State {
         let now = self.now();
         self.watch_down_until = tick;
         self.empty_until = tick - 1;
+        self.hidden_until = tick - 1;
         self.stubborn = Stubborn::default();
         self.store.rail_tripped = false;
+        self.store.cluster_rail_tripped = false;
         self.outside.rebuilt_until = tick;
         self.outside.kind_missing_until = tick;
         for it in &mut self.outside.parents {

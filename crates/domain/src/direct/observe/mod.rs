@@ -22,7 +22,7 @@ use super::facts::{
 };
 use super::identity::Identified;
 use super::ladder::Stamped;
-use super::look::{Asked, Container, Found, Look, Silence};
+use super::look::{self, Asked, Container, Found, Look, Silence};
 use super::operation::{Progress, counted};
 use super::orphan::Evidence;
 use super::policy::{self, Policy};
@@ -168,9 +168,9 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn object(&self) -> Object {
         let look = self.look;
-        match &look.object {
-            Err(_) => Object::Unknown,
-            Ok(Some(it)) if it.uid == self.resource.object().uid => {
+        match (&look.object, self.own_object()) {
+            (Err(_), _) => Object::Unknown,
+            (Ok(_), Some(it)) => {
                 let ours = it.finalizers.iter().any(|it| it == FINALIZER_DIRECT);
                 match (it.deleting, ours) {
                     (false, false) => Object::Unheld,
@@ -179,9 +179,17 @@ impl Judge<'_> {
                     (true, false) => Object::Free,
                 }
             }
-            Ok(_) if look.cluster == Authority::Replaced => Object::Unknown,
-            Ok(_) => Object::Gone,
+            (Ok(_), None) if look.cluster == Authority::Replaced || look.cluster_rail_tripped => {
+                Object::Unknown
+            }
+            (Ok(_), None) => Object::Gone,
         }
+    }
+
+    /// The object of this life, and not another one that has its name by now.
+    fn own_object(&self) -> Option<&look::Object> {
+        let found = self.look.object.as_ref().ok()?.as_ref()?;
+        (found.uid == self.resource.object().uid).then_some(found)
     }
 
     fn hold(&self) -> Hold {

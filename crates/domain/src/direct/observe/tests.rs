@@ -171,8 +171,16 @@ fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     assert_eq!(of(Ok(None)), Object::Gone);
     assert_eq!(of(Err(Unknown::Unreachable)), Object::Unknown);
     let rebuilt = Look { object: Ok(None), cluster: Authority::Replaced, ..look() };
-    let object = fold(&recorded(), &Book::default(), &rebuilt).facts.object;
-    assert_eq!(object, Object::Unknown, "a rebuilt cluster forgets everything");
+    let forgotten = fold(&recorded(), &Book::default(), &rebuilt).facts.object;
+    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
+    let behind_the_rail = |object| {
+        let look = Look { object: Ok(object), cluster_rail_tripped: true, ..look() };
+        fold(&recorded(), &Book::default(), &look).facts.object
+    };
+    let another = look::Object { uid: Uid::new("uid-2"), ..object() };
+    assert_eq!(behind_the_rail(None), Object::Unknown, "too many vanished at once");
+    assert_eq!(behind_the_rail(Some(another)), Object::Unknown);
+    assert_eq!(behind_the_rail(Some(object())), Object::Held, "what is there is there");
 }
 
 #[test]
