@@ -349,7 +349,18 @@ impl State {
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
             let back = row.record.book.rows().iter().any(|it| it.standing == Standing::Seen);
-            return (watched || back).then(|| "it is watched".to_owned());
+            let told = row.reason == Some(Reason::DeletionForgotten);
+            let object = self.outside.object(row.object);
+            return match object {
+                _ if watched || back => Some("it is watched".to_owned()),
+                Some(it) if it.deleting && it.is_held() => {
+                    Some("its object is back and is not let go".to_owned())
+                }
+                Some(it) if !it.deleting && !told => {
+                    Some("its object is back and nobody says so".to_owned())
+                }
+                Some(_) | None => None,
+            };
         }
         let Some(object) = self.outside.object(row.object) else {
             return Some("its object is gone and it does not know".to_owned());

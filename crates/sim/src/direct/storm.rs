@@ -353,8 +353,8 @@ impl State {
         }
     }
 
-    /// The storm is over: everybody answers, nobody meddles, and copies are taken away by whoever
-    /// made them.
+    /// The storm is over: everybody answers, nobody meddles, and most copies and most of what a
+    /// restore brought back are deleted again.
     pub(crate) fn calm_down(&mut self) {
         let tick = self.base.tick;
         let now = self.now();
@@ -374,7 +374,7 @@ impl State {
         for uid in self.forged.clone() {
             self.outside.change(uid, tick, |it| it.stamp = None);
         }
-        for uid in self.copies.clone() {
+        for uid in [self.copies.clone(), self.restored.clone()].concat() {
             if self.base.rng.percent(70) {
                 self.ask_to_go(uid);
             }

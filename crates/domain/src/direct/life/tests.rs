@@ -220,6 +220,44 @@ fn what_comes_back_after_the_end_is_taken_away() {
 }
 
 #[test]
+fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
+    let ended = || {
+        leaving(|it| {
+            it.identity = Some(identified("a"));
+            it.phase = Phase::Deleted;
+            it.outcome = Some(Outcome::Deleted);
+        })
+    };
+    let over = record(ended(), [gone(name(), "c-1")]);
+    let leaving = decide(&over, &going_look());
+    assert_eq!(leaving.reason, Reason::RemovingFinalizer);
+    assert!(matches!(leaving.effect, Some(Effect::RemoveFinalizer { .. })));
+    assert_eq!(leaving.wake, Wake::At(NOW.after(LIFE.interval)));
+    let wanted = decide(&over, &look());
+    assert_eq!((wanted.reason, wanted.effect), (Reason::DeletionForgotten, None));
+    assert_eq!(wanted.wake, Wake::OnChange);
+    let unread = Look { object: Err(Unknown::Unreachable), ..look() };
+    let unread = decide(&over, &unread);
+    assert_eq!(
+        (unread.reason, unread.wake),
+        (Reason::ObjectUnknown, Wake::At(NOW.after(LIFE.slow)))
+    );
+    let gone = decide(&over, &Look { object: Ok(None), ..look() });
+    assert_eq!((gone.reason, gone.wake), (Reason::Gone, Wake::Never));
+}
+
+#[test]
+fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
+    let lost = leaving(|it| it.history = History::Lost);
+    let marked = Some(Ok(vec![(identified("a"), found("c-1"))]));
+    let look =
+        Look { spec: Some(Ok(identified("b"))), search: marked, cloud: None, ..going_look() };
+    let decision = decide(&record(lost, []), &look);
+    assert_eq!(decision.reason, Reason::Recording);
+    assert_eq!(decision.next.identity(), Some(&identified("a")));
+}
+
+#[test]
 fn a_life_without_a_name_is_not_watched_after_its_end() {
     let unheard = Look { object: Ok(None), cloud: None, ..look() };
     let decision = decide(&record(resource(|_| ()), []), &unheard);
