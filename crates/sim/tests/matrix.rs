@@ -78,6 +78,7 @@ fn a_broken_rule_turns_cells_red() {
         Breakage::OrphanUnderHold,
         Breakage::ForgetOperation,
         Breakage::ForgetHistory,
+        Breakage::SkipSearch,
         Breakage::IgnoreAbandon,
     ];
     for breakage in breakages {

@@ -230,8 +230,12 @@ impl State {
                 }
             }
             Outcome::OrphanReleased => {
-                let nameless = matches!(seen.refs, Refs::NotFound | Refs::Invalid)
-                    || seen.search == Search::Several;
+                let unsaid = matches!(seen.refs, Refs::NotFound | Refs::Invalid);
+                let nameless = match seen.search {
+                    Search::None => unsaid,
+                    Search::Several => true,
+                    Search::One | Search::Unknown => false,
+                };
                 let by_policy = seen.policy == Policy::Release && nameless;
                 if !out_of_hands && !by_policy {
                     let what = format!("{object} is released as an orphan");

@@ -429,9 +429,9 @@ impl Cell {
             (_, Recorded::ForgedLost, Answer::Foreign) => Some(Outcome::NotOurs),
             (_, Recorded::ForgedLost, _) if ours => Some(Outcome::NotOurs),
             (_, Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
-            // What a search finds in the end, or what people decide, is the world's to say.
-            (_, Recorded::Lost | Recorded::Malformed, _) => None,
             (_, _, _) if ours => Some(Outcome::Deleted),
+            // What people decide in the end, where nothing of ours stands, is the world's to say.
+            (_, Recorded::Lost | Recorded::Malformed, _) => None,
             (_, Recorded::Intended, Answer::Foreign) => Some(Outcome::NotOurs),
             (_, _, Answer::Absent | Answer::Foreign | Answer::ContainerGone) => {
                 Some(Outcome::AlreadyAbsent)
