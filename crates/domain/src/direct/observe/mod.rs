@@ -29,7 +29,7 @@ use super::policy::{self, Policy};
 use super::recorded::Unbound;
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
-use crate::object::name::{FINALIZER_DIRECT, SUFFIX};
+use crate::object::name::FINALIZER_DIRECT;
 
 /// One observation: facts to branch on, rows and sightings to record, and what verbs need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,13 +193,12 @@ impl Judge<'_> {
     }
 
     fn hold(&self) -> Hold {
-        let held = self.look.object.iter().flatten().flat_map(|it| &it.finalizers);
-        if held.into_iter().any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
+        let mut held = self.own_object().into_iter().flat_map(|it| &it.finalizers);
+        if held.any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
     }
 
     fn read_policy(&self) -> Option<Policy> {
-        let object = self.look.object.iter().flatten().next();
-        policy::read(object.and_then(|it| it.policy.as_deref())).ok()
+        policy::read(self.own_object().and_then(|it| it.policy.as_deref())).ok()
     }
 
     fn policy(&self) -> PolicyFact {
@@ -357,19 +356,19 @@ impl Judge<'_> {
     fn stamp(&self, seen: &Observed, book: &Book) -> Stamp {
         let resource = self.resource.identified(seen.found.clone());
         let wanted = resource.recorded(&seen.absorbed(book).0).map(|it| it.to_text());
-        let carried = self.look.object.iter().flatten().next();
-        let carried = carried.and_then(|it| it.stamp.as_ref());
+        let carried = self.own_object().and_then(|it| it.stamp.as_ref());
         if carried == wanted.as_ref() { Stamp::Current } else { Stamp::Stale }
     }
 
     fn evidence(&self) -> Evidence {
-        let object = self.look.object.iter().flatten().next();
         let marked = self.look.search.iter().flatten().flatten();
+        let own = self.own_object();
+        let spec = self.spec().filter(|_| own.is_some());
         Evidence {
-            policy: self.read_policy(),
-            stamp: object.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
-            references: self.look.references.clone(),
-            spec: self.spec().map(|it| it.identity.as_str().to_owned()),
+            policy: own.and_then(|_| self.read_policy()),
+            stamp: own.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
+            references: own.map(|_| self.look.references.clone()).unwrap_or_default(),
+            spec: spec.map(|it| it.identity.as_str().to_owned()),
             found: marked.map(|(it, _)| it.identity.as_str().to_owned()).collect(),
             ordered: None,
         }
@@ -379,11 +378,9 @@ impl Judge<'_> {
 const LAGGING: (Cloud, Answer) = (Cloud::Lagging, Answer::Unknown(Unknown::ClusterReplaced));
 const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::RailTripped));
 
-/// Whether a finalizer asks everybody to wait: our own guard, or somebody's `domain/hold`.
+/// Whether a finalizer asks everybody to wait: somebody's `domain/hold`.
 fn is_hold(finalizer: &str) -> bool {
-    finalizer
-        .split_once('/')
-        .is_some_and(|(domain, name)| name == "hold" || (domain == SUFFIX && name == "usage"))
+    finalizer.split_once('/').is_some_and(|(_, name)| name == "hold")
 }
 
 fn unresolved(why: Unresolved) -> Refs {

@@ -193,11 +193,29 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
         (folded.facts.hold, folded.facts.policy)
     };
     assert_eq!(facts("example.org/hold", None), (Hold::Somebody, PolicyFact::Hold));
-    assert_eq!(facts("usher.dev/usage", Some("hold")), (Hold::Somebody, PolicyFact::Hold));
+    assert_eq!(facts("usher.dev/usage", Some("hold")), (Hold::None, PolicyFact::Hold));
     assert_eq!(facts("example.org/usage", Some("abandon")), (Hold::None, PolicyFact::Abandon));
     let release = Some("release-with-record");
     assert_eq!(facts("foregroundDeletion", release), (Hold::None, PolicyFact::Release));
     assert_eq!(facts("hold", Some("Abandon")), (Hold::None, PolicyFact::Unreadable));
+}
+
+#[test]
+fn another_object_of_the_name_says_nothing_about_this_one() {
+    let successor = look::Object {
+        uid: Uid::new("uid-2"),
+        finalizers: vec!["a.b/hold".to_owned()],
+        policy: Some("abandon".to_owned()),
+        stamp: Some(stamp("uid-1", recorded::Standing::Gone)),
+        ..object()
+    };
+    let look = Look { object: Ok(Some(successor)), ..look() };
+    let folded = fold(&recorded(), &Book::new([gone(name(), "c-1")]), &look);
+    assert_eq!((folded.facts.hold, folded.facts.policy), (Hold::None, PolicyFact::Hold));
+    assert_eq!(folded.facts.stamp, Stamp::Stale);
+    assert_eq!(folded.evidence, Evidence::default());
+    let lost = fold(&lost(), &Book::default(), &look);
+    assert_eq!((lost.found, lost.adopted), (None, vec![]));
 }
 
 #[test]
