@@ -132,7 +132,7 @@ impl State {
                 self.outside.cloud.take(uid);
             } else if self.strikes(Fault::Replaced, 4) {
                 self.outside.cloud.take(uid);
-                self.squat(&identity, None);
+                self.take_name(&identity, None);
             } else if self.strikes(Fault::CloudChanged, 10) {
                 self.outside.cloud.change(uid, |it| it.is += 100);
                 self.wake_owner(uid);
@@ -143,12 +143,12 @@ impl State {
             let free = self.outside.cloud.find(&identity).is_none();
             if free && !self.outside.cloud.is_busy(&identity) {
                 if self.strikes(Fault::NameTaken, 4) {
-                    self.squat(&identity, None);
+                    self.take_name(&identity, None);
                 } else if self.strikes(Fault::OtherInstallation, 4) {
                     let object = Uid::new("k-1");
                     let owner = Binding { installation: other_installation(), object };
                     let request = RequestId::of(&owner, 1);
-                    self.squat(&identity, Some(Mark { owner, request }));
+                    self.take_name(&identity, Some(Mark { owner, request }));
                 }
             }
         }
@@ -178,7 +178,7 @@ impl State {
     }
 
     /// Somebody else's cloud object takes a free name.
-    fn squat(&mut self, identity: &str, mark: Option<Mark>) {
+    fn take_name(&mut self, identity: &str, mark: Option<Mark>) {
         if !self.outside.cloud.containers.contains(&container(identity)) {
             return;
         }
