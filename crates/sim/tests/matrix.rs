@@ -73,10 +73,12 @@ fn a_broken_rule_turns_cells_red() {
         Breakage::ReleaseOnDependencyError,
         Breakage::ForeignIsOurs,
         Breakage::CopyIsBelieved,
+        Breakage::StampIsProof,
         Breakage::ReleaseBeforeVerify,
         Breakage::OrphanUnderHold,
         Breakage::ForgetOperation,
         Breakage::ForgetHistory,
+        Breakage::SkipSearch,
         Breakage::IgnoreAbandon,
     ];
     for breakage in breakages {

@@ -235,3 +235,50 @@ closed_set! {
         Vanished = "Vanished",
     }
 }
+
+/// What an answer of the cloud says stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// Nothing.
+    Nothing,
+    /// Nothing: its container is gone.
+    NoContainer,
+    /// Ours, as declared.
+    Ours,
+    /// Ours, not as declared.
+    Drifted,
+    /// Ours by its mark.
+    Unrecorded,
+    /// Ours, and being deleted.
+    Leaving,
+    /// Somebody else's.
+    Foreign,
+}
+
+impl Cloud {
+    /// What stands there; nothing can be said without an answer that counts.
+    pub const fn stands(self) -> Option<Stands> {
+        match self {
+            Self::Absent => Some(Stands::Nothing),
+            Self::ContainerGone => Some(Stands::NoContainer),
+            Self::Ours => Some(Stands::Ours),
+            Self::Drifted => Some(Stands::Drifted),
+            Self::Unrecorded => Some(Stands::Unrecorded),
+            Self::Leaving => Some(Stands::Leaving),
+            Self::Foreign => Some(Stands::Foreign),
+            Self::Unasked
+            | Self::Forbidden
+            | Self::Throttled
+            | Self::Unavailable
+            | Self::Lagging
+            | Self::Vanished => None,
+        }
+    }
+}
+
+impl Refs {
+    /// Whether the spec stands for an identity.
+    pub const fn resolves(self) -> bool {
+        matches!(self, Self::Agrees | Self::Differs)
+    }
+}

@@ -1,4 +1,8 @@
-//! What a release rests on. Nothing outside of this context can make one of these values.
+//! What a release rests on: rows and records, and never a word alone.
+//!
+//! Outside of this context a [`ProvenAbsent`] cannot be made, and an [`Ended`] only by asking a row
+//! with its ledger. Rows and orphan records come from a store, so whoever can write the store can
+//! claim an end; nobody else can.
 
 use usher_kernel::{Row, Standing};
 
@@ -63,11 +67,6 @@ impl Ended {
     /// The end of one that may leave something behind, which this record names.
     pub fn recorded(record: &OrphanRecord) -> Self {
         Self { outcome: record.outcome() }
-    }
-
-    /// The end as the row keeps it.
-    pub(super) const fn stored(outcome: Outcome) -> Self {
-        Self { outcome }
     }
 
     /// How it ended.

@@ -13,7 +13,7 @@
 
 use super::facts::{
     Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
-    Search, Stamp,
+    Search, Stamp, Stands,
 };
 use super::phase::Phase;
 use super::proof::Outcome;
@@ -113,8 +113,11 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
 
 /// An identity is on record: what stands under it goes, and is seen to be gone.
 fn remove(row: RowFacts, seen: Facts) -> Verdict {
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => match seen.operation {
+    let Some(stands) = seen.cloud.stands() else {
+        return blind(Phase::Deleting, seen.cloud);
+    };
+    match stands {
+        Stands::Ours | Stands::Drifted | Stands::Unrecorded => match seen.operation {
             Operation::Running => wait(Reason::WaitingForOperation),
             Operation::None | Operation::Failed | Operation::Unknown
                 if row.identity != Identity::Seen =>
@@ -128,9 +131,9 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             Operation::Failed => delete(Reason::DeleteFailed).resting(Rest::Slow),
             Operation::None | Operation::Unknown => delete(Reason::DeletingObject),
         },
-        Cloud::Leaving => wait(Reason::WaitingForDeletion),
-        Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign => {
-            settle(row, seen).unwrap_or_else(|| match row.identity {
+        Stands::Leaving => wait(Reason::WaitingForDeletion),
+        Stands::Nothing | Stands::NoContainer | Stands::Foreign => settle(row, seen)
+            .unwrap_or_else(|| match row.identity {
                 Identity::Gone => end(absent(row.asked)),
                 Identity::Foreign => end(Outcome::NotOurs),
                 Identity::None
@@ -141,14 +144,7 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
                 | Identity::BoundElsewhere
                 | Identity::Malformed
                 | Identity::Abandoned => wait(Reason::UnsettledRows),
-            })
-        }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(Phase::Deleting, seen.cloud),
+            }),
     }
 }
 
@@ -212,38 +208,25 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 
 /// Records the identity that the spec stands for.
 fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
-    match seen.refs {
-        Refs::Agrees | Refs::Differs => {
-            Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::Intend)
-        }
-        Refs::Unasked
-        | Refs::Invalid
-        | Refs::NotFound
-        | Refs::Terminating
-        | Refs::NotReady
-        | Refs::KindNotInstalled
-        | Refs::Forbidden
-        | Refs::Unavailable => Verdict::rest(row.phase, Rest::Poll, unresolved(seen.refs)),
+    if seen.refs.resolves() {
+        Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::Intend)
+    } else {
+        Verdict::rest(row.phase, Rest::Poll, unresolved(seen.refs))
     }
 }
 
 /// The identity is on record and on the object: now the cloud object may be created.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Absent => {}
-        Cloud::ContainerGone => return stay(Reason::ContainerGone),
-        Cloud::Foreign => return stay(Reason::NameTaken),
-        Cloud::Leaving => return stay(Reason::LeavingUnasked),
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => {
+    match seen.cloud.stands() {
+        None => return blind(row.phase, seen.cloud),
+        Some(Stands::Nothing) => {}
+        Some(Stands::NoContainer) => return stay(Reason::ContainerGone),
+        Some(Stands::Foreign) => return stay(Reason::NameTaken),
+        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
             return stay(Reason::Recording).resting(Rest::Now);
         }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => return blind(row.phase, seen.cloud),
     }
     let creating = |rest, reason| Verdict::rest(Phase::Creating, rest, reason);
     match (seen.operation, seen.refs) {
@@ -260,29 +243,16 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 /// The cloud object was seen: it is kept as declared.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted => {}
-        Cloud::Leaving => return stay(Reason::LeavingUnasked),
-        Cloud::Unrecorded | Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign => {
+    match seen.cloud.stands() {
+        None => return blind(row.phase, seen.cloud),
+        Some(Stands::Ours | Stands::Drifted) => {}
+        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(Stands::Unrecorded | Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
             return stay(Reason::Recording).resting(Rest::Now);
         }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => return blind(row.phase, seen.cloud),
     }
-    match seen.refs {
-        Refs::Agrees | Refs::Differs => {}
-        Refs::Unasked
-        | Refs::Invalid
-        | Refs::NotFound
-        | Refs::Terminating
-        | Refs::NotReady
-        | Refs::KindNotInstalled
-        | Refs::Forbidden
-        | Refs::Unavailable => return stay(unresolved(seen.refs)),
+    if !seen.refs.resolves() {
+        return stay(unresolved(seen.refs));
     }
     let update = |reason| Verdict::doing(EffectKind::Update, row.phase, reason);
     match (seen.operation, seen.cloud) {
@@ -303,82 +273,70 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 /// What was there is gone: it is made again, as a new one.
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Foreign => stay(Reason::NameTaken),
-        Cloud::ContainerGone => stay(Reason::ContainerGone),
-        Cloud::Absent => match seen.operation {
+    match seen.cloud.stands() {
+        None => blind(row.phase, seen.cloud),
+        Some(Stands::Foreign) => stay(Reason::NameTaken),
+        Some(Stands::NoContainer) => stay(Reason::ContainerGone),
+        Some(Stands::Nothing) => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),
             Operation::Unknown => stay(Reason::OperationUnknown),
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving => {
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded | Stands::Leaving) => {
             stay(Reason::Recording).resting(Rest::Now)
         }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(row.phase, seen.cloud),
     }
 }
 
 /// The name is somebody else's: only their leaving helps.
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
-    match seen.cloud {
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(row.phase, seen.cloud),
-        Cloud::Absent
-        | Cloud::ContainerGone
-        | Cloud::Ours
-        | Cloud::Drifted
-        | Cloud::Unrecorded
-        | Cloud::Leaving
-        | Cloud::Foreign => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
+    match seen.cloud.stands() {
+        None => blind(row.phase, seen.cloud),
+        Some(_) => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
     }
 }
 
-/// It ended: what a late driver brings back is taken away, for as long as one may be heard.
+/// It ended: what a late driver brings back is taken away, for as long as one may be heard, and an
+/// object that a restore brings back is let go.
 fn watch(row: RowFacts, seen: Facts) -> Verdict {
-    let back = row.identity == Identity::Seen;
+    if row.identity == Identity::Seen {
+        return take_back(seen);
+    }
+    let rest = |rest, reason| Verdict::rest(Phase::Deleted, rest, reason);
+    match (seen.object, row.quiet) {
+        (Object::Leaving, _) if row.ended == Ended::Yes => {
+            let reason = Reason::RemovingFinalizer;
+            Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
+        }
+        (Object::Unheld | Object::Held, Quiet::No) => rest(Rest::Watch, Reason::DeletionForgotten),
+        (Object::Unheld | Object::Held, Quiet::Yes) => {
+            rest(Rest::OnChange, Reason::DeletionForgotten)
+        }
+        // Whoever woke us may have seen it come back.
+        (Object::Unknown, Quiet::Yes) => rest(Rest::Slow, Reason::ObjectUnknown),
+        (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
+            rest(Rest::Never, Reason::Gone)
+        }
+        (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, Quiet::No) => {
+            match seen.cloud.stands() {
+                None => blind(Phase::Deleted, seen.cloud),
+                Some(_) => rest(Rest::Watch, Reason::Gone),
+            }
+        }
+    }
+}
+
+/// A late driver brought it back after the end.
+fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::rest(Phase::Deleted, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded if back => {
+    match seen.cloud.stands() {
+        None => blind(Phase::Deleted, seen.cloud),
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
             Verdict::doing(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
         }
-        Cloud::Leaving if back => poll(Reason::WaitingForDeletion),
-        Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign if back => {
+        Some(Stands::Leaving) => poll(Reason::WaitingForDeletion),
+        Some(Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
             poll(Reason::UnsettledRows)
-        }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished
-            if back || row.quiet == Quiet::No =>
-        {
-            blind(Phase::Deleted, seen.cloud)
-        }
-        Cloud::Unasked
-        | Cloud::Absent
-        | Cloud::ContainerGone
-        | Cloud::Ours
-        | Cloud::Drifted
-        | Cloud::Unrecorded
-        | Cloud::Leaving
-        | Cloud::Foreign
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => {
-            let rest = if row.quiet == Quiet::Yes { Rest::Never } else { Rest::Watch };
-            Verdict::rest(Phase::Deleted, rest, Reason::Gone)
         }
     }
 }

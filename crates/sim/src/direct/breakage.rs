@@ -46,6 +46,8 @@ words! {
         ForeignIsOurs = "foreign-is-ours",
         /// A stamp is believed on whatever object it stands.
         CopyIsBelieved = "copy-is-believed",
+        /// What a stamp names is ours, whoever wrote it.
+        StampIsProof = "stamp-is-proof",
         /// What was asked to go is taken for gone.
         ReleaseBeforeVerify = "release-before-verify",
         /// Configuration references are resolved on the way out.
@@ -64,6 +66,10 @@ words! {
         TrustLagging = "trust-lagging",
         /// A tripped rail is not heeded.
         IgnoreRail = "ignore-rail",
+        /// A tripped rail of the cluster is not heeded.
+        IgnoreClusterRail = "ignore-cluster-rail",
+        /// What carries our mark is not searched for.
+        SkipSearch = "skip-search",
         /// A refusal means that the container is gone.
         RefusedIsGone = "refused-is-gone",
         /// A hold is not heeded.
@@ -112,6 +118,10 @@ impl Breakage {
             look.operations = Ok(vec![]);
         }
         look.rail_tripped &= self != Self::IgnoreRail;
+        look.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
+        if self == Self::SkipSearch {
+            look.search = look.search.take().map(|_| Ok(vec![]));
+        }
         if self == Self::CopyIsBelieved {
             believe(record, look);
         }
@@ -124,7 +134,10 @@ impl Breakage {
         if self == Self::RefusedIsGone && cloud.found == Err(Silence::Refused) {
             cloud.container = Some(Container::Gone);
         }
-        if let (Self::ForeignIsOurs, Ok(Some(found))) = (self, &mut cloud.found) {
+        let stamped = look.object.iter().flatten().any(|it| it.stamp.is_some());
+        let takes_for_ours = self == Self::ForeignIsOurs
+            || self == Self::StampIsProof && stamped && record.book.rows().is_empty();
+        if let (true, Ok(Some(found))) = (takes_for_ours, &mut cloud.found) {
             found.mark = Some(record.state.mark());
         }
     }
@@ -234,7 +247,7 @@ fn is_open(record: &Record<Resource>, seen: &Observed) -> bool {
     facts.object == ObjectFact::Leaving
         && matches!(facts.policy, Policy::Hold | Policy::Release)
         && record.state.is_leaving()
-        && record.state.ended().is_none()
+        && !record.state.is_ended()
         && is_unresolved(facts.refs)
 }
 

@@ -178,6 +178,11 @@ impl State {
                 self.wrong(Checker::GoneMeansGone, what);
             }
         }
+        let over = was.phase != Phase::Deleted && is.phase == Phase::Deleted;
+        if over && self.outside.object(row.object).is_some_and(Object::is_held) {
+            let what = format!("{} is told gone and stands with our finalizer", row.object);
+            self.wrong(Checker::KnownRelease, what);
+        }
         let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
         if copy && !row.record.book.rows().is_empty() && before.book.rows().is_empty() {
             let what = format!("{} takes over what another's stamp names", row.object);
@@ -225,8 +230,12 @@ impl State {
                 }
             }
             Outcome::OrphanReleased => {
-                let nameless = matches!(seen.refs, Refs::NotFound | Refs::Invalid)
-                    || seen.search == Search::Several;
+                let unsaid = matches!(seen.refs, Refs::NotFound | Refs::Invalid);
+                let nameless = match seen.search {
+                    Search::None => unsaid,
+                    Search::Several => true,
+                    Search::One | Search::Unknown => false,
+                };
                 let by_policy = seen.policy == Policy::Release && nameless;
                 if !out_of_hands && !by_policy {
                     let what = format!("{object} is released as an orphan");
@@ -344,7 +353,18 @@ impl State {
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
             let back = row.record.book.rows().iter().any(|it| it.standing == Standing::Seen);
-            return (watched || back).then(|| "it is watched".to_owned());
+            let told = row.reason == Some(Reason::DeletionForgotten);
+            let object = self.outside.object(row.object);
+            return match object {
+                _ if watched || back => Some("it is watched".to_owned()),
+                Some(it) if it.deleting && it.is_held() => {
+                    Some("its object is back and is not let go".to_owned())
+                }
+                Some(it) if !it.deleting && !told => {
+                    Some("its object is back and nobody says so".to_owned())
+                }
+                Some(_) | None => None,
+            };
         }
         let Some(object) = self.outside.object(row.object) else {
             return Some("its object is gone and it does not know".to_owned());
@@ -374,7 +394,9 @@ impl State {
             Some(Reason::ContainerGone) => identity.is_some_and(|it| !lies_in(&it)),
             Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),
             Some(Reason::IdentityChanged) => identity != self.stands_for(row.object),
-            Some(Reason::IdentityForeign) => self.copies.contains(&row.object),
+            Some(Reason::IdentityForeign) => {
+                self.copies.contains(&row.object) || self.forged.contains(&row.object)
+            }
             Some(Reason::IdentityMalformed) => true,
             Some(_) | None => false,
         }

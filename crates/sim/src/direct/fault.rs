@@ -11,6 +11,8 @@ crate::fault::faults! {
     Lagging = "lagging read",
     /// Every read shows an empty cloud for a while, although all stands.
     EmptyReads = "everything absent for a while",
+    /// Every read of the cluster shows no object for a while, although all stand.
+    ObjectsAbsent = "every object absent for a while",
     /// Nobody says which operations run.
     OperationsUnknown = "operations unknown",
     /// An operation takes long.
@@ -53,8 +55,12 @@ crate::fault::faults! {
     StampStripped = "stamp taken off",
     /// Somebody edits the stamp.
     StampMalformed = "ledger lost and stamp malformed",
+    /// Somebody who has no record yet, or lost it, gets a stamp that names another's cloud object.
+    StampForged = "stamp forged",
     /// Somebody takes our finalizer off.
     FinalizerStripped = "finalizer taken off",
+    /// A restore brings an object back that was let go.
+    Restored = "object restored after its end",
     /// Somebody makes a copy of the object.
     Copied = "object copied",
     /// Two objects stand for one cloud object.

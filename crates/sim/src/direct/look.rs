@@ -65,18 +65,23 @@ impl State {
         if rebuilt {
             self.base.coverage.fault(Fault::Rebuilt);
         }
-        let standing = object.as_ref().filter(|_| !rebuilt);
-        let step = rung(&record.state, standing.map(Object::seen).as_ref());
-        let ended = record.state.ended().is_some();
+        let hidden = tick < self.hidden_until;
+        if hidden && object.is_some() {
+            self.base.coverage.fault(Fault::ObjectsAbsent);
+        }
+        let standing = object.as_ref().filter(|_| !rebuilt && !hidden);
+        let step = rung(&record.state, standing.map(Object::seen).as_ref(), &credential());
+        let ended = record.state.is_ended();
         let references = match (standing, &step) {
             (None, _) | (_, Rung::Copy) => References::default(),
             _ if ended => References::default(),
-            (Some(it), Rung::Recorded(_)) if it.deleting => self.unasked(it),
+            (Some(it), Rung::Recorded(_) | Rung::Stamped(_)) if it.deleting => self.unasked(it),
             (Some(it), _) => self.references(it),
         };
         let page = self.page(barrier);
+        let searches = matches!(step, Rung::Search | Rung::Stamped(_)) && !ended;
         let asked = match &step {
-            Rung::Recorded(it) => Some(it.clone()),
+            Rung::Recorded(it) | Rung::Stamped(it) => Some(it.clone()),
             Rung::Search | Rung::Nothing | Rung::Copy => None,
         };
         let wanted = standing.map(|it| it.spec.wanted);
@@ -86,14 +91,16 @@ impl State {
             at: self.now(),
             heard_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
+            cluster_rail_tripped: self.store.cluster_rail_tripped,
             object: self.seen(standing),
+            credential: credential(),
             spec: references.spec,
             configuration: references.configuration,
             references: spells.iter().map(|it| it.reference.to_text()).collect(),
             authority: page.authority,
             rail_tripped: self.store.rail_tripped,
             operations: self.operations(&page, asked.as_ref()),
-            search: (step == Rung::Search && !ended).then(|| search(&page, wanted)),
+            search: searches.then(|| search(&page, wanted)),
             cloud: asked.map(|it| self.ask_about(&page, it, (standing, wanted))),
         }
     }

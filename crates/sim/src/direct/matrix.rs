@@ -22,6 +22,7 @@ use crate::clock::{GIVE_UP, Tick};
 use crate::direct::breakage::Breakage;
 use crate::direct::cloud::{CloudObject, Running, Work, cloud_uid};
 use crate::direct::model::Spec;
+use crate::direct::outside::{stamp, uid};
 use crate::direct::people::parent_name;
 use crate::direct::plan::PAIRS;
 use crate::direct::state::{NAMESPACE, State, Stubborn, Wanted, credential, installation};
@@ -68,6 +69,10 @@ words! {
         Malformed = "malformed",
         /// The stamp of another object.
         Elsewhere = "bound elsewhere",
+        /// Nothing was ever sent, and a stamp of its own names the cloud object of another.
+        Forged = "forged",
+        /// Nothing: ledger and stamp are lost, and the stamp names the cloud object of another.
+        ForgedLost = "lost and forged",
     }
 }
 
@@ -112,6 +117,18 @@ words! {
         Running = "operation running",
         /// Ours is being made, which fails.
         Fails = "operation fails",
+    }
+}
+
+impl Recorded {
+    /// Whether what stands under the name is another's.
+    fn is_another(self) -> bool {
+        matches!(self, Self::Elsewhere | Self::Forged | Self::ForgedLost)
+    }
+
+    /// Whether the object was ours before the ledger knew it.
+    fn is_lost(self) -> bool {
+        matches!(self, Self::Lost | Self::Malformed | Self::Elsewhere | Self::ForgedLost)
     }
 }
 
@@ -238,7 +255,7 @@ impl Cell {
         if self.answer == Answer::Foreign {
             return Some(OURS + 1);
         }
-        (self.recorded == Recorded::Elsewhere && stands).then_some(OURS)
+        (self.recorded.is_another() && stands).then_some(OURS)
     }
 
     /// When the dependency comes into its state; before the first tick if it goes first.
@@ -300,7 +317,7 @@ impl Cell {
         let identified = identified();
         let named = matches!(self.recorded, Recorded::Intended | Recorded::Seen | Recorded::Gone);
         fields.identity = named.then(|| identified.clone());
-        if matches!(self.recorded, Recorded::Lost | Recorded::Malformed | Recorded::Elsewhere) {
+        if self.recorded.is_lost() {
             fields.history = History::Lost;
         }
         if let Ok(known) = Resource::hydrate(fields) {
@@ -310,7 +327,12 @@ impl Cell {
             Recorded::Intended => Some((Standing::Intended, None)),
             Recorded::Seen => Some((Standing::Seen, Some(cloud_uid(OURS)))),
             Recorded::Gone => Some((Standing::Gone, Some(cloud_uid(OURS - 1)))),
-            Recorded::None | Recorded::Lost | Recorded::Malformed | Recorded::Elsewhere => None,
+            Recorded::None
+            | Recorded::Lost
+            | Recorded::Malformed
+            | Recorded::Elsewhere
+            | Recorded::Forged
+            | Recorded::ForgedLost => None,
         };
         let row_of = |(standing, uid)| Row {
             name: row.record.state.name_of(&identified),
@@ -324,6 +346,7 @@ impl Cell {
         let stamp = match self.recorded {
             Recorded::Malformed => Some("{".to_owned()),
             Recorded::Elsewhere => Some(stamp_of_another()),
+            Recorded::Forged | Recorded::ForgedLost => Some(stamp(&uid(object), &somebodys())),
             Recorded::None
             | Recorded::Lost
             | Recorded::Intended
@@ -342,8 +365,8 @@ impl Cell {
     /// Puts into the cloud what stands there.
     fn furnish(&self, state: &mut State, object: u64) {
         let mark = state.store.resources[0].record.state.mark();
-        let copy = self.recorded == Recorded::Elsewhere;
-        // What the stamp of another names is the other's.
+        let copy = self.recorded.is_another();
+        // What the stamp of another names, or a forged one, is the other's.
         let (mark, made_by) = if copy { (mark_of_another(), None) } else { (mark, Some(object)) };
         let ours = CloudObject { mark: Some(mark), made_by, ..somebodys() };
         let stands = (self.recorded != Recorded::None).then(|| ours.clone());
@@ -402,10 +425,13 @@ impl Cell {
         let expected = match (self.policy, self.recorded, self.answer) {
             ("abandon", _, _) => Some(Outcome::Abandoned),
             (_, Recorded::None, _) => Some(Outcome::AlreadyAbsent),
-            (_, Recorded::Elsewhere, _) => Some(Outcome::NotOurs),
-            // What a search finds in the end, or what people decide, is the world's to say.
-            (_, Recorded::Lost | Recorded::Malformed, _) => None,
+            (_, Recorded::Elsewhere | Recorded::Forged, _) => Some(Outcome::NotOurs),
+            (_, Recorded::ForgedLost, Answer::Foreign) => Some(Outcome::NotOurs),
+            (_, Recorded::ForgedLost, _) if ours => Some(Outcome::NotOurs),
+            (_, Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
             (_, _, _) if ours => Some(Outcome::Deleted),
+            // What people decide in the end, where nothing of ours stands, is the world's to say.
+            (_, Recorded::Lost | Recorded::Malformed, _) => None,
             (_, Recorded::Intended, Answer::Foreign) => Some(Outcome::NotOurs),
             (_, _, Answer::Absent | Answer::Foreign | Answer::ContainerGone) => {
                 Some(Outcome::AlreadyAbsent)
@@ -471,14 +497,5 @@ fn mark_of_another() -> Mark {
 
 /// The stamp of the object that this one is a copy of.
 fn stamp_of_another() -> String {
-    let identity = identified().identity;
-    let Binding { installation, object } = another();
-    format!(
-        "{{\"v\":1,\"installation\":\"{installation}\",\"object\":\"{object}\",\
-         \"standing\":{{\"seen\":{{\"uid\":\"c-{OURS}\"}}}},\
-         \"at\":{{\"credential\":{{\"mount\":\"{}\",\"path\":\"{}\"}},\
-         \"identity\":\"{identity}\"}}}}",
-        credential().mount(),
-        credential().path(),
-    )
+    stamp(&another().object, &somebodys())
 }

@@ -7,8 +7,9 @@ use usher_domain::object::name::FINALIZER_DIRECT;
 use usher_kernel::Uid;
 
 use crate::clock::Tick;
-use crate::direct::cloud::Cloud;
+use crate::direct::cloud::{Cloud, CloudObject, cloud_uid};
 use crate::direct::model::Spec;
+use crate::direct::state::{credential, installation};
 
 /// The finalizer by which somebody holds an object.
 pub const HOLD: &str = "backup.example/hold";
@@ -81,6 +82,8 @@ pub struct Outside {
     pub parents: Vec<Parent>,
     /// The cloud.
     pub cloud: Cloud,
+    /// Every object that went, as it last was.
+    pub removed: Vec<Object>,
     /// Changes that the watch has not told yet.
     pub changed: Vec<(Tick, u64)>,
     /// Until when the kind of the parents is not installed.
@@ -113,7 +116,8 @@ impl Outside {
 
     /// An object on its way out goes when nobody holds it any more.
     fn sweep(&mut self, uid: u64) {
-        self.objects.retain(|it| it.uid != uid || !it.deleting || !it.finalizers.is_empty());
+        let goes = |it: &mut Object| it.uid == uid && it.deleting && it.finalizers.is_empty();
+        self.removed.extend(self.objects.extract_if(.., goes));
     }
 
     /// Tells every object that refers to a parent that something happened to it.
@@ -161,12 +165,27 @@ pub fn uid(number: u64) -> Uid {
     Uid(format!("k-{number}"))
 }
 
+/// A stamp bound to an object that names a cloud object as seen, as anybody could write it.
+pub fn stamp(owner: &Uid, named: &CloudObject) -> String {
+    let (installation, credential) = (installation(), credential());
+    format!(
+        "{{\"v\":1,\"installation\":\"{installation}\",\"object\":\"{owner}\",\
+         \"standing\":{{\"seen\":{{\"uid\":\"{}\"}}}},\
+         \"at\":{{\"credential\":{{\"mount\":\"{}\",\"path\":\"{}\"}},\
+         \"identity\":\"{}\"}}}}",
+        cloud_uid(named.uid),
+        credential.mount(),
+        credential.path(),
+        named.identity,
+    )
+}
+
 /// The ground of the simulated kind.
 pub fn ground() -> Ground {
     use crate::clock::{LEASE, REQUEST_BOUND, millis};
     use usher_domain::direct::model::Model as _;
     Ground {
-        installation: crate::direct::state::installation(),
+        installation: installation(),
         kind: crate::direct::model::Memberships::KIND.to_owned(),
         heard_for: millis(LEASE + REQUEST_BOUND),
     }

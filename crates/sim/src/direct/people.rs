@@ -103,14 +103,11 @@ impl State {
             .filter_map(|it| Some((it.object, it.reason?)))
             .collect();
         for (uid, reason) in waiting {
-            let asks_people = matches!(
-                reason,
-                Reason::Orphaned
-                    | Reason::IdentityMalformed
-                    | Reason::OwnershipAmbiguous
-                    | Reason::PolicyUnreadable
-            );
-            if asks_people {
+            // Whoever is asked looks into the cloud: what stands and is marked needs nobody.
+            let stands = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
+            let nameless = matches!(reason, Reason::Orphaned | Reason::IdentityMalformed);
+            let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::PolicyUnreadable);
+            if open || nameless && !stands {
                 self.outside.change(uid, tick, |it| {
                     it.policy = Some("release-with-record".to_owned());
                 });

@@ -14,7 +14,7 @@ use crate::strike::{self, Strike};
 pub type Pair = (Phase, EffectKind);
 
 /// Every pair that occurs in the transition table.
-pub const PAIRS: [Pair; 13] = [
+pub const PAIRS: [Pair; 14] = [
     (Phase::Pending, EffectKind::AddFinalizer),
     (Phase::Creating, EffectKind::AddFinalizer),
     (Phase::Ready, EffectKind::AddFinalizer),
@@ -28,6 +28,7 @@ pub const PAIRS: [Pair; 13] = [
     (Phase::Deleting, EffectKind::Delete),
     (Phase::Deleted, EffectKind::Delete),
     (Phase::Deleting, EffectKind::RemoveFinalizer),
+    (Phase::Deleted, EffectKind::RemoveFinalizer),
 ];
 
 /// The wishes and circumstances of one object.
@@ -130,7 +131,9 @@ fn lead_to((phase, effect): Pair, wishes: &mut Wishes, mix: &mut Mix, rng: &mut 
             wishes.delete_at = Some(rng.between(30, 220));
             wishes.policy = wishes.policy.filter(|it| *it != "abandon");
             if phase == Phase::Deleted {
-                *mix = mix.and(Fault::HeldUp);
+                let back = effect == EffectKind::RemoveFinalizer;
+                let fault = if back { Fault::Restored } else { Fault::HeldUp };
+                *mix = mix.and(fault).without(Fault::StampForged).without(Fault::ObjectsAbsent);
                 wishes.delete_at = Some(rng.between(6, 16));
                 wishes.external = true;
                 wishes.config = false;

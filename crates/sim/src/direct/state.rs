@@ -42,6 +42,8 @@ pub struct State {
     pub store: Store,
     /// The objects that are copies of others.
     pub copies: Vec<u64>,
+    /// The objects whose stamp names the cloud object of another.
+    pub forged: Vec<u64>,
     /// Cloud objects that nobody of ours may touch: uid and container.
     pub neighbours: Vec<(u64, String)>,
     /// The objects of which ledger and stamp were lost at once.
@@ -54,6 +56,10 @@ pub struct State {
     pub watch_down_until: Tick,
     /// Until when every read shows an empty cloud.
     pub empty_until: Tick,
+    /// Until when every read of the cluster shows no object.
+    pub hidden_until: Tick,
+    /// The objects that a restore brought back after their end.
+    pub restored: Vec<u64>,
 }
 
 /// Answers that do not depend on what is there.
@@ -86,12 +92,15 @@ impl State {
             outside: Outside::default(),
             store: Store::default(),
             copies: vec![],
+            forged: vec![],
             neighbours: vec![],
             forgotten: vec![],
             moved: vec![],
             stubborn: Stubborn::default(),
             watch_down_until: -1,
             empty_until: -1,
+            hidden_until: -1,
+            restored: vec![],
         }
     }
 

@@ -59,14 +59,22 @@ pub struct Store {
     pub events: Vec<EventRow>,
     /// What is pinned of the cloud.
     pub pin: Pin,
-    /// Whether too much vanished at once, until a person looks.
+    /// Whether too much vanished from the cloud at once, until a person looks.
     pub rail_tripped: bool,
+    /// Whether too many objects vanished from the cluster at once, until a person looks.
+    pub cluster_rail_tripped: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
         let pin = Pin { identity: Uid::new("cloud"), revision: 0 };
-        Self { resources: vec![], events: vec![], pin, rail_tripped: false }
+        Self {
+            resources: vec![],
+            events: vec![],
+            pin,
+            rail_tripped: false,
+            cluster_rail_tripped: false,
+        }
     }
 }
 

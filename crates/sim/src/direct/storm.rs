@@ -5,7 +5,7 @@ use usher_kernel::Uid;
 
 use crate::direct::cloud::{CloudObject, container};
 use crate::direct::fault::Fault;
-use crate::direct::outside::{HOLD, Object};
+use crate::direct::outside::{HOLD, Object, stamp, uid};
 use crate::direct::people::{CONFIG, parent_name};
 use crate::direct::state::{State, Stubborn, other_installation};
 use crate::realm::Realm as _;
@@ -33,6 +33,7 @@ impl State {
             cloud.replica = Some(page);
         }
         self.hide();
+        self.bring_back();
         self.trouble_parents();
         self.trouble_cloud();
         self.meddle();
@@ -47,6 +48,34 @@ impl State {
         }
         if self.store.rail_tripped && self.empty_until + 5 < tick {
             self.store.rail_tripped = false;
+        }
+        if self.hidden_until < tick && self.happens(Fault::ObjectsAbsent, 6) {
+            self.hidden_until = tick + self.base.rng.between(10, 60);
+            self.store.cluster_rail_tripped = true;
+        }
+        if self.store.cluster_rail_tripped && self.hidden_until + 5 < tick {
+            self.store.cluster_rail_tripped = false;
+        }
+    }
+
+    /// An old state of the cluster comes back, with an object whose life is over and our finalizer
+    /// on it.
+    fn bring_back(&mut self) {
+        let tick = self.base.tick;
+        for removed in self.outside.removed.clone() {
+            let uid = removed.uid;
+            let over = self.store.of(uid).is_some_and(|it| self.is_over(it));
+            let first = !self.restored.contains(&uid);
+            if !over || !first || !self.strikes(Fault::Restored, 25) {
+                continue;
+            }
+            let deleting = self.base.rng.percent(50);
+            let finalizers = vec![FINALIZER_DIRECT.to_owned()];
+            self.restored.push(uid);
+            let object = Object { deleting, finalizers, status: None, ..removed };
+            self.outside.objects.push(object);
+            self.outside.changed.push((tick, uid));
+            self.say(|_| format!("{uid} is there again, deleting: {deleting}"));
         }
     }
 
@@ -103,7 +132,7 @@ impl State {
                 self.outside.cloud.take(uid);
             } else if self.strikes(Fault::Replaced, 4) {
                 self.outside.cloud.take(uid);
-                self.squat(&identity, None);
+                self.take_name(&identity, None);
             } else if self.strikes(Fault::CloudChanged, 10) {
                 self.outside.cloud.change(uid, |it| it.is += 100);
                 self.wake_owner(uid);
@@ -114,12 +143,12 @@ impl State {
             let free = self.outside.cloud.find(&identity).is_none();
             if free && !self.outside.cloud.is_busy(&identity) {
                 if self.strikes(Fault::NameTaken, 4) {
-                    self.squat(&identity, None);
+                    self.take_name(&identity, None);
                 } else if self.strikes(Fault::OtherInstallation, 4) {
                     let object = Uid::new("k-1");
                     let owner = Binding { installation: other_installation(), object };
                     let request = RequestId::of(&owner, 1);
-                    self.squat(&identity, Some(Mark { owner, request }));
+                    self.take_name(&identity, Some(Mark { owner, request }));
                 }
             }
         }
@@ -149,7 +178,7 @@ impl State {
     }
 
     /// Somebody else's cloud object takes a free name.
-    fn squat(&mut self, identity: &str, mark: Option<Mark>) {
+    fn take_name(&mut self, identity: &str, mark: Option<Mark>) {
         if !self.outside.cloud.containers.contains(&container(identity)) {
             return;
         }
@@ -194,6 +223,7 @@ impl State {
             if self.outside.object(uid).is_some_and(Object::is_held) {
                 self.restore(&object);
             }
+            self.forge(&object);
             if object.stamp.is_some() && self.strikes(Fault::Copied, 3) {
                 self.copy(&object);
             }
@@ -266,6 +296,31 @@ impl State {
         self.accept(uid);
     }
 
+    /// Somebody writes a stamp onto an object of which nothing is on record: bound to it, and naming
+    /// the cloud object of another.
+    fn forge(&mut self, object: &Object) {
+        let (tick, owner) = (self.base.tick, object.uid);
+        let row = self.store.of(owner).map(|it| &self.store.resources[it].record);
+        let open = row.is_some_and(|it| it.book.rows().is_empty());
+        // Whoever lost every record while a create is on its way cannot be helped.
+        let settled = row.is_some_and(|it| it.state.is_witnessed())
+            || self.outside.cloud.objects.iter().any(|it| it.made_by == Some(owner));
+        let movable = !self.moved.contains(&owner) && !self.copies.contains(&owner);
+        if !open || !settled || !movable || !self.happens(Fault::StampForged, 60) {
+            return;
+        }
+        let others = self.outside.cloud.objects.iter().filter(|it| it.made_by != Some(owner));
+        let others: Vec<CloudObject> = others.cloned().collect();
+        let at = self.base.rng.below(others.len().max(1) as u64);
+        let Some(victim) = usize::try_from(at).ok().and_then(|at| others.get(at)) else { return };
+        self.met(Fault::StampForged);
+        self.forged.push(owner);
+        self.forgotten.push(owner);
+        let text = stamp(&uid(owner), victim);
+        self.say(|_| format!("somebody writes {text} onto {owner}"));
+        self.outside.change(owner, tick, |it| it.stamp = Some(text));
+    }
+
     /// A manifest is applied again under another name, with its stamp and perhaps its finalizer.
     fn copy(&mut self, object: &Object) {
         if self.copies.len() > 2 {
@@ -298,15 +353,17 @@ impl State {
         }
     }
 
-    /// The storm is over: everybody answers, nobody meddles, and copies are taken away by whoever
-    /// made them.
+    /// The storm is over: everybody answers, nobody meddles, and most copies and most of what a
+    /// restore brought back are deleted again.
     pub(crate) fn calm_down(&mut self) {
         let tick = self.base.tick;
         let now = self.now();
         self.watch_down_until = tick;
         self.empty_until = tick - 1;
+        self.hidden_until = tick - 1;
         self.stubborn = Stubborn::default();
         self.store.rail_tripped = false;
+        self.store.cluster_rail_tripped = false;
         self.outside.rebuilt_until = tick;
         self.outside.kind_missing_until = tick;
         for it in &mut self.outside.parents {
@@ -314,7 +371,10 @@ impl State {
             it.missing_until = it.missing_until.min(tick);
         }
         self.lift_holds();
-        for uid in self.copies.clone() {
+        for uid in self.forged.clone() {
+            self.outside.change(uid, tick, |it| it.stamp = None);
+        }
+        for uid in [self.copies.clone(), self.restored.clone()].concat() {
             if self.base.rng.percent(70) {
                 self.ask_to_go(uid);
             }

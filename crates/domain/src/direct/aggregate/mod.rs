@@ -8,7 +8,7 @@ use super::identity::Identified;
 use super::mark::{Binding, Mark, RequestId};
 use super::orphan::OrphanRecord;
 use super::phase::Phase;
-use super::proof::{Ended, Outcome};
+use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::recorded::{self, Recorded};
 use super::refusal::Refusal;
 use super::verdict::{Turn, Verdict};
@@ -127,9 +127,24 @@ impl Resource {
         Binding { installation: *installation, object: object.uid.clone() }
     }
 
-    /// How it ended, with what that rests on.
-    pub fn ended(&self) -> Option<Ended> {
-        self.fields.outcome.map(Ended::stored)
+    /// How it ended, with what that rests on: its orphan record, or a name in its ledger that is
+    /// gone, or a ledger that never sent anything. An outcome without that is no end.
+    pub fn ended(&self, book: &Book) -> Option<Ended> {
+        let outcome = self.fields.outcome?;
+        if let Some(record) = &self.fields.orphan {
+            return Some(Ended::recorded(record));
+        }
+        let sent_nothing = || {
+            let proof = ProvenAbsent::never_sent(self.is_witnessed(), book.rows());
+            proof.filter(|_| outcome == Outcome::AlreadyAbsent)
+        };
+        let proof = book.rows().iter().find_map(ProvenAbsent::on_record).or_else(sent_nothing)?;
+        Some(Ended::absent(proof, outcome == Outcome::Deleted))
+    }
+
+    /// Whether the end is on record.
+    pub const fn is_ended(&self) -> bool {
+        self.fields.outcome.is_some()
     }
 
     /// Whether the ledger was there from the start.
@@ -186,7 +201,7 @@ impl Resource {
 
     /// The facts of the row. `unrecorded` is what the identity is where the ledger names none.
     pub fn facts(&self, book: &Book, unrecorded: Identity, now: Timestamp) -> RowFacts {
-        let Fields { phase, asked_at, outcome, watch_until, .. } = &self.fields;
+        let Fields { phase, asked_at, watch_until, .. } = &self.fields;
         let identity = match self.current(book).map(|row| row.standing) {
             None => unrecorded,
             Some(Standing::Intended) => Identity::Intended,
@@ -204,7 +219,7 @@ impl Resource {
             identity,
             quiet: if is_quiet { Quiet::Yes } else { Quiet::No },
             asked: if asked_at.is_some() { Asked::Yes } else { Asked::No },
-            ended: if outcome.is_some() { EndedFact::Yes } else { EndedFact::No },
+            ended: if self.is_ended() { EndedFact::Yes } else { EndedFact::No },
         }
     }
 

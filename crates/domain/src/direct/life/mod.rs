@@ -172,7 +172,7 @@ fn address(kind: EffectKind, next: &Resource, book: &Book, seen: &Observed) -> O
         EffectKind::Update => Some(Effect::Update { identified: identified?, at: at()? }),
         EffectKind::Delete => Some(Effect::Delete { identified: identified?, at: at()? }),
         EffectKind::RemoveFinalizer => {
-            Some(Effect::RemoveFinalizer { object, ended: next.ended()? })
+            Some(Effect::RemoveFinalizer { object, ended: next.ended(book)? })
         }
     }
 }
