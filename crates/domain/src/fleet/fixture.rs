@@ -6,7 +6,7 @@ use usher_kernel::{Book, Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::accept::{Raw, Report};
-use super::aggregate::{Dispute, Fields, Host, Machine, State, Target, Wanted};
+use super::aggregate::{Dispute, Fields, Host, Machine, Offering, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::ident::{ClusterId, MachineId, ShardId};
@@ -122,7 +122,7 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
         provider: "p".to_owned(),
         owner: shard(),
         holder: None,
-        offer: report(Phase::Idle).offer,
+        offer: Offering::Read(report(Phase::Idle).offer.unwrap()),
         state: state(Phase::Idle),
         wanted: Wanted::of(Target::Unbound),
         token: LAST,

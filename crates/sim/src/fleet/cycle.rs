@@ -146,7 +146,7 @@ impl State {
             let bound = state.state().binding().map(|it| &it.cluster);
             it.phase() == state.phase()
                 && (!it.phase().is_bound() || it.cluster() == bound)
-                && it.offer() == &state.fields().offer
+                && state.fields().offer.after(it.offer().ok()) == state.fields().offer
         });
         let open = state.fields().order != Order::None || state.fields().disputed.is_some();
         if (!same || open) && !self.is_broken(Breakage::DropLists) {

@@ -80,7 +80,7 @@ impl State {
         }
         let mut raw = actual.show();
         if self.strikes(Fault::Malformed, 15) {
-            raw.price_per_hour = f64::NAN;
+            raw.state = 0;
         }
         Ok(Some(self.read(machine, raw)))
     }

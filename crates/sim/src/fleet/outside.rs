@@ -105,7 +105,8 @@ impl Actual {
         let texts = |pairs: [(&str, &str); 1]| {
             pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
         };
-        let failed = self.phase == Phase::Failed;
+        // Not every provider says why.
+        let says_why = self.phase == Phase::Failed && self.kind != 1;
         Raw {
             id: self.id.clone(),
             state: i32::try_from(self.phase as usize).unwrap_or(0) + 1,
@@ -118,7 +119,7 @@ impl Actual {
             resources: texts([("cpu", "4")]),
             allocatable: BTreeMap::new(),
             labels: BTreeMap::new(),
-            last_error: if failed { "it broke".to_owned() } else { String::new() },
+            last_error: if says_why { "it broke".to_owned() } else { String::new() },
             cluster: self.cluster.clone(),
             shard_metadata: self.metadata.clone(),
         }

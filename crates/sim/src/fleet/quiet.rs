@@ -89,8 +89,10 @@ impl State {
             match live.as_slice() {
                 [] if !actual.removed => return Some(format!("{} has no row", actual.id)),
                 [one] if !actual.removed => {
-                    let news = (one.fields().offer.price.get() - actual.price).abs() > 1e-9;
-                    if news {
+                    let offer = &one.fields().offer;
+                    let known = offer.known().map(|it| it.price.get());
+                    let same = known.is_some_and(|it| (it - actual.price).abs() < 1e-9);
+                    if offer.is_read() != actual.price.is_finite() || offer.is_read() && !same {
                         return Some(format!("{} has another price", actual.id));
                     }
                     let bound = one.state().binding().map_or("", |it| it.cluster.as_str());
@@ -163,6 +165,7 @@ impl State {
                             .is_some_and(|it| it.assignment.priority < asks.priority);
                     fields.owner == *owner
                         && fields.holder.is_none()
+                        && fields.offer.is_read()
                         && asks.kind.is_none_or(|it| it == kind)
                         && (free || lighter)
                 });

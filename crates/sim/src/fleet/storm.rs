@@ -99,6 +99,9 @@ impl State {
         if self.strikes(Fault::PriceChanged, 10) {
             self.outside.machines[any].price += 0.5;
         }
+        if self.strikes(Fault::PriceUnreadable, 6) {
+            self.outside.machines[any].price = f64::NAN;
+        }
     }
 
     fn storm_at_shards(&mut self) {

@@ -77,7 +77,10 @@ impl<'a> Cycle<'a> {
         let Some(tie) = fleet.ties.get(need.tie as usize) else { return false };
         let mut coming = false;
         let mut claim = |cycle: &mut Self, lot: u32, open: &mut Vec<_>| {
-            if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
+            if !fleet.shapes[fleet.lots[lot as usize].shape as usize].is_known {
+                // Nobody knows what it is worth to its need: it covers nothing and is not surplus.
+                cycle.claimed[lot as usize] += cycle.left(lot);
+            } else if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
                 let stage = stage(fleet.lots[lot as usize].place);
                 coming |= stage != Some(Stage::Configured);
             }

@@ -14,10 +14,10 @@ use super::demand::{Heard, Trust};
 use super::intern::Interner;
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
-use crate::fleet::aggregate::{CapacityType, Machine, Offer, Target};
+use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, Target};
 use crate::fleet::binding::{Assignment, Binding};
 use crate::fleet::ident::{ClusterId, ShardId};
-use crate::fleet::money::effective_cost;
+use crate::fleet::money::{Price, effective_cost};
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::{Quantity, Resources};
 use crate::fleet::refusal::Refusal;
@@ -49,7 +49,7 @@ pub struct Fleet {
     entries: Vec<Entry>,
     pub(super) lots: Vec<Lot>,
     free_lots: Vec<u32>,
-    offers: Interner<Offer>,
+    offers: Interner<Offering>,
     pub(super) shapes: Vec<Shape>,
     bindings: Interner<Binding>,
     pub(super) ties: Vec<Tie>,
@@ -185,7 +185,7 @@ impl Fleet {
             + self.free_lots.capacity() * 4
             + self.shapes.capacity() * size_of::<Shape>()
             + self.ties.capacity() * size_of::<Tie>()
-            + self.offers.bytes(|it| texts_of(it) + it.allocatable.iter().count() * 64)
+            + self.offers.bytes(|it| it.known().map_or(0, texts_of))
             + self.bindings.bytes(|it| {
                 let Assignment { fingerprint, group, .. } = &it.assignment;
                 it.cluster.as_str().len() + fingerprint.len() + group.len()
@@ -354,26 +354,29 @@ impl Fleet {
     }
 
     /// The number of a shape, with one more user.
-    fn shape(&mut self, offer: &Offer) -> u32 {
-        let (number, new) = self.offers.take(offer);
+    fn shape(&mut self, offering: &Offering) -> u32 {
+        let (number, new) = self.offers.take(offering);
         if !new {
             return number;
         }
-        let window = match offer.capacity {
-            CapacityType::OnDemand => Some(self.windows.on_demand),
-            CapacityType::Spot => Some(self.windows.spot),
-            CapacityType::BareMetal | CapacityType::Reserved => None,
+        let offer = offering.known();
+        let window = match offer.map(|it| it.capacity) {
+            Some(CapacityType::OnDemand) | None => Some(self.windows.on_demand),
+            Some(CapacityType::Spot) => Some(self.windows.spot),
+            Some(CapacityType::BareMetal | CapacityType::Reserved) => None,
         };
         let entry = Shape {
-            amounts: self.amounts(&offer.allocatable),
-            price: offer.price,
+            amounts: offer.map_or(vec![], |it| self.amounts(&it.allocatable)),
+            price: offer.map_or_else(Price::default, |it| it.price),
+            is_read: offering.is_read(),
+            is_known: offer.is_some(),
             idle: NOWHERE,
             speculative: NOWHERE,
             window: window.map(|it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
         };
         put(&mut self.shapes, number, entry);
         for (profile, it) in self.profiles.iter() {
-            if it.fits(offer) {
+            if let Some(offer) = offer.filter(|offer| it.fits(offer)) {
                 self.candidates[profile as usize].insert(cost(it, offer), number, &self.offers);
             }
         }
@@ -414,7 +417,8 @@ impl Fleet {
         let (profile, new) = self.profiles.take(&need.profile);
         if new {
             let mut list = Candidates::default();
-            for (shape, offer) in self.offers.iter().filter(|(_, it)| need.profile.fits(it)) {
+            let known = self.offers.iter().filter_map(|(shape, it)| Some((shape, it.known()?)));
+            for (shape, offer) in known.filter(|(_, it)| need.profile.fits(it)) {
                 list.insert(cost(&need.profile, offer), shape, &self.offers);
             }
             put(&mut self.candidates, profile, list);
@@ -454,7 +458,8 @@ fn cost(profile: &Profile, offer: &Offer) -> f64 {
 
 fn texts_of(offer: &Offer) -> usize {
     let labels = offer.labels.iter().map(|(key, value)| key.len() + value.len() + 64);
-    offer.instance_type.len() + offer.zone.len() + labels.sum::<usize>()
+    let resources = offer.allocatable.iter().count() * 64;
+    offer.instance_type.len() + offer.zone.len() + labels.sum::<usize>() + resources
 }
 
 fn put<T>(list: &mut Vec<T>, number: u32, value: T) {

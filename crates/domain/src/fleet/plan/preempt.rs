@@ -61,7 +61,9 @@ impl Cycle<'_> {
         let mut victims = Vec::new();
         for (number, lot) in (0_u32..).zip(&fleet.lots) {
             let Place::Serving { tie, .. } = lot.place else { continue };
-            let nodes = stage(lot.place) == Some(Stage::Configured) && !lot.machines.is_empty();
+            let nodes = stage(lot.place) == Some(Stage::Configured)
+                && !lot.machines.is_empty()
+                && fleet.shapes[lot.shape as usize].is_read;
             let Some(binding) = fleet.binding(tie).filter(|_| nodes) else { continue };
             victims.push((burden(&binding.assignment), binding.assignment.priority, number));
         }

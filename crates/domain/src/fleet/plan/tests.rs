@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::fleet::accept::{Raw, Report as Record, adopt};
-use crate::fleet::aggregate::{CapacityType, Machine, State};
+use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, State};
 use crate::fleet::binding::Binding;
 use crate::fleet::fixture::{NOW, cluster, dispute, raw, resource, shard, state};
 use crate::fleet::phase::Phase;
@@ -296,7 +296,9 @@ fn a_rail_over_all_suppresses_the_aims_and_not_the_report() {
 fn what_stands_idle_beyond_its_window_is_given_back() {
     let kinds = ["small", "spot", "small", "spot"];
     let mut machines = kinds.map(|it| machine(it, Phase::Idle)).to_vec();
-    machines[2] = machines[2].changed(|it| it.offer.capacity = CapacityType::Reserved);
+    let offer = machines[2].fields().offer.known().unwrap().clone();
+    let reserved = Offering::Read(Offer { capacity: CapacityType::Reserved, ..offer });
+    machines[2] = machines[2].changed(|it| it.offer = reserved);
     let mut rows = Rows::new(machines);
     let at = |seconds| {
         let now = NOW.after(Duration::from_secs(seconds));
@@ -310,6 +312,35 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
     let plan = plan(&rows.fleet, &Circumstances { now, ..RUN });
     assert_eq!(slots(&plan, Cause::Assign).len(), 1);
     assert_eq!(slots(&plan, Cause::Release).len(), 2, "what is needed is not given back");
+}
+
+#[test]
+fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
+    let one = need(1, 4);
+    let kept = |it: &Machine| it.changed(|it| it.offer = it.offer.after(None));
+    let unread = |it: &Machine| it.changed(|it| it.offer = Offering::Unread);
+    let idle = machine("small", Phase::Idle);
+    let speculative = machine("small", Phase::Speculative);
+    let mut rows = Rows::new(vec![kept(&idle), unread(&idle), kept(&speculative)]);
+    rows.hear("a", vec![one.clone()]);
+    assert_eq!(rows.plan().aims, []);
+    let now = NOW.after(Duration::from_mins(10));
+    let late = plan(&rows.fleet, &Circumstances { now, ..RUN });
+    assert_eq!(slots(&late, Cause::Release), [0, 1]);
+    rows.change(0, idle);
+    assert_eq!(slots(&rows.plan(), Cause::Assign), [0], "it can be read again");
+    let node = node("small", "a", &one);
+    for bend in [kept, unread] {
+        let mut rows = Rows::new(vec![bend(&node)]);
+        rows.hear("a", vec![one.clone()]);
+        rows.hear("b", vec![need(9, 4)]);
+        assert_eq!(rows.plan().aims, [], "it stays while its need is there, and is no victim");
+        rows.hear("a", vec![]);
+        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and leaves when it is not");
+    }
+    let mut rows = Rows::new(vec![kept(&node)]);
+    rows.hear("a", vec![one]);
+    assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied], "it counts as it was last read");
 }
 
 #[test]
