@@ -6,7 +6,7 @@ use crate::object::closed::closed_set;
 const SHRINK: usize = 10;
 /// ...which had at least so many...
 const ROWS_MIN: usize = 10;
-/// ...until so many in a row say the same.
+/// ...until so many in a row have the same number of rows.
 const CONFIRMATIONS: u8 = 3;
 
 closed_set! {
@@ -24,8 +24,8 @@ closed_set! {
 pub(super) struct Trust {
     /// The rows of the last one that was accepted; none before the first.
     pub(super) rows: Option<usize>,
-    /// How many in a row were held.
-    pub(super) held: u8,
+    /// The rows of the last one that was held, and how many like it were in a row.
+    held: Option<(usize, u8)>,
 }
 
 impl Trust {
@@ -33,11 +33,12 @@ impl Trust {
     pub(super) fn hear(&mut self, rows: usize) -> Heard {
         let baseline = self.rows.unwrap_or(0);
         let shrinks = baseline >= ROWS_MIN && rows * SHRINK < baseline;
-        if shrinks && self.held + 1 < CONFIRMATIONS {
-            self.held += 1;
+        let alike = self.held.filter(|it| it.0 == rows).map_or(1, |it| it.1 + 1);
+        if shrinks && alike < CONFIRMATIONS {
+            self.held = Some((rows, alike));
             return Heard::Held;
         }
-        *self = Self { rows: Some(rows), held: 0 };
+        *self = Self { rows: Some(rows), held: None };
         Heard::Accepted
     }
 
@@ -48,7 +49,7 @@ impl Trust {
 
     /// Whether the last roll-up waits for others that say the same.
     pub(super) const fn is_held(self) -> bool {
-        self.held > 0
+        self.held.is_some()
     }
 }
 
@@ -68,6 +69,12 @@ mod tests {
         assert_eq!(heard(&[100, 9, 9, 10]), [Accepted, Held, Held, Accepted], "a tenth is enough");
         assert_eq!(heard(&[9, 0]), [Accepted, Accepted], "few rows may vanish");
         assert_eq!(heard(&[20, 1, 20, 1, 1]), [Accepted, Held, Accepted, Held, Held]);
+        let unequal = heard(&[100, 9, 5, 0, 0, 0]);
+        assert_eq!(
+            unequal,
+            [Accepted, Held, Held, Held, Held, Accepted],
+            "three falls are not one"
+        );
         assert_eq!(heard(&[0]), [Accepted], "also an empty first one is heard");
     }
 
