@@ -223,10 +223,20 @@ impl State {
                     && it.wanted().cluster().is_some_and(|it| it.as_str() == name)
                     && it.fields().owner == self.store.shards[shard].id
             };
-            let nodes = self.store.rows.iter().filter(of_cluster).count();
-            let cap = u32::try_from(nodes * 5 / 100).unwrap_or(u32::MAX).max(1);
-            if *count > cap {
-                let what = format!("{count} of {nodes} nodes are taken from {name} at once");
+            let leaves = |row: &&crate::fleet::store::MachineRow| {
+                let it = &row.record.state;
+                it.phase().is_bound()
+                    && it.fields().holder.is_none()
+                    && it.fields().disputed.is_none()
+                    && it.wanted().cluster().is_none()
+                    && it.state().binding().is_some_and(|it| it.cluster.as_str() == name)
+                    && it.fields().owner == self.store.shards[shard].id
+            };
+            let leaving = self.store.rows.iter().filter(leaves).count();
+            let nodes = self.store.rows.iter().filter(of_cluster).count() + leaving;
+            let out = *count as usize + leaving;
+            if out > (nodes * 5 / 100).max(1) {
+                let what = format!("{out} of {nodes} nodes leave {name} at once");
                 self.wrong(Checker::CapHonoured, what);
             }
             if !self.is_believed(name) {

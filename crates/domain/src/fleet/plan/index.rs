@@ -59,6 +59,8 @@ pub struct Fleet {
     resources: BTreeMap<String, u32>,
     clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
+    /// The machines that leave a cluster for nobody, and the number of that cluster.
+    leaving: BTreeMap<u32, u32>,
     /// Idle machines by the second at which their window ends.
     due: BTreeSet<(u32, u32)>,
 }
@@ -81,6 +83,7 @@ impl Fleet {
             resources: BTreeMap::new(),
             clusters: BTreeMap::new(),
             by_cluster: vec![],
+            leaving: BTreeMap::new(),
             due: BTreeSet::new(),
         }
     }
@@ -88,6 +91,7 @@ impl Fleet {
     /// Notes how a row is now, or that it is gone. Machines of another shard, those that a resource
     /// holds and those in dispute are not seen.
     pub fn apply(&mut self, slot: Slot, machine: Option<&Machine>) {
+        self.note_leaving(slot, machine);
         let standing = machine.and_then(|it| self.standing(it).map(|place| (it, place)));
         let Some((machine, standing)) = standing else { return self.leave(slot) };
         let since = seconds(machine.fields().phase_since);
@@ -179,7 +183,7 @@ impl Fleet {
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lots.iter().map(|it| it.machines.capacity() * 4).sum();
         let ties: usize = self.ties.iter().map(|it| it.lots.capacity() * 4).sum();
-        let due = self.due.len() * size_of::<(u32, u32)>() * 3 / 2;
+        let due = (self.due.len() + self.leaving.len()) * size_of::<(u32, u32)>() * 3 / 2;
         self.entries.capacity() * size_of::<Entry>()
             + self.lots.capacity() * size_of::<Lot>()
             + self.free_lots.capacity() * 4
@@ -195,9 +199,34 @@ impl Fleet {
             + due
     }
 
+    /// Notes whom a machine leaves: it is in no lot any more and still a node.
+    fn note_leaving(&mut self, slot: Slot, machine: Option<&Machine>) {
+        let leaves = machine.filter(|it| {
+            let bound = it.phase().is_bound() && it.wanted().cluster().is_none();
+            bound && self.is_mine(it)
+        });
+        let from = leaves.and_then(|it| it.state().binding()).map(|it| self.cluster(&it.cluster));
+        let before = match from {
+            Some(cluster) => self.leaving.insert(slot.0, cluster),
+            None => self.leaving.remove(&slot.0),
+        };
+        if let Some(entry) = before.and_then(|it| self.by_cluster.get_mut(it as usize)) {
+            entry.leaving -= 1;
+        }
+        if let Some(entry) = from.and_then(|it| self.by_cluster.get_mut(it as usize)) {
+            entry.leaving += 1;
+        }
+    }
+
+    /// Whether nobody else has a claim to a machine.
+    fn is_mine(&self, machine: &Machine) -> bool {
+        let fields = machine.fields();
+        fields.owner == self.owner && fields.holder.is_none() && fields.disputed.is_none()
+    }
+
     fn standing<'a>(&self, machine: &'a Machine) -> Option<Standing<'a>> {
         let fields = machine.fields();
-        if fields.owner != self.owner || fields.holder.is_some() || fields.disputed.is_some() {
+        if !self.is_mine(machine) {
             return None;
         }
         let bound = fields.state.binding().map(|it| &it.cluster);
@@ -408,6 +437,7 @@ impl Fleet {
             trust: Trust::default(),
             needs: vec![],
             unread: vec![],
+            leaving: 0,
             ties: BTreeSet::new(),
         });
         number

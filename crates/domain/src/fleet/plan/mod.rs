@@ -85,7 +85,7 @@ pub struct Circumstances {
 /// The figures of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// The share of a cluster's nodes that may be taken back at once, in percent.
+    /// The share of a cluster's nodes that may be on their way out at once, in percent.
     pub reclaim_percent: u32,
 }
 
@@ -96,7 +96,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// How many of so many nodes may be taken back at once; one always may.
+    /// How many of so many nodes may be on their way out at once; one always may.
     pub fn reclaim_cap(self, nodes: u32) -> u32 {
         let share = u64::from(nodes) * u64::from(self.reclaim_percent) / 100;
         u32::try_from(share).unwrap_or(u32::MAX).max(1)

@@ -46,7 +46,8 @@ impl Cycle<'_> {
             return report;
         }
         surplus.sort_by(|one, other| self.keep_order(*other, *one));
-        let cap = figures.reclaim_cap(nodes);
+        let all = nodes.saturating_add(cluster.leaving);
+        let cap = figures.reclaim_cap(all).saturating_sub(cluster.leaving);
         for lot in surplus {
             let take = self.left(lot).min(cap - report.reclaimed);
             self.aim_back(lot, take, (Goal::Unbound, GRACE), Cause::Reclaim);
@@ -77,7 +78,7 @@ impl Cycle<'_> {
 }
 
 /// What speaks against taking anything back from a cluster.
-fn gate(cluster: &Cluster, believed: bool) -> Option<Rail> {
+pub(super) fn gate(cluster: &Cluster, believed: bool) -> Option<Rail> {
     if !believed {
         Some(Rail::ListQuarantined)
     } else if !cluster.trust.is_heard() {
