@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::lot::{Place, Stage};
 use super::*;
 use crate::fleet::accept::{Raw, Report as Record, adopt};
 use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, State};
@@ -228,6 +229,33 @@ fn only_needs_that_weigh_less_lose_machines() {
     rows.hear("b", vec![need(i32::MAX, 4)]);
     let plan = rows.plan();
     assert_eq!(plan.aims[0].grace.as_secs(), 10, "the widest gap there is does not wrap");
+}
+
+#[test]
+fn what_no_need_claims_is_taken_before_what_one_uses() {
+    let low = need(100, 4);
+    let machines = ["small", "tall"].map(|it| node(it, "a", &low)).to_vec();
+    let mut rows = Rows::new(machines);
+    rows.hear("a", vec![low.clone()]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    let plan = rows.plan();
+    assert_eq!(slots(&plan, Cause::Preempt), [1], "the cheap one is in use");
+    assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
+    let lowest = need(1, 4);
+    let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
+    rows.hear("c", vec![lowest]);
+    rows.hear("a", vec![]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    assert_eq!(slots(&rows.plan(), Cause::Preempt), [1], "whatever its priority");
+}
+
+#[test]
+fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
+    let (lowest, low) = (need(1, 4), need(100, 4));
+    let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
+    rows.hear("c", vec![lowest]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    assert_eq!(slots(&rows.plan(), Cause::Preempt), [0], "nobody knows what cluster a uses");
 }
 
 #[test]
@@ -502,6 +530,44 @@ proptest! {
             let serving: usize = rows.fleet.ties[tie as usize].lots.iter()
                 .map(|it| rows.fleet.lots[*it as usize].machines.len()).sum();
             prop_assert!(u64::from(count) + u64::try_from(serving).unwrap() <= needed);
+        }
+    }
+
+    #[test]
+    fn no_machine_in_use_is_taken_while_an_unclaimed_one_fits(rows in any_rows()) {
+        let fleet = &rows.fleet;
+        let mut cycle = Cycle::new(fleet);
+        let lacks = cycle.credit();
+        let lacks = cycle.acquire(lacks);
+        let lots = u32::try_from(fleet.lots.len()).unwrap();
+        let mut unclaimed: Vec<u32> = (0..lots).map(|it| cycle.left(it)).collect();
+        let first = cycle.aims.len();
+        cycle.preempt(lacks);
+        let lot_of = |slot: u32| {
+            let found = (0..lots).find(|it| fleet.lots[*it as usize].machines.contains(&slot));
+            found.unwrap()
+        };
+        let priority = |lot: u32| match fleet.lots[lot as usize].place {
+            Place::Serving { tie, stage: Stage::Configured } => {
+                let cluster = &fleet.by_cluster[fleet.ties[tie as usize].cluster as usize];
+                let binding = fleet.binding(tie).filter(|_| cluster.trust.is_heard());
+                binding.map(|it| it.assignment.priority)
+            }
+            Place::Serving { .. } | Place::Idle | Place::Speculative => None,
+        };
+        for aim in &cycle.aims[first..] {
+            let lot = lot_of(aim.slot.0);
+            let in_use = priority(lot).is_none() || unclaimed[lot as usize] == 0;
+            unclaimed[lot as usize] = unclaimed[lot as usize].saturating_sub(1);
+            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for somebody") };
+            let mut needs = fleet.by_cluster.iter().flat_map(|it| &it.needs);
+            let taker = needs.find(|it| it.tie == tie).unwrap();
+            let better = (0..lots).find(|it| {
+                priority(*it).is_some_and(|it| it < taker.priority)
+                    && cycle.left(*it) > 0
+                    && cycle.fits(taker, *it)
+            });
+            prop_assert!(!in_use || better.is_none(), "{:?} stays", better.map(|it| &fleet.lots[it as usize]));
         }
     }
 
