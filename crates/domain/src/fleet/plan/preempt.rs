@@ -47,7 +47,6 @@ enum Use {
 impl Cycle<'_> {
     /// Takes from the lightest what the weightiest lack.
     pub(super) fn preempt(&mut self, lacks: Vec<Lack>) {
-        let fleet = self.fleet;
         if lacks.is_empty() {
             return;
         }
