@@ -50,7 +50,7 @@ pub(super) fn dispute(name: &str) -> Dispute {
     Dispute { cluster: cluster(name), host: host() }
 }
 
-/// A binding to this cluster, for a need of middling weight.
+/// A binding to this cluster, for a need of middling priority.
 pub(super) fn binding(name: &str) -> Binding {
     let assignment = Assignment {
         priority: 100,

@@ -253,7 +253,7 @@ impl State {
         number.is_some_and(|it| self.roll_ups.get(&it).is_some_and(|it| it.believed))
     }
 
-    /// Whoever is served by a plan gets what it lacks and not more, from those that weigh less.
+    /// Whoever is served by a plan gets what it lacks and not more, from needs of lower priority.
     fn check_given(&mut self, shard: usize, binding: &Binding, aims: &[(Cause, usize)]) {
         let needed = self.needed(binding);
         let serves = |it: &&crate::fleet::store::MachineRow| {
@@ -271,9 +271,9 @@ impl State {
         });
         let leaving = leaving.count();
         let serving = serving + leaving;
-        let robs = aims.iter().any(|it| it.0 == Cause::Preempt);
+        let preempts = aims.iter().any(|it| it.0 == Cause::Preempt);
         if serving + aims.len() > needed {
-            let checker = if robs || leaving > 0 {
+            let checker = if preempts || leaving > 0 {
                 Checker::NoOverPreemption
             } else {
                 Checker::NoOverAcquisition
@@ -287,9 +287,9 @@ impl State {
         }
         for (_, row) in aims.iter().filter(|it| it.0 == Cause::Preempt) {
             let victim = self.store.rows[*row].record.state.state().binding().cloned();
-            let weight = victim.map_or(i32::MIN, |it| it.assignment.priority);
-            if weight >= binding.assignment.priority {
-                let what = format!("row {row} is taken from a need of weight {weight}");
+            let priority = victim.map_or(i32::MIN, |it| it.assignment.priority);
+            if priority >= binding.assignment.priority {
+                let what = format!("row {row} is taken from a need of priority {priority}");
                 self.wrong(Checker::NoOverPreemption, what);
             }
         }

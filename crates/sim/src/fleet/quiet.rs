@@ -34,8 +34,8 @@ impl State {
             Some("a request")
         } else if work() {
             Some("work of the provider")
-        } else if self.store.rows.iter().any(|it| !it.inbox.is_empty()) {
-            Some("a letter")
+        } else if self.store.rows.iter().any(|it| !it.messages.is_empty()) {
+            Some("a message")
         } else if self.store.shards.iter().filter_map(|it| it.list.as_ref()).any(stormy) {
             Some("a list")
         } else if self.store.shards.iter().any(|it| !it.aims.is_empty()) {
@@ -158,7 +158,7 @@ impl State {
                     let kind = self.outside.machines[row.machine].kind;
                     let free = matches!(it.phase(), Phase::Speculative | Phase::Idle)
                         && !matches!(fields.wanted.target, Target::Bind(_));
-                    let lighter = it.phase() == Phase::Configured
+                    let lower = it.phase() == Phase::Configured
                         && it
                             .state()
                             .binding()
@@ -167,7 +167,7 @@ impl State {
                         && fields.holder.is_none()
                         && fields.offer.is_read()
                         && asks.kind.is_none_or(|it| it == kind)
-                        && (free || lighter)
+                        && (free || lower)
                 });
                 if lacking && could {
                     return Some(format!("cluster {number} lacks what could be had for {asks:?}"));

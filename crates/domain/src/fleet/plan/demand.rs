@@ -11,7 +11,7 @@ const CONFIRMATIONS: u8 = 3;
 
 closed_set! {
     /// What became of a roll-up.
-    "heard" Heard {
+    "judged" Judged {
         /// It is the demand from now on.
         Accepted = "Accepted",
         /// It shrinks too much to be believed alone; the demand stays as it was.
@@ -30,16 +30,16 @@ pub(super) struct Trust {
 
 impl Trust {
     /// Judges a roll-up of so many rows.
-    pub(super) fn hear(&mut self, rows: usize) -> Heard {
+    pub(super) fn hear(&mut self, rows: usize) -> Judged {
         let baseline = self.rows.unwrap_or(0);
         let shrinks = baseline >= ROWS_MIN && rows * SHRINK < baseline;
         let alike = self.held.filter(|it| it.0 == rows).map_or(1, |it| it.1 + 1);
         if shrinks && alike < CONFIRMATIONS {
             self.held = Some((rows, alike));
-            return Heard::Held;
+            return Judged::Held;
         }
         *self = Self { rows: Some(rows), held: None };
-        Heard::Accepted
+        Judged::Accepted
     }
 
     /// Whether anything was ever heard.
@@ -57,14 +57,14 @@ impl Trust {
 mod tests {
     use super::*;
 
-    fn heard(rows: &[usize]) -> Vec<Heard> {
+    fn heard(rows: &[usize]) -> Vec<Judged> {
         let mut trust = Trust::default();
         rows.iter().map(|it| trust.hear(*it)).collect()
     }
 
     #[test]
     fn a_sudden_fall_needs_three_that_say_the_same() {
-        use Heard::{Accepted, Held};
+        use Judged::{Accepted, Held};
         assert_eq!(heard(&[10, 0, 0, 0, 0]), [Accepted, Held, Held, Accepted, Accepted]);
         assert_eq!(heard(&[100, 9, 9, 10]), [Accepted, Held, Held, Accepted], "a tenth is enough");
         assert_eq!(heard(&[9, 0]), [Accepted, Accepted], "few rows may vanish");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::demand::{Heard, Trust};
+use super::demand::{Judged, Trust};
 use super::intern::Interner;
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
@@ -110,11 +110,11 @@ impl Fleet {
 
     /// Hears a roll-up, which replaces the one before. A need that cannot be read is kept as such:
     /// machines that may serve it are not surplus.
-    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Heard {
+    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Judged {
         let number = self.cluster(cluster);
-        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Heard::Held };
+        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
         let heard = entry.trust.hear(rows.len());
-        if heard == Heard::Held {
+        if heard == Judged::Held {
             return heard;
         }
         let old = std::mem::take(&mut entry.needs);

@@ -100,7 +100,7 @@ pub(super) struct Wanting {
 pub(super) struct Cluster {
     pub(super) id: ClusterId,
     pub(super) trust: Trust,
-    /// Its needs, the weightiest first.
+    /// Its needs, the highest priority first.
     pub(super) needs: Vec<Wanting>,
     /// Rows of its roll-up that could not be read.
     pub(super) unread: Vec<Refusal>,

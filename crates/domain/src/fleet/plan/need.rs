@@ -30,7 +30,7 @@ pub struct RawNeed {
     pub aggregate: BTreeMap<String, String>,
     /// What each single machine must have.
     pub min_unit: BTreeMap<String, String>,
-    /// How much it weighs.
+    /// Its priority.
     pub priority: i32,
     /// The keys over which it would be spread.
     pub spread: Vec<String>,

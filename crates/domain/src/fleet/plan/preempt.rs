@@ -13,15 +13,15 @@ use super::report::Outcome;
 use super::{Cause, Goal};
 use crate::fleet::binding::Assignment;
 
-/// The grace of a victim by how much the other need weighs more.
+/// The grace of a victim by how much higher the priority of the other need is.
 const GRACES: [(i64, Duration); 3] = [
     (900_000, Duration::from_secs(10)),
     (500_000, Duration::from_secs(30)),
     (100_000, Duration::from_mins(2)),
 ];
-/// The grace of a victim of a need that weighs little more.
+/// The grace of a victim of a need of little higher priority.
 const GRACE: Duration = Duration::from_mins(10);
-/// What the ease of an interruption, or of a reclamation, counts beside the weight.
+/// What the ease of an interruption, or of a reclamation, counts beside the priority.
 const EASE: f64 = 0.1;
 /// The smallest penalty that makes a difference, in dollars.
 const PENALTY_MIN: f64 = 0.01;
@@ -45,7 +45,7 @@ enum Use {
 }
 
 impl Cycle<'_> {
-    /// Takes from the lightest what the weightiest lack.
+    /// Takes from needs of lower priority what those of higher priority lack.
     pub(super) fn preempt(&mut self, lacks: Vec<Lack>) {
         if lacks.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl Cycle<'_> {
     }
 
     /// Every lot of nodes, the one that is taken first in front. The order is the same for every
-    /// need, because what a need weighs itself adds the same to each score.
+    /// need, because its own priority adds the same to each score.
     fn victims(&self) -> Vec<Victim> {
         let fleet = self.fleet;
         let mut victims = Vec::new();
@@ -110,8 +110,8 @@ impl Cycle<'_> {
     }
 }
 
-/// How much there is to be said against taking a machine from this need: its weight, less what its
-/// penalties leave of an ease. Never more than its weight.
+/// How much there is to be said against taking a machine from this need: its priority, less what
+/// its penalties leave of an ease. Never more than its priority.
 fn burden(assignment: &Assignment) -> f64 {
     let ease = |penalty: f64| EASE / penalty.max(PENALTY_MIN);
     f64::from(assignment.priority)
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_weight_the_cheaper_to_lose_goes_first() {
+    fn of_equal_priority_the_cheaper_to_lose_goes_first() {
         let of = |priority, bucket| Assignment {
             priority,
             interruption_penalty: Penalty::of_bucket(bucket).unwrap(),
             ..Assignment::default()
         };
         assert!(burden(&of(5, 0)) < burden(&of(5, 9)));
-        assert!(burden(&of(5, 27)) <= 5.0, "what is pinned is not worth more than its weight");
+        assert!(burden(&of(5, 27)) <= 5.0, "what is pinned is not worth more than its priority");
         assert!(burden(&of(i32::MIN, 0)) < burden(&of(i32::MAX, 0)));
     }
 }

@@ -78,7 +78,7 @@ impl Rows {
         Self { rows, fleet }
     }
 
-    fn hear(&mut self, name: &str, needs: Vec<Need>) -> Heard {
+    fn hear(&mut self, name: &str, needs: Vec<Need>) -> Judged {
         self.fleet.hear(&cluster(name), needs.into_iter().map(Ok).collect())
     }
 
@@ -147,7 +147,7 @@ fn a_need_that_suffers_from_interruptions_pays_for_them() {
 }
 
 #[test]
-fn the_weightier_need_is_served_first_whoever_asked_first() {
+fn the_need_of_higher_priority_is_served_first_whoever_asked_first() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need(1, 4)]);
     rows.hear("b", vec![need(2, 4)]);
@@ -216,7 +216,7 @@ fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
 }
 
 #[test]
-fn only_needs_that_weigh_less_lose_machines() {
+fn only_needs_of_lower_priority_lose_machines() {
     let low = need(100, 4);
     for (priority, outcome) in [(100, Outcome::NoCapacity), (101, Outcome::Preempting)] {
         let mut rows = Rows::new(vec![node("small", "a", &low)]);
@@ -224,8 +224,8 @@ fn only_needs_that_weigh_less_lose_machines() {
         rows.hear("b", vec![need(priority, 4)]);
         assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied, outcome]);
     }
-    let light = need(i32::MIN, 4);
-    let mut rows = Rows::new(vec![node("small", "a", &light)]);
+    let lowest = need(i32::MIN, 4);
+    let mut rows = Rows::new(vec![node("small", "a", &lowest)]);
     rows.hear("b", vec![need(i32::MAX, 4)]);
     let plan = rows.plan();
     assert_eq!(plan.aims[0].grace.as_secs(), 10, "the widest gap there is does not wrap");
@@ -269,21 +269,21 @@ fn whatever_is_still_leaving_counts_against_the_cap() {
     assert_eq!(leaving.len(), 2, "five percent of forty");
     let held_back = |rows: &Rows| {
         let plan = rows.plan();
-        (slots(&plan, Cause::Reclaim).len(), plan.report.clusters[0].rail)
+        (slots(&plan, Cause::Reclaim).len(), plan.report.clusters[0].held_back)
     };
-    assert_eq!(held_back(&rows), (0, Some(Rail::ReclaimCap)), "before the drain begins");
+    assert_eq!(held_back(&rows), (0, Some(HeldBack::ReclaimCap)), "before the drain begins");
     for slot in &leaving {
         let row = rows.rows[*slot as usize].clone();
         let (host, binding) =
             (row.state().host().unwrap().clone(), row.state().binding().unwrap().clone());
         rows.change(*slot, row.changed(|it| it.state = State::Draining { host, binding }));
     }
-    assert_eq!(held_back(&rows), (0, Some(Rail::ReclaimCap)), "and while it runs");
+    assert_eq!(held_back(&rows), (0, Some(HeldBack::ReclaimCap)), "and while it runs");
     for slot in leaving {
         let row = rows.rows[slot as usize].changed(|it| it.state = state(Phase::Idle));
         rows.change(slot, row);
     }
-    assert_eq!(held_back(&rows), (1, Some(Rail::ReclaimCap)), "five percent of 38");
+    assert_eq!(held_back(&rows), (1, Some(HeldBack::ReclaimCap)), "five percent of 38");
 }
 
 #[test]
@@ -298,8 +298,8 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     assert_eq!(reclaimed.len(), 2, "five percent of forty");
     assert!(reclaimed.iter().all(|it| *it >= 30), "the dear ones: {reclaimed:?}");
     let report = &plan.report.clusters[0];
-    let told = (report.surplus, report.reclaimed, report.rail);
-    assert_eq!(told, (39, 2, Some(Rail::ReclaimCap)));
+    let told = (report.surplus, report.reclaimed, report.held_back);
+    assert_eq!(told, (39, 2, Some(HeldBack::ReclaimCap)));
     assert_eq!(
         [0, 19, 20, 39, 40, 1_000].map(|it| RUN.figures.reclaim_cap(it)),
         [1, 1, 1, 1, 2, 50]
@@ -310,40 +310,40 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
 fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
     let one = need(1, 4);
     let nodes = || Rows::new(vec![node("small", "a", &one); 40]);
-    let rail = |rows: &Rows, at: Circumstances| {
+    let held_back = |rows: &Rows, at: Circumstances| {
         let plan = plan(&rows.fleet, &at);
         assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
-        plan.report.clusters[0].rail
+        plan.report.clusters[0].held_back
     };
     let unheard = nodes();
-    assert_eq!(rail(&unheard, RUN), Some(Rail::FirstRollUp));
+    assert_eq!(held_back(&unheard, RUN), Some(HeldBack::FirstRollUp));
     let mut fallen = nodes();
     fallen.hear("a", (0..40).map(|it| need(it, 4)).collect());
-    assert_eq!(fallen.hear("a", vec![]), Heard::Held);
-    assert_eq!(rail(&fallen, RUN), Some(Rail::RollUpQuarantined));
+    assert_eq!(fallen.hear("a", vec![]), Judged::Held);
+    assert_eq!(held_back(&fallen, RUN), Some(HeldBack::RollUpQuarantined));
     let mut unread = nodes();
     unread.fleet.hear(&cluster("a"), vec![Err(crate::fleet::refusal::Refusal::NeedEmpty)]);
-    assert_eq!(rail(&unread, RUN), Some(Rail::UnreadNeeds));
+    assert_eq!(held_back(&unread, RUN), Some(HeldBack::UnreadNeeds));
     let mut cut = nodes();
     cut.hear("a", vec![]);
     let at = Circumstances { list_believed: false, ..RUN };
-    assert_eq!(rail(&cut, at), Some(Rail::ListQuarantined));
+    assert_eq!(held_back(&cut, at), Some(HeldBack::ListQuarantined));
 }
 
 #[test]
-fn a_rail_over_all_suppresses_the_aims_and_not_the_report() {
+fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need(1, 4)]);
     let cases = [
-        (Circumstances { store_up: false, ..RUN }, Rail::StoreDown),
-        (Circumstances { switch: Switch::Paused, ..RUN }, Rail::Paused),
-        (Circumstances { switch: Switch::DryRun, ..RUN }, Rail::DryRun),
+        (Circumstances { store_up: false, ..RUN }, HeldBack::StoreDown),
+        (Circumstances { switch: Switch::Paused, ..RUN }, HeldBack::Paused),
+        (Circumstances { switch: Switch::DryRun, ..RUN }, HeldBack::DryRun),
     ];
     let run = rows.plan();
-    for (at, rail) in cases {
+    for (at, held_back) in cases {
         let held = plan(&rows.fleet, &at);
-        assert_eq!((held.aims.len(), held.report.aims), (0, 1), "{rail}");
-        assert_eq!(held.report.rails, [rail]);
+        assert_eq!((held.aims.len(), held.report.aims), (0, 1), "{held_back}");
+        assert_eq!(held.report.held_back, [held_back]);
         assert_eq!(held.report.needs, run.report.needs);
     }
 }
@@ -433,7 +433,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         .prop_map(|(kind, phase)| machine(kind, phase));
     let kinds = select(vec!["small", "large", "spot"]);
     let bound = (kinds, select(vec!["a", "b", "c"]), 0..4_i32)
-        .prop_map(|(kind, name, weight)| node(kind, name, &need(weight, 4)));
+        .prop_map(|(kind, name, priority)| node(kind, name, &need(priority, 4)));
     let odd = (bound.clone(), 0..3_u8).prop_map(|(it, odd)| match odd {
         0 => it.changed(|it| it.holder = Some(resource(1))),
         1 => it.changed(|it| it.disputed = Some(dispute("x"))),
@@ -448,7 +448,7 @@ fn any_needs() -> impl Strategy<Value = Vec<Need>> {
     prop::collection::vec(one, 0..4).prop_map(|needs| {
         needs
             .into_iter()
-            .map(|(weight, cpu, kinds, bucket)| need_of(weight, cpu, &kinds, bucket))
+            .map(|(priority, cpu, kinds, bucket)| need_of(priority, cpu, &kinds, bucket))
             .collect()
     })
 }
@@ -567,7 +567,8 @@ proptest! {
                     && cycle.left(*it) > 0
                     && cycle.fits(taker, *it)
             });
-            prop_assert!(!in_use || better.is_none(), "{:?} stays", better.map(|it| &fleet.lots[it as usize]));
+            let better = better.map(|it| &fleet.lots[it as usize]);
+            prop_assert!(!in_use || better.is_none(), "{better:?} stays");
         }
     }
 
