@@ -32,8 +32,8 @@ pub struct Fields {
     pub owner: ShardId,
     /// The broker's resource behind it, if there is one.
     pub holder: Option<ResourceId>,
-    /// What it offers.
-    pub offer: Offer,
+    /// What is known of its offer.
+    pub offer: Offering,
     /// Where it is, with all that belongs there.
     pub state: State,
     /// What shall become of it.
@@ -49,6 +49,18 @@ pub struct Fields {
     pub disputed: Option<Dispute>,
     /// When it came into its phase.
     pub phase_since: Timestamp,
+}
+
+/// What is known of a machine's offer. A machine is followed whether its offer can be read or not,
+/// but while it cannot, no need is given the machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Offering {
+    /// The last record could be read.
+    Read(Offer),
+    /// The last record could not be read, an earlier one could.
+    Kept(Offer),
+    /// No record could be read yet.
+    Unread,
 }
 
 /// What a machine offers, as its provider describes it.
@@ -269,6 +281,31 @@ impl State {
     }
 }
 
+impl Offering {
+    /// The offer as it was last read.
+    pub const fn known(&self) -> Option<&Offer> {
+        match self {
+            Self::Read(offer) | Self::Kept(offer) => Some(offer),
+            Self::Unread => None,
+        }
+    }
+
+    /// Whether the last record could be read.
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::Read(_))
+    }
+
+    /// What is known once another record came.
+    #[must_use]
+    pub fn after(&self, offer: Option<&Offer>) -> Self {
+        match (offer, self) {
+            (Some(offer), _) => Self::Read(offer.clone()),
+            (None, Self::Read(offer) | Self::Kept(offer)) => Self::Kept(offer.clone()),
+            (None, Self::Unread) => Self::Unread,
+        }
+    }
+}
+
 impl Wanted {
     /// A target with the usual grace.
     pub const fn of(target: Target) -> Self {
@@ -414,7 +451,7 @@ fn first_offence(fields: &Fields) -> Option<&'static str> {
     let rules = [
         (fields.provider.trim().is_empty(), "provider"),
         (fields.holder.is_some_and(ResourceId::is_zero), "holder"),
-        (fields.offer.instance_type.is_empty(), "instance_type"),
+        (fields.offer.known().is_some_and(|it| it.instance_type.is_empty()), "instance_type"),
         (fields.phase_since == Timestamp::ZERO, "phase_since"),
         (ordered && !phase.is_passing() && phase != Phase::Failed, "order"),
         (ordered && fields.token == Token::default(), "token"),
@@ -434,7 +471,10 @@ mod tests {
         let bends: [(&str, Bend); 7] = [
             ("provider", |it| it.provider = " ".to_owned()),
             ("holder", |it| it.holder = Some(ResourceId::from_uuid(uuid::Uuid::nil()))),
-            ("instance_type", |it| it.offer.instance_type = String::new()),
+            ("instance_type", |it| {
+                let offer = it.offer.known().unwrap().clone();
+                it.offer = Offering::Read(Offer { instance_type: String::new(), ..offer });
+            }),
             ("phase_since", |it| it.phase_since = Timestamp::ZERO),
             ("order", |it| it.order = Order::Recorded),
             ("token", |it| {

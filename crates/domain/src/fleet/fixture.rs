@@ -6,7 +6,7 @@ use usher_kernel::{Book, Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::accept::{Raw, Report};
-use super::aggregate::{Dispute, Fields, Host, Machine, State, Target, Wanted};
+use super::aggregate::{Dispute, Fields, Host, Machine, Offering, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::ident::{ClusterId, MachineId, ShardId};
@@ -50,7 +50,7 @@ pub(super) fn dispute(name: &str) -> Dispute {
     Dispute { cluster: cluster(name), host: host() }
 }
 
-/// A binding to this cluster, for a need of middling weight.
+/// A binding to this cluster, for a need of middling priority.
 pub(super) fn binding(name: &str) -> Binding {
     let assignment = Assignment {
         priority: 100,
@@ -122,7 +122,7 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
         provider: "p".to_owned(),
         owner: shard(),
         holder: None,
-        offer: report(Phase::Idle).offer,
+        offer: Offering::Read(report(Phase::Idle).offer.unwrap()),
         state: state(Phase::Idle),
         wanted: Wanted::of(Target::Unbound),
         token: LAST,

@@ -79,12 +79,12 @@ fn steady(text: &mut String) {
     measure(text, "steady, 1000 machines changed per cycle", &mut fleet, CYCLES, change);
 }
 
-/// Every machine serves a light need, and a hundred weighty ones lack five machines each.
+/// Every machine serves a need of low priority; a hundred of high priority lack five machines each.
 fn inversions(text: &mut String) {
     let mut fleet = empty();
-    let light = assignment(&raw_need(100, 1, vec![]));
+    let low = assignment(&raw_need(100, 1, vec![]));
     for slot in 0..MACHINES {
-        let served = Some((slot % CLUSTERS, light.clone()));
+        let served = Some((slot % CLUSTERS, low.clone()));
         fleet.apply(Slot(slot), machine(slot, served).as_ref());
     }
     let needs = MACHINES / CLUSTERS;
@@ -166,7 +166,7 @@ fn hear_many(fleet: &mut Fleet) {
     }
 }
 
-/// One of many needs: its weight between 1,000 and 10,000, for one type in one zone.
+/// One of many needs: its priority between 1,000 and 10,000, for one type in one zone.
 fn many(need: u32) -> RawNeed {
     let requirement = |key: &str, value: String| RawRequirement {
         key: key.to_owned(),

@@ -44,6 +44,8 @@ words! {
         AnswerUnchecked = "answer-binding-unchecked",
         /// All surplus is taken back at once.
         CapIgnored = "ignore-reclaim-cap",
+        /// What is still leaving does not count against the cap.
+        ForgetLeaving = "forget-leaving",
         /// Silence of a cluster is read as demand for nothing.
         ReclaimUnheard = "reclaim-before-first-roll-up",
         /// A roll-up that suddenly shrinks is believed at once.
@@ -188,7 +190,9 @@ impl Breakage {
         if self == Self::HolderIgnored {
             return Some(with(machine, |it| it.holder = None));
         }
-        (!bound || !hidden).then(|| machine.clone())
+        let out = machine.phase().is_bound() && !bound;
+        let forgotten = self == Self::ForgetLeaving && out;
+        (!forgotten && (!bound || !hidden)).then(|| machine.clone())
     }
 }
 

@@ -223,10 +223,20 @@ impl State {
                     && it.wanted().cluster().is_some_and(|it| it.as_str() == name)
                     && it.fields().owner == self.store.shards[shard].id
             };
-            let nodes = self.store.rows.iter().filter(of_cluster).count();
-            let cap = u32::try_from(nodes * 5 / 100).unwrap_or(u32::MAX).max(1);
-            if *count > cap {
-                let what = format!("{count} of {nodes} nodes are taken from {name} at once");
+            let leaves = |row: &&crate::fleet::store::MachineRow| {
+                let it = &row.record.state;
+                it.phase().is_bound()
+                    && it.fields().holder.is_none()
+                    && it.fields().disputed.is_none()
+                    && it.wanted().cluster().is_none()
+                    && it.state().binding().is_some_and(|it| it.cluster.as_str() == name)
+                    && it.fields().owner == self.store.shards[shard].id
+            };
+            let leaving = self.store.rows.iter().filter(leaves).count();
+            let nodes = self.store.rows.iter().filter(of_cluster).count() + leaving;
+            let out = *count as usize + leaving;
+            if out > (nodes * 5 / 100).max(1) {
+                let what = format!("{out} of {nodes} nodes leave {name} at once");
                 self.wrong(Checker::CapHonoured, what);
             }
             if !self.is_believed(name) {
@@ -243,7 +253,7 @@ impl State {
         number.is_some_and(|it| self.roll_ups.get(&it).is_some_and(|it| it.believed))
     }
 
-    /// Whoever is served by a plan gets what it lacks and not more, from those that weigh less.
+    /// Whoever is served by a plan gets what it lacks and not more, from needs of lower priority.
     fn check_given(&mut self, shard: usize, binding: &Binding, aims: &[(Cause, usize)]) {
         let needed = self.needed(binding);
         let serves = |it: &&crate::fleet::store::MachineRow| {
@@ -261,9 +271,9 @@ impl State {
         });
         let leaving = leaving.count();
         let serving = serving + leaving;
-        let robs = aims.iter().any(|it| it.0 == Cause::Preempt);
+        let preempts = aims.iter().any(|it| it.0 == Cause::Preempt);
         if serving + aims.len() > needed {
-            let checker = if robs || leaving > 0 {
+            let checker = if preempts || leaving > 0 {
                 Checker::NoOverPreemption
             } else {
                 Checker::NoOverAcquisition
@@ -277,9 +287,9 @@ impl State {
         }
         for (_, row) in aims.iter().filter(|it| it.0 == Cause::Preempt) {
             let victim = self.store.rows[*row].record.state.state().binding().cloned();
-            let weight = victim.map_or(i32::MIN, |it| it.assignment.priority);
-            if weight >= binding.assignment.priority {
-                let what = format!("row {row} is taken from a need of weight {weight}");
+            let priority = victim.map_or(i32::MIN, |it| it.assignment.priority);
+            if priority >= binding.assignment.priority {
+                let what = format!("row {row} is taken from a need of priority {priority}");
                 self.wrong(Checker::NoOverPreemption, what);
             }
         }

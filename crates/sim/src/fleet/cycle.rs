@@ -10,7 +10,7 @@ use usher_domain::fleet::list::{Credence, weigh};
 use usher_domain::fleet::look::Source;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{
-    Cause, Circumstances, Figures, Heard, Need, RawNeed, RawRequirement, Switch, plan,
+    Cause, Circumstances, Figures, Judged, Need, RawNeed, RawRequirement, Switch, plan,
 };
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::object::authority::Rail;
@@ -21,7 +21,7 @@ use crate::fleet::fault::Fault;
 use crate::fleet::outside::kind_name;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
-use crate::fleet::store::{Letter, List, Write, Written};
+use crate::fleet::store::{List, Message, Write, Written};
 use crate::realm::Realm as _;
 
 /// How often a shard plans and lists.
@@ -29,7 +29,7 @@ const CYCLE: Tick = 20;
 /// How often a cluster rolls up its demand.
 const ROLL_UP: Tick = 15;
 /// By how much a grace is shorter in simulated time.
-const HURRY: u32 = 10_000;
+const GRACE_DIVISOR: u32 = 10_000;
 
 impl State {
     /// One tick of every shard.
@@ -119,8 +119,8 @@ impl State {
         }
         for id in weighed.missing {
             if let Some(row) = self.store.row_of(id.as_str()) {
-                let letter = Letter { source: Source::List, stamp: list.stamp, raw: None };
-                self.post(row, letter);
+                let message = Message { source: Source::List, stamp: list.stamp, raw: None };
+                self.post(row, message);
             }
         }
     }
@@ -146,19 +146,19 @@ impl State {
             let bound = state.state().binding().map(|it| &it.cluster);
             it.phase() == state.phase()
                 && (!it.phase().is_bound() || it.cluster() == bound)
-                && it.offer() == &state.fields().offer
+                && state.fields().offer.after(it.offer().ok()) == state.fields().offer
         });
         let open = state.fields().order != Order::None || state.fields().disputed.is_some();
         if (!same || open) && !self.is_broken(Breakage::DropLists) {
-            let letter = Letter { source: Source::List, stamp, raw: Some(raw.clone()) };
-            self.post(row, letter);
+            let message = Message { source: Source::List, stamp, raw: Some(raw.clone()) };
+            self.post(row, message);
         }
     }
 
-    fn post(&mut self, row: usize, letter: Letter) {
+    fn post(&mut self, row: usize, message: Message) {
         let now = self.now();
-        self.store.rows[row].inbox.retain(|it| it.source != Source::List);
-        self.store.rows[row].inbox.push(letter);
+        self.store.rows[row].messages.retain(|it| it.source != Source::List);
+        self.store.rows[row].messages.push(message);
         self.store.wake(row, now);
     }
 
@@ -168,9 +168,9 @@ impl State {
             return;
         }
         let shard = number % self.store.shards.len().max(1);
-        // What is said three times is not taken for a mistake.
-        let strange = self.roll_ups.get(&number).map_or(0, |it| it.strange);
-        let collapsed = self.collapsing.remove(&number) && strange < 2;
+        // What is said three times, by mistake or not, is not taken for a mistake.
+        let held = self.roll_ups.get(&number).map_or(0, |it| it.held);
+        let collapsed = self.collapsing.remove(&number) && held < 2;
         let unreadable = self.unreadable_until.get(&number).is_some_and(|until| tick < *until);
         let asks = if collapsed { vec![] } else { self.demand[number].clone() };
         let mut rows: Vec<_> = asks.iter().map(|it| Need::read(&need(*it))).collect();
@@ -178,11 +178,11 @@ impl State {
         let id = cluster(number);
         let times = if self.breakage == Some(Breakage::RollUpUnguarded) { 3 } else { 1 };
         let fleet = &mut self.store.shards[shard].fleet;
-        let heard = (0..times).map(|_| fleet.hear(&id, rows.clone())).last();
+        let judged = (0..times).map(|_| fleet.hear(&id, rows.clone())).last();
         let entry = self.roll_ups.entry(number).or_default();
-        entry.strange = if collapsed { strange + 1 } else { 0 };
+        entry.held = if judged == Some(Judged::Held) { held + 1 } else { 0 };
         entry.believed = !unreadable && (!collapsed || entry.accepted.len() < 10);
-        if heard == Some(Heard::Accepted) {
+        if judged == Some(Judged::Accepted) {
             entry.accepted = asks;
         }
     }
@@ -216,7 +216,7 @@ impl State {
             let machine = &self.store.rows[row].record.state;
             let wanted = self.store.shards[shard].fleet.wanted(aim, machine);
             let Some(mut wanted) = wanted else { continue };
-            wanted.grace /= HURRY;
+            wanted.grace /= GRACE_DIVISOR;
             if aim.cause == Cause::Preempt && self.breakage == Some(Breakage::ForgetVictims) {
                 wanted.target = Target::Unbound;
             }

@@ -63,7 +63,8 @@ impl State {
             Verb::Drain { .. } => (Phase::Configured, Phase::Draining),
             Verb::Delete => (Phase::Idle, Phase::Deleting),
         };
-        let cleans = *verb == Verb::Delete && it.phase == Phase::Failed && !it.manners.stubborn;
+        let cleans =
+            *verb == Verb::Delete && it.phase == Phase::Failed && !it.treatment.refuses_once_failed;
         if it.phase == to {
             // Asked again, it takes up what it forgot.
             if it.ends_at.is_none() {
@@ -90,13 +91,13 @@ impl State {
     /// Works on what was begun: at once, later, never, or in vain.
     fn work_on(&mut self, machine: usize) {
         let stuck = self.strikes(Fault::Stuck, 60);
-        let doomed = self.strikes(Fault::Terminal, 60);
+        let ends_in_failure = self.strikes(Fault::Terminal, 60);
         let dwell = self.base.rng.between(1, DWELL_MAX);
         let tick = self.base.tick;
         let it = &mut self.outside.machines[machine];
-        it.doomed = doomed;
+        it.ends_in_failure = ends_in_failure;
         it.ends_at = (!stuck).then_some(tick + dwell);
-        if !it.manners.staged && !stuck {
+        if !it.treatment.staged && !stuck {
             self.outside.complete(machine);
         }
     }

@@ -25,6 +25,8 @@ faults! {
     BoundOutside = "bound from outside",
     /// A price changes.
     PriceChanged = "price changed",
+    /// A price becomes unreadable, and stays so.
+    PriceUnreadable = "price unreadable",
     /// A record breaks the rules of its own state.
     Malformed = "malformed record",
     /// A list arrives long after it began.

@@ -1,4 +1,4 @@
-//! What a look at a machine brings back: a letter that waits, or the answer to a question.
+//! What a look at a machine brings back: a message that waits, or the answer to a question.
 
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Machine;
@@ -13,7 +13,7 @@ use crate::clock::{LEASE, REQUEST_BOUND};
 use crate::fleet::breakage::Breakage;
 use crate::fleet::fault::Fault;
 use crate::fleet::state::State;
-use crate::fleet::store::Letter;
+use crate::fleet::store::Message;
 use crate::realm::Realm as _;
 
 /// What was heard of a machine.
@@ -23,8 +23,8 @@ impl State {
     /// Looks at a machine for a driver that claimed it in an epoch.
     pub(crate) fn look_at(&mut self, index: usize, machine: &Machine, epoch: u64) -> Look {
         let shard = self.store.owner(index);
-        let letter = self.letter(index, machine);
-        let mut look = if let Some(Letter { source, stamp, raw }) = letter {
+        let message = self.message(index, machine);
+        let mut look = if let Some(Message { source, stamp, raw }) = message {
             let heard = Ok(raw.map(|raw| self.read(machine, raw)));
             self.look_of(index, (source, stamp), heard)
         } else {
@@ -39,16 +39,16 @@ impl State {
         look
     }
 
-    /// The oldest letter. A recorded order is sent after a question only.
-    fn letter(&mut self, index: usize, machine: &Machine) -> Option<Letter> {
+    /// The oldest message. A recorded order is sent after a question only.
+    fn message(&mut self, index: usize, machine: &Machine) -> Option<Message> {
         let row = &mut self.store.rows[index];
-        if row.inbox.is_empty() {
+        if row.messages.is_empty() {
             return None;
         }
         if machine.fields().order == Order::Recorded {
-            row.inbox.retain(|it| it.source == Source::Acknowledgement);
+            row.messages.retain(|it| it.source == Source::Acknowledgement);
         }
-        (!row.inbox.is_empty()).then(|| row.inbox.remove(0))
+        (!row.messages.is_empty()).then(|| row.messages.remove(0))
     }
 
     fn look_of(&mut self, index: usize, (source, stamp): (Source, Token), heard: Heard) -> Look {
@@ -80,7 +80,7 @@ impl State {
         }
         let mut raw = actual.show();
         if self.strikes(Fault::Malformed, 15) {
-            raw.price_per_hour = f64::NAN;
+            raw.state = 0;
         }
         Ok(Some(self.read(machine, raw)))
     }

@@ -21,7 +21,7 @@ pub struct Actual {
     /// What an hour costs at the moment.
     pub price: f64,
     /// How its provider treats it.
-    pub manners: Manners,
+    pub treatment: Treatment,
     /// Where it is.
     pub phase: Phase,
     /// The number of its host.
@@ -33,7 +33,7 @@ pub struct Actual {
     /// When what was begun ends; never, if it was forgotten.
     pub ends_at: Option<Tick>,
     /// Whether it ends in failure.
-    pub doomed: bool,
+    pub ends_in_failure: bool,
     /// Whether it was removed.
     pub removed: bool,
     /// Everything it ever was.
@@ -44,11 +44,11 @@ pub struct Actual {
 
 /// How a provider treats a machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Manners {
+pub struct Treatment {
     /// Whether it works on it after the answer.
     pub staged: bool,
     /// Whether it refuses every verb once the machine has failed.
-    pub stubborn: bool,
+    pub refuses_once_failed: bool,
 }
 
 /// The provider.
@@ -69,18 +69,18 @@ pub struct Outside {
 
 impl Actual {
     /// A machine of which nothing exists yet.
-    pub fn new(id: String, kind: u8, manners: Manners) -> Self {
+    pub fn new(id: String, kind: u8, treatment: Treatment) -> Self {
         Self {
             id,
             kind,
             price: [1.0, 0.2, 2.0][usize::from(kind.min(2))],
-            manners,
+            treatment,
             phase: Phase::Speculative,
             host: None,
             cluster: String::new(),
             metadata: BTreeMap::new(),
             ends_at: None,
-            doomed: false,
+            ends_in_failure: false,
             removed: false,
             history: vec![(Phase::Speculative, String::new())],
             floor: 0,
@@ -105,7 +105,8 @@ impl Actual {
         let texts = |pairs: [(&str, &str); 1]| {
             pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
         };
-        let failed = self.phase == Phase::Failed;
+        // Not every provider says why.
+        let says_why = self.phase == Phase::Failed && self.kind != 1;
         Raw {
             id: self.id.clone(),
             state: i32::try_from(self.phase as usize).unwrap_or(0) + 1,
@@ -118,7 +119,7 @@ impl Actual {
             resources: texts([("cpu", "4")]),
             allocatable: BTreeMap::new(),
             labels: BTreeMap::new(),
-            last_error: if failed { "it broke".to_owned() } else { String::new() },
+            last_error: if says_why { "it broke".to_owned() } else { String::new() },
             cluster: self.cluster.clone(),
             shard_metadata: self.metadata.clone(),
         }
@@ -146,11 +147,11 @@ impl Outside {
     /// Ends what was begun with a machine.
     pub fn complete(&mut self, machine: usize) {
         let it = &self.machines[machine];
-        let goal = if it.doomed { Some(Phase::Failed) } else { it.phase.goal() };
-        let host = (it.phase == Phase::Creating && !it.doomed).then(|| self.host());
+        let goal = if it.ends_in_failure { Some(Phase::Failed) } else { it.phase.goal() };
+        let host = (it.phase == Phase::Creating && !it.ends_in_failure).then(|| self.host());
         let it = &mut self.machines[machine];
         it.ends_at = None;
-        it.doomed = false;
+        it.ends_in_failure = false;
         if host.is_some() {
             it.host = host;
         }

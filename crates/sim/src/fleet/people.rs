@@ -46,8 +46,8 @@ impl State {
                 self.dismiss(holder.row, holder.resource);
             }
         }
+        self.settle_disputes();
         if !self.stormy() {
-            self.settle_disputes();
             self.let_go_of_failed();
         }
     }
@@ -112,14 +112,21 @@ impl State {
         machine.phase() == Phase::Failed && machine.fields().holder.is_some()
     }
 
-    /// People look at what their shards do not dare to touch.
+    /// People look at what their shards do not dare to touch, now and then during the storm and
+    /// soon after it. Whether the provider's cluster is right is for them to say.
     fn settle_disputes(&mut self) {
         let now = self.now();
         for row in 0..self.store.rows.len() {
+            let disputed = self.store.rows[row].record.state.fields().disputed.is_some();
+            if !disputed || self.stormy() && !self.base.rng.percent(5) {
+                continue;
+            }
+            let adopts = self.base.rng.percent(50);
+            let settlement = if adopts { Settlement::Adopt } else { Settlement::Drain };
             let machine = &self.store.rows[row].record.state;
-            if let Ok(change) = command::settle(machine, Settlement::Drain, now) {
+            if let Ok(change) = command::settle(machine, settlement, now) {
                 self.write_command(row, change);
-                self.say(|_| format!("the dispute about row {row} is settled"));
+                self.say(|_| format!("the dispute about row {row} is settled: {settlement:?}"));
             }
         }
     }

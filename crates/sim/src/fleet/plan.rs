@@ -34,13 +34,13 @@ pub struct Slot {
     /// Whether its host stands from the beginning.
     pub idle: bool,
     /// Whether its provider refuses every verb once it has failed.
-    pub stubborn: bool,
+    pub refuses_once_failed: bool,
 }
 
-/// One need of a cluster: its weight, the machines it needs, and the offer it insists on.
+/// One need of a cluster: its priority, the machines it needs, and the offer it insists on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asks {
-    /// How much it weighs.
+    /// Its priority.
     pub priority: i32,
     /// How many machines it needs.
     pub machines: u32,
@@ -122,7 +122,7 @@ impl Population {
                 staged: rng.percent(staged),
                 owner: pick(rng, shards),
                 idle: rng.percent(40),
-                stubborn: rng.percent(20),
+                refuses_once_failed: rng.percent(20),
             })
             .collect();
         let mut demands: Vec<Demand> = (0..clusters)

@@ -34,8 +34,8 @@ impl State {
             Some("a request")
         } else if work() {
             Some("work of the provider")
-        } else if self.store.rows.iter().any(|it| !it.inbox.is_empty()) {
-            Some("a letter")
+        } else if self.store.rows.iter().any(|it| !it.messages.is_empty()) {
+            Some("a message")
         } else if self.store.shards.iter().filter_map(|it| it.list.as_ref()).any(stormy) {
             Some("a list")
         } else if self.store.shards.iter().any(|it| !it.aims.is_empty()) {
@@ -89,8 +89,10 @@ impl State {
             match live.as_slice() {
                 [] if !actual.removed => return Some(format!("{} has no row", actual.id)),
                 [one] if !actual.removed => {
-                    let news = (one.fields().offer.price.get() - actual.price).abs() > 1e-9;
-                    if news {
+                    let offer = &one.fields().offer;
+                    let known = offer.known().map(|it| it.price.get());
+                    let same = known.is_some_and(|it| (it - actual.price).abs() < 1e-9);
+                    if offer.is_read() != actual.price.is_finite() || offer.is_read() && !same {
                         return Some(format!("{} has another price", actual.id));
                     }
                     let bound = one.state().binding().map_or("", |it| it.cluster.as_str());
@@ -156,15 +158,16 @@ impl State {
                     let kind = self.outside.machines[row.machine].kind;
                     let free = matches!(it.phase(), Phase::Speculative | Phase::Idle)
                         && !matches!(fields.wanted.target, Target::Bind(_));
-                    let lighter = it.phase() == Phase::Configured
+                    let lower = it.phase() == Phase::Configured
                         && it
                             .state()
                             .binding()
                             .is_some_and(|it| it.assignment.priority < asks.priority);
                     fields.owner == *owner
                         && fields.holder.is_none()
+                        && fields.offer.is_read()
                         && asks.kind.is_none_or(|it| it == kind)
-                        && (free || lighter)
+                        && (free || lower)
                 });
                 if lacking && could {
                     return Some(format!("cluster {number} lacks what could be had for {asks:?}"));

@@ -18,7 +18,7 @@ use crate::fleet::breakage::Breakage;
 use crate::fleet::execute::Request;
 use crate::fleet::plan::PAIRS;
 use crate::fleet::state::State;
-use crate::fleet::store::{Letter, Write};
+use crate::fleet::store::{Message, Write};
 use crate::realm::Realm as _;
 use crate::seat::{Point, Seat};
 
@@ -147,8 +147,8 @@ impl<'a> World<BentLife<'a>> for FleetSeat<'a> {
         match (&sent, answer) {
             (Ok(()), Some(raw)) if alive => {
                 let source = Source::Acknowledgement;
-                let letter = Letter { source, stamp: token, raw: Some(raw) };
-                state.store.rows[row].inbox.push(letter);
+                let message = Message { source, stamp: token, raw: Some(raw) };
+                state.store.rows[row].messages.push(message);
                 state.store.shards[shard].issuer.settle(token);
                 state.store.shards[shard].reserved.remove(&token);
                 state.store.wake(row, now);

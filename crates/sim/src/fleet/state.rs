@@ -19,7 +19,7 @@ use crate::clock::{INTERVAL, Tick, millis};
 use crate::fleet::breakage::Breakage;
 use crate::fleet::execute::Request;
 use crate::fleet::fault::Fault;
-use crate::fleet::outside::{Actual, Manners, Outside};
+use crate::fleet::outside::{Actual, Outside, Treatment};
 use crate::fleet::people::Holder;
 use crate::fleet::plan::{Asks, PAIRS, Plan, Population};
 use crate::fleet::quiet::binding_of;
@@ -70,8 +70,8 @@ pub struct RollUp {
     pub accepted: Vec<Asks>,
     /// Whether its last words were true and readable.
     pub believed: bool,
-    /// How many of its last words in a row were wrong.
-    pub strange: u8,
+    /// How many of its last words in a row were held.
+    pub held: u8,
 }
 
 impl Realm for State {
@@ -183,8 +183,9 @@ impl State {
             }
         }
         for slot in &population.slots {
-            let manners = Manners { staged: slot.staged, stubborn: slot.stubborn };
-            let machine = self.add_machine(slot.kind, manners);
+            let treatment =
+                Treatment { staged: slot.staged, refuses_once_failed: slot.refuses_once_failed };
+            let machine = self.add_machine(slot.kind, treatment);
             if slot.idle {
                 let host = self.outside.host();
                 let it = &mut self.outside.machines[machine];
@@ -215,9 +216,9 @@ impl State {
     }
 
     /// One more machine of the provider, of which nothing exists and which nobody knows yet.
-    pub fn add_machine(&mut self, kind: u8, manners: Manners) -> usize {
+    pub fn add_machine(&mut self, kind: u8, treatment: Treatment) -> usize {
         let number = self.outside.machines.len();
-        self.outside.machines.push(Actual::new(format!("m{number}"), kind, manners));
+        self.outside.machines.push(Actual::new(format!("m{number}"), kind, treatment));
         number
     }
 
@@ -242,9 +243,9 @@ impl State {
             Record { version: Version(1), state: adopted.machine, book: Book::new([adopted.row]) };
         let index = self.store.rows.len();
         let entry = Entry::new(now);
-        let (tokens, inbox) = (BTreeSet::new(), vec![]);
+        let (tokens, messages) = (BTreeSet::new(), vec![]);
         let reached = 0;
-        self.store.rows.push(MachineRow { record, entry, machine, reached, tokens, inbox });
+        self.store.rows.push(MachineRow { record, entry, machine, reached, tokens, messages });
         self.reindex(index);
         self.say(|it| {
             format!("row {index} is machine {} of shard {shard}", it.outside.machines[machine].id)

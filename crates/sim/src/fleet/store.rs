@@ -30,12 +30,12 @@ pub struct MachineRow {
     /// Every token that was ever committed for it.
     pub tokens: BTreeSet<Token>,
     /// What its shard has heard and nobody looked at yet; lost with the shard's memory.
-    pub inbox: Vec<Letter>,
+    pub messages: Vec<Message>,
 }
 
 /// Something that was heard of a machine: the answer to a verb, or its part of a list.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct Message {
     /// How it was learned.
     pub source: Source,
     /// The stamp of the look.

@@ -7,7 +7,7 @@ use usher_domain::fleet::plan::{Fleet, Switch};
 use crate::clock::Tick;
 use crate::fleet::breakage::Breakage;
 use crate::fleet::fault::Fault;
-use crate::fleet::outside::{ELSEWHERE, Manners};
+use crate::fleet::outside::{ELSEWHERE, Treatment};
 use crate::fleet::state::{State, WINDOWS};
 use crate::realm::Realm as _;
 
@@ -43,7 +43,8 @@ impl State {
             }
         }
         if self.strikes(Fault::Discovered, 4) && self.outside.machines.len() < 60 {
-            let machine = self.add_machine(0, Manners { staged: true, stubborn: false });
+            let machine =
+                self.add_machine(0, Treatment { staged: true, refuses_once_failed: false });
             let host = self.outside.host();
             self.outside.machines[machine].host = Some(host);
             self.outside.machines[machine].put(Phase::Idle);
@@ -99,6 +100,9 @@ impl State {
         if self.strikes(Fault::PriceChanged, 10) {
             self.outside.machines[any].price += 0.5;
         }
+        if self.strikes(Fault::PriceUnreadable, 6) {
+            self.outside.machines[any].price = f64::NAN;
+        }
     }
 
     fn storm_at_shards(&mut self) {
@@ -151,7 +155,7 @@ impl State {
         self.roll_ups.retain(|cluster, _| cluster % shards != shard);
         for row in 0..self.store.rows.len() {
             if self.store.owner(row) == shard {
-                self.store.rows[row].inbox.clear();
+                self.store.rows[row].messages.clear();
                 self.reindex(row);
             }
         }
@@ -167,7 +171,7 @@ impl State {
         self.unreadable_until.clear();
         self.switch = (Switch::Run, 0);
         for it in &mut self.outside.machines {
-            it.manners.stubborn = false;
+            it.treatment.refuses_once_failed = false;
         }
     }
 }

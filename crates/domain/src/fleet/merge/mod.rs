@@ -82,9 +82,7 @@ fn named(report: &Report) -> Option<Dispute> {
 
 /// What a provider may say anew of a machine that stands still.
 fn refresh(fields: &mut Fields, report: &Report) {
-    if fields.offer != report.offer {
-        fields.offer = report.offer.clone();
-    }
+    fields.offer = fields.offer.after(report.offer.as_ref().ok());
     match (&mut fields.state, &report.host) {
         (
             State::Idle { host, .. }

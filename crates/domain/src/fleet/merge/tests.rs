@@ -1,6 +1,6 @@
 use super::*;
 use crate::fleet::accept::Raw;
-use crate::fleet::aggregate::Wanted;
+use crate::fleet::aggregate::{Offering, Wanted};
 use crate::fleet::fixture::{
     FRESH, LAST, NOW, START, binding, dispute, host, look, machine, raw, report, report_for, wanted,
 };
@@ -74,7 +74,11 @@ fn a_machine_that_stands_still_is_described_anew() {
     news.host = Some(("p".to_owned(), "h2".to_owned()));
     let report = Report::read(&news).unwrap();
     let merged = after(&it, report.clone());
-    assert_eq!(merged.next.fields().offer, report.offer);
+    let offer = report.offer.unwrap();
+    assert_eq!(merged.next.fields().offer, Offering::Read(offer.clone()));
+    news.price_per_hour = f64::NAN;
+    let unread = after(&merged.next, Report::read(&news).unwrap()).next;
+    assert_eq!(unread.fields().offer, Offering::Kept(offer), "the last that could be read");
     assert_eq!(merged.next.state().host().unwrap().reference, "h2");
     assert_eq!((merged.verdict.event, merged.verdict.reason), (None, Reason::Steady));
     let failed = wanted(Phase::Failed, Target::Release);
