@@ -48,8 +48,9 @@ pub fn usage() -> Vec<&'static str> {
 }
 
 /// Nobody but the composer declares anything, and nothing happens that only a person can put right:
-/// a name that somebody else has, and a record that is lost. Without that loss hardly anything is
-/// there before its row knows it, so hardly anything is updated while it is `Pending`.
+/// a name that somebody else has, a record that is lost, an object that a restore brought back.
+/// Without that hardly anything is there before its row knows it or after its end, so hardly
+/// anything is updated while it is `Pending` or asked for once it is `Deleted`.
 pub fn direct() -> Vec<&'static str> {
     let faults = [
         direct::fault::Fault::Copied,
@@ -59,12 +60,15 @@ pub fn direct() -> Vec<&'static str> {
         direct::fault::Fault::LedgerLost,
         direct::fault::Fault::RecordLost,
         direct::fault::Fault::StampMalformed,
+        direct::fault::Fault::StampForged,
+        direct::fault::Fault::Restored,
         direct::fault::Fault::NamespaceDeleted,
         direct::fault::Fault::SameIdentity,
         direct::fault::Fault::IdentityEdited,
         direct::fault::Fault::ConfigMissing,
     ];
-    words(&["(Pending, Update)"], &faults)
+    let verbs = ["(Pending, Update)", "(Deleted, Delete)", "(Deleted, RemoveFinalizer)"];
+    words(&verbs, &faults)
 }
 
 /// One cluster has too few needs for a collapse to be told from a change of mind.
