@@ -261,7 +261,8 @@ impl Behind {
         }
     }
 
-    /// A machine's part takes the first machine that is free, and another one if that failed.
+    /// A machine's part takes the first machine that is free, and another one if that failed or was
+    /// given to a cluster that is right about it.
     fn take_machine(&mut self, worlds: &Worlds, part: u64) {
         let Self::Machine(row) = self else { return };
         let mut fleet = worlds.fleet.borrow_mut();
@@ -269,8 +270,9 @@ impl Behind {
             let phase = fleet.store.rows[row].record.state.phase();
             !matches!(phase, MachinePhase::Failed | MachinePhase::Gone)
         };
-        if row.is_none_or(|row| !stands(&fleet, row)) {
-            let holder = holder(part);
+        let holder = holder(part);
+        let holds = |row: usize| fleet.store.rows[row].record.state.fields().holder == Some(holder);
+        if row.is_none_or(|row| !stands(&fleet, row) || !holds(row)) {
             if let Some(row) = *row {
                 fleet.dismiss(row, holder);
             }
