@@ -309,6 +309,10 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
             Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
         }
         (Object::Unheld | Object::Held, Quiet::No) => rest(Rest::Watch, Reason::DeletionForgotten),
+        // What a late driver began may still bring something back.
+        (_, Quiet::Yes) if seen.operation == Operation::Running => {
+            rest(Rest::Poll, Reason::WaitingForOperation)
+        }
         (Object::Unheld | Object::Held, Quiet::Yes) => {
             rest(Rest::OnChange, Reason::DeletionForgotten)
         }
