@@ -350,7 +350,10 @@ impl Judge<'_> {
             Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
             Ok(Found::KindRemoved) => (By::KindRemoved, None),
             Ok(Found::Absent) => {
-                let by = if was_seen { By::Gone } else { By::Missing };
+                // Whom a selector found stood when it was found.
+                let users = self.usage.status.by.as_ref();
+                let selected = users.is_some_and(|it| it.from.is_selector());
+                let by = if was_seen || selected { By::Gone } else { By::Missing };
                 (by, Some(Answer::Absent { settled: false }))
             }
             Ok(Found::Present(object)) => {

@@ -177,6 +177,23 @@ fn whoever_was_never_seen_is_missing_and_not_gone() {
 }
 
 #[test]
+fn whoever_was_selected_stood_and_is_gone_if_it_is_absent() {
+    let by = |found: Found| {
+        let rows = vec![row(Role::User, "app", Standing::Intended, None)];
+        let mut look = look();
+        stand(&mut look, "app", Ok(found));
+        let selected = usage(|it| {
+            let (from, found) = (selecting("app"), vec![key("app")]);
+            it.status.by = Some(Resolved { from, found });
+        });
+        seen(&selected, rows, &look).facts.by
+    };
+    assert_eq!(by(Found::Absent), By::Gone);
+    assert_eq!(by(object("app-1", None)), By::Present);
+    assert_eq!(by(Found::KindRemoved), By::KindRemoved);
+}
+
+#[test]
 fn without_a_user_there_is_only_the_reason() {
     let reasoned = |it: &mut Usage| {
         it.status.by = None;
