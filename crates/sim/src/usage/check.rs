@@ -244,7 +244,9 @@ impl State {
         let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
         let unwanted =
             owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
-        if unwanted && self.log.withdrawn.contains_key(&place) {
+        // What was asked again may have been lost by force while the replay was on its way.
+        let lost = self.log.lost.get(&place).is_some_and(|at| self.base.tick - at <= LEASE);
+        if unwanted && !lost && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
         let owners = self.outside.by_uid(place).map(Object::owner_uids);

@@ -356,6 +356,8 @@ impl Judge<'_> {
                 let by = if was_seen || selected { By::Gone } else { By::Missing };
                 (by, Some(Answer::Absent { settled: false }))
             }
+            // Whoever leaves takes nobody on: a namesake may use what comes after it.
+            Ok(Found::Present(_)) if !was_seen && self.usage.deleting => (By::Missing, None),
             Ok(Found::Present(object)) => {
                 let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
                 let once = self.usage.facts().resolve == Resolve::Once;

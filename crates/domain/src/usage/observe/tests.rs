@@ -194,6 +194,24 @@ fn whoever_was_selected_stood_and_is_gone_if_it_is_absent() {
 }
 
 #[test]
+fn whoever_leaves_takes_nobody_on() {
+    let by = |standing, uid| {
+        let rows = vec![row(Role::User, "app", standing, uid)];
+        let mut look = look();
+        stand(&mut look, "app", Ok(object("app-1", None)));
+        let seen = seen(&usage(|it| it.deleting = true), rows, &look);
+        let recorded = seen.sightings.iter().any(|it| it.name == Role::User.name(&key("app")));
+        (seen.facts.by, recorded)
+    };
+    assert_eq!(by(Standing::Intended, None), (By::Missing, false));
+    assert_eq!(
+        by(Standing::Seen, Some("app-1")),
+        (By::Present, true),
+        "who was seen is waited for"
+    );
+}
+
+#[test]
 fn without_a_user_there_is_only_the_reason() {
     let reasoned = |it: &mut Usage| {
         it.status.by = None;
