@@ -1,8 +1,7 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
-//! Order of the dependencies x what is on record x the dependency x what the cloud says x policy x
-//! where a driver dies. Each cell is a small world that starts in that state; transient answers
-//! heal after a while; the same checkers hold as in every life, and a foreign object must survive.
+//! Order x record x dependency x answer of the cloud x policy x crash. Each cell is a small world
+//! that starts so; transient answers heal; the same checkers hold as in every life.
 
 use std::cell::RefCell;
 

@@ -5,6 +5,7 @@ use usher_kernel::Timestamp;
 use super::*;
 use crate::usage::aggregate::{Resolved, Spec};
 use crate::usage::attempt::Propagation;
+use crate::usage::facts::{By, Resolve};
 use crate::usage::fixture::{
     NOW, START, attempt, key, look, object, reference, row, rows, selecting, usage, usage_key,
 };
