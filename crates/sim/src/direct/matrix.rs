@@ -421,13 +421,12 @@ impl Cell {
     /// never the dependency where an identity is on record.
     fn judge(&self, outcome: Outcome, tick: Tick) -> End {
         let ours = self.answer == Answer::Ours || self.answer.status().is_some();
+        let stands = ours || self.answer == Answer::Foreign;
         let expected = match (self.policy, self.recorded, self.answer) {
             ("abandon", _, _) => Some(Outcome::Abandoned),
-            (_, Recorded::None, _) => Some(Outcome::AlreadyAbsent),
+            (_, Recorded::ForgedLost, _) if stands => Some(Outcome::NotOurs),
             (_, Recorded::Elsewhere | Recorded::Forged, _) => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, Answer::Foreign) => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, _) if ours => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
+            (_, Recorded::None | Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
             (_, _, _) if ours => Some(Outcome::Deleted),
             // What people decide in the end, where nothing of ours stands, is the world's to say.
             (_, Recorded::Lost | Recorded::Malformed, _) => None,

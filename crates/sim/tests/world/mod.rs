@@ -1,4 +1,5 @@
 //! What every simulated world is held to: repeatable, able to fail, in step with its table.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends")]
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use usher_sim::realm::{EveryWorld, Realm};
 use usher_sim::run;
 use usher_sim::words::Words;
 
-pub fn same_seed_same_life<R: Realm>() {
+pub(crate) fn same_seed_same_life<R: Realm>() {
     let story = |seed| life::live::<R>(seed, None, true).story;
     for seed in [0, 7, 4_711] {
         let one = story(seed);
@@ -18,19 +19,19 @@ pub fn same_seed_same_life<R: Realm>() {
     assert_ne!(story(1), story(2));
 }
 
-pub fn end_as_wished<R: Realm>(seeds: impl IntoIterator<Item = u64>) {
+pub(crate) fn end_as_wished<R: Realm>(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         assert_eq!(life::live::<R>(seed, None, false).wrong, None, "seed {seed}");
     }
 }
 
 /// The seeds of a file, without its comments.
-pub fn listed(seeds: &str) -> impl Iterator<Item = u64> {
+pub(crate) fn listed(seeds: &str) -> impl Iterator<Item = u64> {
     seeds.lines().filter(|line| !line.starts_with('#')).map(|line| line.parse().unwrap())
 }
 
 /// The verbs of a world are those of its table, each with every phase it leads to.
-pub fn pairs_are_those_of<R: Realm>(table: &str) {
+pub(crate) fn pairs_are_those_of<R: Realm>(table: &str) {
     let phases = table.lines().find_map(|line| line.strip_prefix("fact phase: ")).unwrap();
     let phases: Vec<&str> = phases.split_whitespace().collect();
     let mut written: BTreeSet<String> = BTreeSet::new();
@@ -67,7 +68,7 @@ fn allowed<'a>(line: &str, phases: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Every checker is the first to notice some broken rule, and none is forgotten.
-pub fn checkers_notice<R: Realm, C: Words>(noticed: &[(&'static str, R::Breakage)]) {
+pub(crate) fn checkers_notice<R: Realm, C: Words>(noticed: &[(&'static str, R::Breakage)]) {
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
     let checkers = shared.chain(C::ALL.iter().map(|it| it.as_str()));
     assert!(noticed.iter().map(|it| it.0).eq(checkers), "each checker once, in their order");
@@ -77,7 +78,7 @@ pub fn checkers_notice<R: Realm, C: Words>(noticed: &[(&'static str, R::Breakage
     }
 }
 
-pub fn names_are_told_apart<R: Realm, C: Words>() {
+pub(crate) fn names_are_told_apart<R: Realm, C: Words>() {
     let faults = fault::names::<R::Fault>();
     let breakages: Vec<_> = R::Breakage::ALL.iter().map(|it| it.as_str()).collect();
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
