@@ -82,7 +82,7 @@ writes! {
     fn create_operator_token(it: OperatorToken) -> () = |conn| operators::create(conn, &it);
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> ()
         = |conn| operators::revoke(conn, id, at);
-    fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &it);
+    fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &[&it]);
     fn forget_keys(count: u32) -> u64 = |conn| operators::forget_keys(conn, count);
 }
 
