@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The lock; it ends with the value, or with the process.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
     identifier: String,
 }
 
@@ -40,12 +40,20 @@ impl Lock {
             file.write_all(identifier.as_bytes()).map_err(failed)?;
             file.sync_all().map_err(failed)?;
         }
-        Ok(Self { _file: file, identifier })
+        Ok(Self { file, identifier })
     }
 
     /// The mark of the place.
     pub(crate) fn identifier(&self) -> &str {
         &self.identifier
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child of this process that has not begun its own program yet has the file open too, and
+        // would keep the lock. A lock that cannot be let go ends with the file.
+        let _ = self.file.unlock();
     }
 }
 
