@@ -1,0 +1,4 @@
+//! What runs while a server runs.
+
+pub mod local;
+pub mod supervisor;
