@@ -4,5 +4,6 @@
 //! - Nothing is decided here that the domain decides: adapters bring answers and do verbs.
 //! - Whatever outlives this process is found again by its name and its lock, never by memory.
 
+pub mod clock;
 pub mod failpoint;
 pub mod serve;

@@ -46,11 +46,30 @@ pub(super) fn seize(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// What a supervisor holds of a record.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// The lock.
+    pub(super) lock: File,
+    /// Open for writing and never written: its closing, which no death can prevent, is what the
+    /// other supervisors see.
+    _bell: File,
+}
+
 /// Takes a supervisor's lock file; `None` if another supervisor holds it.
-pub(super) fn keep(path: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+pub(super) fn keep(path: &Path) -> io::Result<Option<Kept>> {
+    let write = || OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    // Whoever only asks opens for reading, and so rings nobody's bell.
+    let lock = match File::open(path) {
+        Ok(file) => file,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            write()?;
+            File::open(path)?
+        }
+        Err(why) => return Err(why),
+    };
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(Kept { lock, _bell: write()? })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(why)) => Err(why),
     }

@@ -21,6 +21,7 @@ mod rules;
 mod unit;
 
 pub use lock::Holder;
+use lock::Kept;
 pub use rules::{Act, Memory, Process, Wanted, rules};
 pub use unit::{LEFT, PROCESS_LOCK, SUPERVISOR_LOCK, Unit, Units};
 pub(in crate::serve) use unit::{
@@ -69,7 +70,7 @@ pub struct Supervisor {
 /// What a supervisor has in hand of one record.
 #[derive(Debug)]
 struct Tended {
-    keeper: File,
+    kept: Kept,
     /// The process it started itself, to be reaped.
     child: Option<Child>,
     /// The process that was last seen to hold the lock.
@@ -123,7 +124,7 @@ impl Supervisor {
     fn keep(&mut self, name: &str) -> io::Result<bool> {
         let path = self.units.folder(name).join(SUPERVISOR_LOCK);
         if let Some(tended) = self.tended.get(name)
-            && is_same(&tended.keeper, &path)?
+            && is_same(&tended.kept.lock, &path)?
         {
             return Ok(true);
         }
@@ -134,9 +135,9 @@ impl Supervisor {
             self.killed.extend(tended.child);
         }
         self.killed.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
-        let Some(keeper) = lock::keep(&path)? else { return Ok(false) };
+        let Some(kept) = lock::keep(&path)? else { return Ok(false) };
         let memory = Memory::default();
-        self.tended.insert(name.to_owned(), Tended { keeper, child: None, handle: None, memory });
+        self.tended.insert(name.to_owned(), Tended { kept, child: None, handle: None, memory });
         Ok(true)
     }
 

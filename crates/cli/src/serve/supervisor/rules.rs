@@ -21,6 +21,8 @@ const KILLED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub enum Wanted {
     /// It runs.
     Run,
+    /// It is recorded, and somebody else runs it.
+    Hold,
     /// It ends, and its record goes.
     Stop,
 }
@@ -77,7 +79,9 @@ pub fn rules(
     now: Timestamp,
 ) -> Act {
     match (wanted, process) {
-        (Wanted::Run, Process::Running | Process::Leaving | Process::Left) => Act::Rest,
+        (Wanted::Hold, _) | (Wanted::Run, Process::Running | Process::Leaving | Process::Left) => {
+            Act::Rest
+        }
         (Wanted::Run, Process::None) => start(memory, now),
         (Wanted::Stop, Process::None | Process::Left) => Act::Remove,
         (Wanted::Stop, Process::Running | Process::Leaving) => stop(memory, grace, now),
@@ -138,6 +142,13 @@ mod tests {
     fn who_left_is_not_started_again() {
         assert_eq!(act(Wanted::Run, Process::Left, Memory::default(), 5), Act::Rest);
         assert_eq!(act(Wanted::Run, Process::Leaving, Memory::default(), 5), Act::Rest);
+    }
+
+    #[test]
+    fn what_somebody_else_runs_is_left_alone() {
+        for process in [Process::None, Process::Running, Process::Leaving, Process::Left] {
+            assert_eq!(act(Wanted::Hold, process, Memory::default(), 5), Act::Rest);
+        }
     }
 
     #[test]

@@ -105,6 +105,9 @@ impl Units {
         let staged = self.root.join(format!("{STAGED}{}", uuid::Uuid::new_v4()));
         private_folder().create(&staged)?;
         write_private(&staged.join(UNIT), &serde_json::to_vec(unit)?)?;
+        for file in [PROCESS_LOCK, SUPERVISOR_LOCK] {
+            write_private(&staged.join(file), b"")?;
+        }
         for (file, content) in files {
             write_private(&staged.join(file), content)?;
         }
