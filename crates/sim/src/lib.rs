@@ -7,7 +7,7 @@
 //!
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
-//! Each world is a folder: [`broker`].
+//! Each world is a folder: [`broker`]. What every adapter must pass stands in [`contract`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
@@ -18,6 +18,7 @@ pub mod base;
 pub mod bench;
 pub mod broker;
 pub mod clock;
+pub mod contract;
 pub mod coverage;
 pub mod driver;
 pub mod fault;
