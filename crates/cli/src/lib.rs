@@ -7,3 +7,4 @@
 pub mod clock;
 pub mod failpoint;
 pub mod serve;
+pub mod verbs;

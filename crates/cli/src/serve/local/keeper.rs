@@ -3,13 +3,14 @@
 //! A keeper may die at any point, and several may keep one world.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use usher_kernel::Timestamp;
 
-use super::composer::{Composer, Next};
+use super::composer::{Agents, Composer, Next};
 use super::error::Error;
 use super::object::Kind;
 use super::registry::Registry;
@@ -39,6 +40,13 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// A keeper of the world below `root`; of a new one if nothing is there.
+    pub async fn open(root: PathBuf, agents: Agents) -> Result<Self, Error> {
+        let (registry, units) = super::ground(root).await?;
+        let composer = Composer::new(registry.clone(), units.clone(), agents);
+        Ok(Self::new(composer, registry, units))
+    }
+
     /// A keeper of these objects and processes.
     pub fn new(composer: Composer, registry: Registry, units: Units) -> Self {
         let supervisor = Supervisor::new(units.clone());

@@ -59,10 +59,7 @@ pub struct LocalWorld<I> {
 impl<I: Inside> LocalWorld<I> {
     /// The world below `root`; a new one if nothing is there.
     pub async fn open(root: PathBuf, agents: Agents, inside: I) -> Result<Self, Error> {
-        let registry = Registry::open(root).await?;
-        let processes = registry.root().join(PROCESSES);
-        let units = Units::open(processes.clone()).map_err(Error::disk(&processes))?;
-        units.sweep().map_err(Error::disk(&processes))?;
+        let (registry, units) = ground(root).await?;
         Ok(Self { registry, units, agents, inside })
     }
 
@@ -102,6 +99,15 @@ impl<I: Inside> LocalWorld<I> {
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         Ok(observe::fold(&record.state, &record.book, &eyes.resource(record, known)))
     }
+}
+
+/// The objects and processes below `root`; a new world if nothing is there.
+async fn ground(root: PathBuf) -> Result<(Registry, Units), Error> {
+    let registry = Registry::open(root).await?;
+    let processes = registry.root().join(PROCESSES);
+    let units = Units::open(processes.clone()).map_err(Error::disk(&processes))?;
+    units.sweep().map_err(Error::disk(&processes))?;
+    Ok((registry, units))
 }
 
 impl<I: Inside> World<Broker> for LocalWorld<I> {
