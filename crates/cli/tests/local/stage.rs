@@ -27,6 +27,9 @@ use usher_domain::object::id::TokenId;
 use usher_kernel::{
     Decision, Generation, Ledger, Name, Record, Timestamp, Trouble, Version, World,
 };
+use usher_wire::http::{AgentEvent, Drain};
+
+use crate::plane::Plane;
 use usher_sim::contract::memory::{Memory, Wish};
 use usher_sim::contract::substrate::{Meddling, Stage};
 
@@ -73,6 +76,8 @@ pub(crate) struct LocalStage {
     pub(crate) world: LocalWorld<Shared>,
     watch: tokio::sync::Mutex<Watch>,
     keeper: Mutex<Option<Kept>>,
+    /// Where its agents really enrol, if they do.
+    pub(crate) plane: Option<Plane>,
 }
 
 struct Kept {
@@ -88,14 +93,19 @@ impl LocalStage {
 
     /// A world with these agents.
     pub(crate) async fn with(wish: &Wish, agents: Agents) -> Self {
+        let stage = Self::unkept(wish, agents).await;
+        stage.start();
+        stage
+    }
+
+    /// A world that nobody keeps yet.
+    pub(crate) async fn unkept(wish: &Wish, agents: Agents) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let memory = Arc::new(Memory::declare(1, wish, clock::now()).unwrap());
         let root = dir.path().join("world");
         let world = LocalWorld::open(root, agents, Shared(Arc::clone(&memory))).await.unwrap();
         let watch = tokio::sync::Mutex::new(world.watch().unwrap());
-        let stage = Self { dir, memory, world, watch, keeper: Mutex::new(None) };
-        stage.start();
-        stage
+        Self { dir, memory, world, watch, keeper: Mutex::new(None), plane: None }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -169,8 +179,18 @@ impl Stage for LocalStage {
     async fn enrol(&self) {
         let it = self.memory.resource().state;
         let ready = it.fields().substrate_ready_at.is_some();
-        if ready {
+        let heard = self.plane.as_ref().is_none_or(|plane| {
+            let token = self.memory.token(it.generation());
+            plane.state().nodes.contains_key(token.expose())
+        });
+        if ready && heard {
             self.memory.enrol(it.generation());
+        }
+        if let Some(plane) = &self.plane
+            && !self.memory.is_registered()
+            && it.is_showing_out()
+        {
+            plane.tell(AgentEvent::Drain(Drain { grace_ms: 500 }));
         }
     }
 

@@ -1,13 +1,9 @@
 //! The local world keeps the promises of every world that a substrate can live in.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
-
-mod stage;
-
 use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate;
 
-use stage::LocalStage;
+use crate::stage::LocalStage;
 
 async fn fresh() -> LocalStage {
     LocalStage::open(&Wish::default()).await

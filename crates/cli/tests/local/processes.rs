@@ -1,0 +1,314 @@
+//! Agents as real processes, and keepers that are killed.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use usher_cli::failpoint::Failpoint;
+use usher_domain::broker::event::Event;
+use usher_domain::broker::phase::Phase;
+use usher_sim::contract::memory::Wish;
+use usher_sim::contract::substrate::Stage as _;
+
+use crate::yard::{Yard, script, signal};
+
+#[tokio::test]
+async fn a_node_really_enrols_and_really_leaves() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    yard.the_agent().await;
+    assert_eq!(yard.plane.state().asked.len(), 1);
+    yard.plane.until_listened_to().await;
+    yard.until_deleted().await;
+    assert_eq!(yard.plane.state().leaves.len(), 1, "it said goodbye");
+}
+
+#[tokio::test]
+async fn an_agent_outlives_its_keeper_and_is_found_by_its_lock() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let first = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    yard.kill(first);
+    let before = yard.plane.state().heartbeats.len();
+    yard.until("it goes on", |it| it.plane.state().heartbeats.len() > before + 5).await;
+    yard.keep(&[]);
+    let before = yard.plane.state().heartbeats.len();
+    yard.until("it still goes on", |it| it.plane.state().heartbeats.len() > before + 20).await;
+    assert_eq!(yard.processes(), [agent], "adopted, and not doubled");
+    // The new keeper really supervises it.
+    signal(agent, Signal::KILL);
+    yard.until("another one runs", |it| {
+        let processes = it.processes();
+        processes.len() == 1 && processes[0] != agent
+    })
+    .await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_was_killed_comes_back_as_the_same_node() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    signal(agent, Signal::KILL);
+    let before = yard.plane.state().heartbeats.len();
+    yard.until("it is back", |it| it.plane.state().heartbeats.len() > before + 3).await;
+    assert_eq!(yard.plane.state().nodes.len(), 1);
+    assert_eq!(yard.plane.state().asked.len(), 1, "it enrolled once");
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_is_killed_after_its_grace() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    signal(agent, Signal::STOP);
+    yard.until_deleted().await;
+    assert_eq!(yard.plane.state().leaves.len(), 0, "it said nothing");
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_is_killed_by_a_keeper_that_did_not_start_it() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let first = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    signal(agent, Signal::STOP);
+    yard.kill(first);
+    yard.keep(&[]);
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_never_boots_holds_nothing_up() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let program = script(yard.stage.dir.path(), "echo x >> tried; exit 1");
+    yard.keep(&["--agent", program.to_str().unwrap()]);
+    yard.until_phase(Phase::Enrolling).await;
+    let (_, record) = yard.machine();
+    let tries = |record: &Path| {
+        fs::read_to_string(record.join("tried")).unwrap_or_default().lines().count()
+    };
+    yard.until("it is tried again", |_| tries(&record) > 2).await;
+    assert_eq!(yard.resource().phase(), Phase::Enrolling);
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_boots_and_does_nothing_is_ended_with_its_substrate() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let program = script(yard.stage.dir.path(), "trap '' TERM; while :; do sleep 0.1; done");
+    yard.keep(&["--agent", program.to_str().unwrap()]);
+    yard.until_phase(Phase::Enrolling).await;
+    yard.until("it runs", |it| !it.processes().is_empty()).await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_fails_the_substrate() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&["--agent", "/nowhere/usher"]);
+    yard.until_phase(Phase::Failed).await;
+    let told = yard.stage.events();
+    let Some(Event::Failed { message }) = told.last() else { panic!("{told:?}") };
+    assert!(message.starts_with("cannot start \"/nowhere/usher\""), "{message}");
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_substrate_that_shall_fail_fails_and_can_be_deleted() {
+    let fail_with = Some("no quota".to_owned());
+    let mut yard = Yard::new(Wish { fail_with, ..Wish::default() }).await;
+    yard.keep(&[]);
+    yard.until_phase(Phase::Failed).await;
+    let told = yard.stage.events();
+    assert_eq!(told.last(), Some(&Event::Failed { message: "no quota".to_owned() }));
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_slow_substrate_is_waited_for() {
+    let ready_after = Duration::from_millis(700);
+    let mut yard = Yard::new(Wish { ready_after, ..Wish::default() }).await;
+    yard.keep(&[]);
+    yard.until_phase(Phase::Provisioning).await;
+    yard.until_phase(Phase::Ready).await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_was_removed_by_hand_is_not_absent_before_its_process_ended() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let keeper = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    let (part, _) = yard.machine();
+    yard.kill(keeper);
+    fs::remove_dir_all(&part).unwrap();
+    let seen = look(&yard).await;
+    let name = part.file_name().unwrap().to_str().unwrap();
+    assert!(is_present(&seen, name), "{seen:?}");
+    signal(agent, Signal::KILL);
+    yard.until("it ended", |it| it.processes().is_empty()).await;
+    assert!(!is_present(&look(&yard).await, name));
+    yard.keep(&[]);
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_record_that_was_removed_by_hand_ends_its_process_and_another_begins() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    let (_, record) = yard.machine();
+    fs::remove_dir_all(&record).unwrap();
+    yard.until("it ended", |it| !it.processes().contains(&agent)).await;
+    yard.until("another one began", |it| it.machine().1.exists()).await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_process_whose_record_was_removed_ends_although_nobody_supervises_it() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let keeper = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    yard.kill(keeper);
+    let (_, record) = yard.machine();
+    fs::remove_dir_all(&record).unwrap();
+    yard.until("it ended", |it| !it.processes().contains(&agent)).await;
+    yard.keep(&[]);
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_substrate_that_was_removed_by_hand_is_replaced_by_a_new_generation() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    let xr = yard.resource().pinned().xr_name.clone();
+    let folder = usher_cli::serve::local::object::Kind::Substrate;
+    fs::remove_dir_all(yard.stage.world.registry().path(folder, &xr)).unwrap();
+    yard.until("a new generation is ready", |it| {
+        it.resource().phase() == Phase::Ready && it.resource().generation().0 == 2
+    })
+    .await;
+    assert!(!yard.processes().contains(&agent));
+    assert_eq!(yard.processes().len(), 1);
+    assert_eq!(yard.plane.state().nodes.len(), 2, "another machine, another node");
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn two_keepers_run_one_agent_and_the_second_takes_over() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let first = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    yard.keep(&[]);
+    let before = yard.plane.state().heartbeats.len();
+    yard.until("both keep it", |it| it.plane.state().heartbeats.len() > before + 20).await;
+    assert_eq!(yard.processes(), [agent]);
+    yard.kill(first);
+    signal(agent, Signal::KILL);
+    yard.until("the second starts another", |it| {
+        let processes = it.processes();
+        processes.len() == 1 && processes[0] != agent
+    })
+    .await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_stopped_does_not_hold_the_others_up_once_it_is_dead() {
+    let mut yard = Yard::new(Wish::default()).await;
+    let first = yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    yard.keep(&[]);
+    yard.kill(first);
+    yard.until_deleted().await;
+    assert!(!yard.processes().contains(&agent));
+}
+
+/// One life with a keeper that dies at a failpoint and is started again; whether it died.
+async fn dies_at(point: Failpoint, passing: u32) -> bool {
+    let mut yard = Yard::new(Wish::default()).await;
+    let order = format!("{point}:{passing}");
+    let mut keeper = yard.keep(&["--failpoint", &order]);
+    let mut deaths = 0;
+    let mut revive = |yard: &mut Yard| {
+        if yard.has_died(keeper) {
+            deaths += 1;
+            keeper = yard.keep(&[]);
+        }
+    };
+    yard.until("ready", |it| {
+        revive(it);
+        it.resource().phase() == Phase::Ready
+    })
+    .await;
+    assert_eq!(yard.processes().len(), 1, "{order}: one agent, and not two");
+    assert_eq!(yard.plane.state().nodes.len(), 1, "{order}: one node");
+    // Only one that hangs has to be asked.
+    if matches!(point, Failpoint::BeforeSignal | Failpoint::AfterSignal) {
+        yard.processes().into_iter().for_each(|it| signal(it, Signal::STOP));
+    }
+    yard.stage.retire().await;
+    yard.until("deleted", |it| {
+        revive(it);
+        it.resource().phase() == Phase::Deleted
+    })
+    .await;
+    yard.until_nothing_is_left().await;
+    deaths > 0
+}
+
+#[tokio::test]
+async fn a_keeper_may_die_at_every_failpoint() {
+    for point in Failpoint::ALL {
+        assert!(dies_at(point, 1).await, "{point} was never passed");
+    }
+    dies_at(Failpoint::WorldCounted, 3).await;
+    dies_at(Failpoint::ObjectCreated, 2).await;
+    dies_at(Failpoint::ObjectUnnamed, 2).await;
+}
+
+#[tokio::test]
+async fn a_keeper_may_be_killed_at_any_moment() {
+    for life in 1..4_u32 {
+        let mut yard = Yard::new(Wish::default()).await;
+        let mut keeper = yard.keep(&[]);
+        let (mut turns, mut kills) = (0_u32, 0_u32);
+        let mut strike = |yard: &mut Yard| {
+            turns += 1;
+            // Between 25 and 250 ms apart, never in step with anything.
+            if turns.is_multiple_of(5 + (kills * 7 + life * 13) % 45) {
+                kills += 1;
+                yard.kill(keeper);
+                keeper = yard.keep(&[]);
+            }
+        };
+        yard.until("ready", |it| {
+            strike(it);
+            it.resource().phase() == Phase::Ready
+        })
+        .await;
+        assert!(yard.processes().len() <= 1, "life {life}: never two");
+        yard.stage.retire().await;
+        yard.until("deleted", |it| {
+            strike(it);
+            it.resource().phase() == Phase::Deleted
+        })
+        .await;
+        yard.until_nothing_is_left().await;
+    }
+}
+
+async fn look(yard: &Yard) -> usher_domain::broker::observe::Observed {
+    use usher_domain::broker::life::Broker;
+    use usher_kernel::World;
+    World::<Broker>::observe(&yard.stage, &yard.stage.resource()).await.unwrap()
+}
+
+fn is_present(seen: &usher_domain::broker::observe::Observed, name: &str) -> bool {
+    let present = |it: &usher_kernel::Answer| matches!(it, usher_kernel::Answer::Present { .. });
+    seen.sightings.iter().any(|it| it.name.name == name && present(&it.answer))
+}
