@@ -22,6 +22,7 @@ mod unit;
 
 pub use lock::Holder;
 use lock::Kept;
+use rules::SOON;
 pub use rules::{Act, Memory, Process, Wanted, rules};
 pub use unit::{LEFT, PROCESS_LOCK, SUPERVISOR_LOCK, Unit, Units};
 pub(in crate::serve) use unit::{
@@ -41,9 +42,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use usher_kernel::Timestamp;
 
 use crate::failpoint::Failpoint;
-
-/// How soon a look that could not be finished is repeated.
-const SOON: Duration = Duration::from_millis(100);
 
 /// What became of one look at a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +160,6 @@ impl Supervisor {
         match spawned {
             Ok(child) => {
                 tended.child = Some(child);
-                // Its end before it takes its lock changes no file.
                 Ok(Outcome::Waiting(now.after(SOON)))
             }
             Err(why) => {
@@ -209,8 +206,10 @@ impl Tended {
             Holder::Somebody => true,
             Holder::Nobody => {
                 self.handle = None;
-                // Started, and its lock not taken yet.
-                self.child.is_some()
+                if self.child.is_some() {
+                    return Ok(Process::Booting);
+                }
+                false
             }
         };
         Ok(match (running, units.has_left(name)?) {

@@ -13,6 +13,8 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// Whoever ran this long, which no wait is, is not counted as failing.
 const STEADY_AFTER: Duration = Duration::from_mins(1);
+/// How soon to look again at what does not tell of its changes.
+pub(super) const SOON: Duration = Duration::from_millis(100);
 /// How soon a process that was killed is looked at again.
 const KILLED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -32,6 +34,9 @@ pub enum Wanted {
 pub enum Process {
     /// None runs.
     None,
+    /// One was started and does not hold its lock: not yet, or not any more. Neither its locking
+    /// nor its end is told.
+    Booting,
     /// One runs.
     Running,
     /// One runs and has said that it left.
@@ -83,8 +88,11 @@ pub fn rules(
             Act::Rest
         }
         (Wanted::Run, Process::None) => start(memory, now),
+        (Wanted::Run, Process::Booting) => Act::Wait(now.after(SOON)),
         (Wanted::Stop, Process::None | Process::Left) => Act::Remove,
-        (Wanted::Stop, Process::Running | Process::Leaving) => stop(memory, grace, now),
+        (Wanted::Stop, Process::Booting | Process::Running | Process::Leaving) => {
+            stop(memory, grace, now)
+        }
     }
 }
 
@@ -139,6 +147,12 @@ mod tests {
     }
 
     #[test]
+    fn what_was_started_is_looked_at_until_it_holds_its_lock() {
+        let booting = act(Wanted::Run, Process::Booting, Memory::default(), 5);
+        assert_eq!(booting, Act::Wait(at(5).after(SOON)));
+    }
+
+    #[test]
     fn who_left_is_not_started_again() {
         assert_eq!(act(Wanted::Run, Process::Left, Memory::default(), 5), Act::Rest);
         assert_eq!(act(Wanted::Run, Process::Leaving, Memory::default(), 5), Act::Rest);
@@ -146,7 +160,9 @@ mod tests {
 
     #[test]
     fn what_somebody_else_runs_is_left_alone() {
-        for process in [Process::None, Process::Running, Process::Leaving, Process::Left] {
+        let all =
+            [Process::None, Process::Booting, Process::Running, Process::Leaving, Process::Left];
+        for process in all {
             assert_eq!(act(Wanted::Hold, process, Memory::default(), 5), Act::Rest);
         }
     }
@@ -181,7 +197,7 @@ mod tests {
             (killed, 12_000, Act::Kill),
         ];
         for (memory, now, expected) in cases {
-            for process in [Process::Running, Process::Leaving] {
+            for process in [Process::Booting, Process::Running, Process::Leaving] {
                 assert_eq!(act(Wanted::Stop, process, memory, now), expected, "{memory:?} {now}");
             }
             for process in [Process::None, Process::Left] {

@@ -53,8 +53,9 @@ fn what_shall_run_is_started_once_and_again_after_its_end() {
         Outcome::Waiting(at(1).after(SOON))
     );
     until("it ran", || said.exists());
+    let started_again_at = at(1).after(Duration::from_millis(200));
     until("its end is seen", || {
-        supervisor.tend("a", Wanted::Run, at(1)).unwrap() != Outcome::Resting
+        supervisor.tend("a", Wanted::Run, at(1)).unwrap() == Outcome::Waiting(started_again_at)
     });
     let runs = || fs::read_to_string(&said).unwrap_or_default().lines().count();
     assert_eq!(runs(), 1, "not before its time");
