@@ -3,21 +3,19 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use usher_wire::http::{
     AgentEvent, CODE_KEY_REVOKED, Drain, HeartbeatRequest, HeartbeatResponse, LeaveRequest,
     Problem, REGISTER_PATH, RegisterRequest, RegisterResponse, Secret,
@@ -44,7 +42,7 @@ pub(crate) struct State {
     pub(crate) lose: u32,
     /// How many calls are refused, and how.
     pub(crate) refuse: Option<(u32, u16, &'static str)>,
-    streams: Vec<mpsc::UnboundedSender<Bytes>>,
+    streams: Vec<Sender<Bytes, Infallible>>,
 }
 
 /// A running control plane.
@@ -91,7 +89,7 @@ impl Plane {
     pub(crate) fn tell(&self, event: AgentEvent) {
         let data = serde_json::to_string(&event).unwrap();
         let bytes = Bytes::from(format!("id: 1\ndata: {data}\n\n"));
-        self.state().streams.retain(|it| it.send(bytes.clone()).is_ok());
+        self.state().streams.retain_mut(|it| it.try_send(Frame::data(bytes.clone())).is_ok());
     }
 
     /// Waits until something holds.
@@ -146,10 +144,10 @@ impl State {
                 json(200, &())
             }
             Some("events") => {
-                let (tell, told) = mpsc::unbounded_channel();
-                let _ = tell.send(Bytes::from_static(b": welcome\n\n"));
+                let (mut tell, told) = Channel::new(64);
+                let _ = tell.try_send(Frame::data(Bytes::from_static(b": welcome\n\n")));
                 self.streams.push(tell);
-                Response::new(Events(told).boxed_unsync())
+                Response::new(told.boxed_unsync())
             }
             Some(_) | None => refusal(404, "not_found"),
         }
@@ -189,20 +187,6 @@ impl std::fmt::Display for Lost {
 }
 
 impl std::error::Error for Lost {}
-
-struct Events(mpsc::UnboundedReceiver<Bytes>);
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|it| it.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
 
 fn json(status: u16, message: &impl Serialize) -> Answer {
     let body = Full::new(Bytes::from(serde_json::to_vec(message).unwrap()));

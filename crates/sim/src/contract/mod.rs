@@ -4,4 +4,5 @@
 //! hands that reach in from outside. It needs no runtime; whoever runs it brings one.
 
 pub mod memory;
+pub mod stage;
 pub mod substrate;
