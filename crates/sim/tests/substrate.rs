@@ -1,8 +1,13 @@
 //! The simulated cluster keeps the promises of every world that a substrate can live in.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot unwrap has failed"
+)]
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,7 +21,9 @@ use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::object::authority::Authority;
 use usher_kernel::{Decision, Ledger, Name, Record, Row, Timestamp, Trouble, Version, World};
+use usher_sim::broker::breakage::Breakage;
 use usher_sim::broker::execute::{AnyVerb, Request, Sender};
 use usher_sim::broker::outside::{Kind, Object, Outside};
 use usher_sim::broker::plan::Wishes;
@@ -28,13 +35,14 @@ use usher_sim::realm::Realm as _;
 
 /// One resource in a cluster where nothing breaks by itself.
 struct Cluster {
+    breakage: Option<Breakage>,
     state: RefCell<State>,
     hidden: RefCell<bool>,
     kept: RefCell<Option<Outside>>,
 }
 
 impl Cluster {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, breakage: Option<Breakage>) -> Self {
         let mut state = State::new(seed, None, false);
         state.base.course.faults_end = 0;
         state.base.tick = 1;
@@ -49,21 +57,28 @@ impl Cluster {
             parts: 2,
         }];
         state.declare(0);
-        Self { state: RefCell::new(state), hidden: RefCell::new(false), kept: RefCell::new(None) }
+        if breakage == Some(Breakage::LoseWakeUp) {
+            state.watch_down_until = Tick::MAX;
+        }
+        let (hidden, kept) = (RefCell::new(false), RefCell::new(None));
+        Self { breakage, state: RefCell::new(state), hidden, kept }
     }
 
     fn look(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
-        if *self.hidden.borrow() {
+        if *self.hidden.borrow() && self.breakage != Some(Breakage::ErrorIsAbsent) {
             return Err(Trouble::Unavailable { what: "cluster".to_owned() });
         }
-        let look = self.state.borrow_mut().look(0, record, true);
+        let mut look = self.state.borrow_mut().look(0, record, true);
+        if self.breakage == Some(Breakage::TrustRebuilt) {
+            look.authority = Authority::Pinned;
+        }
         Ok(fold(&record.state, &record.book, &look))
     }
 
     fn send(&self, sender: Sender, verb: AnyVerb) -> Result<(), Trouble> {
         let mut state = self.state.borrow_mut();
         let looked_at = state.base.tick;
-        state.execute(&Request { sender, verb, looked_at, in_time: true, breakage: None })
+        state.execute(&Request { sender, verb, looked_at, in_time: true, breakage: self.breakage })
     }
 
     fn write(
@@ -213,7 +228,12 @@ impl Stage for Cluster {
                 let older = Outside::default();
                 *self.kept.borrow_mut() = Some(std::mem::replace(&mut state.outside, older));
             }
-            Meddling::Hide => *self.hidden.borrow_mut() = true,
+            Meddling::Hide => {
+                *self.hidden.borrow_mut() = true;
+                if self.breakage == Some(Breakage::ErrorIsAbsent) {
+                    state.outside.empty_until = Tick::MAX;
+                }
+            }
             Meddling::Restore => {
                 state.outside.rebuilt_until = -1;
                 *self.hidden.borrow_mut() = false;
@@ -226,13 +246,43 @@ impl Stage for Cluster {
 }
 
 /// Nothing here ever waits: whatever takes time takes ticks.
+fn keep<'a, F: Future<Output = ()> + 'a>(
+    (seed, breakage): (u64, Option<Breakage>),
+    promise: impl Fn(&'a Cluster) -> F,
+) {
+    let cluster = Box::leak(Box::new(Cluster::new(seed, breakage)));
+    let mut kept = pin!(promise(cluster));
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(kept.as_mut().poll(&mut context), Poll::Ready(()), "seed {seed}");
+}
+
 fn keeps<'a, F: Future<Output = ()> + 'a>(promise: impl Fn(&'a Cluster) -> F) {
     for seed in 0..10 {
-        let cluster = Box::leak(Box::new(Cluster::new(seed)));
-        let mut kept = pin!(promise(cluster));
-        let mut context = Context::from_waker(Waker::noop());
-        assert_eq!(kept.as_mut().poll(&mut context), Poll::Ready(()), "seed {seed}");
+        keep((seed, None), &promise);
     }
+}
+
+/// What a cluster with this breakage says when it is asked to keep a promise.
+fn breaks<'a, F: Future<Output = ()> + 'a>(
+    breakage: Breakage,
+    promise: impl Fn(&'a Cluster) -> F,
+) -> String {
+    let broken = catch_unwind(AssertUnwindSafe(|| keep((1, Some(breakage)), &promise)));
+    let said = broken.expect_err(&format!("{breakage:?} is not noticed"));
+    said.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_broken_cluster_breaks_its_promise() {
+    breaks(Breakage::ApplyWithoutUid, substrate::an_apply_needs_the_object_that_was_seen);
+    breaks(Breakage::DeleteWithoutUid, substrate::a_deletion_names_its_object);
+    breaks(Breakage::DropAnchor, substrate::a_create_may_be_repeated_and_makes_one_object);
+    breaks(Breakage::TrustRebuilt, substrate::another_world_proves_no_absence);
+    breaks(Breakage::TrustRebuilt, substrate::a_world_that_forgot_proves_no_absence);
+    breaks(Breakage::ErrorIsAbsent, substrate::a_world_that_does_not_answer_is_not_empty);
+    let deaf =
+        breaks(Breakage::LoseWakeUp, substrate::what_was_taken_away_is_absent_and_wakes_its_life);
+    assert_eq!(deaf, "nobody is woken by a disappearance");
 }
 
 #[test]

@@ -196,8 +196,9 @@ async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened()
     assert_eq!(fs::read_dir(registry.root().join(ASIDE)).unwrap().count(), 0);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_world_that_somebody_keeps_locked_is_busy_and_not_waited_for_without_end() {
+    tokio::time::pause();
     let dir = tempfile::tempdir().unwrap();
     let registry = world(&dir).await;
     let _stuck = registry.change().await.unwrap();
