@@ -73,8 +73,8 @@ async fn keep(flags: Flags) -> Result<(), String> {
         }
         let _ = stop.send(());
     });
-    let kept = keeper.run(stopped, |item, why| eprintln!("usher: {item:?}: {why}")).await;
-    kept.map_err(|why| why.to_string())
+    keeper.run(stopped, |item, why| eprintln!("usher: {item:?}: {why}")).await;
+    Ok(())
 }
 
 fn agents(flags: &Flags) -> Result<Agents, String> {

@@ -228,6 +228,35 @@ async fn a_keeper_that_is_stopped_does_not_hold_the_others_up_once_it_is_dead() 
     assert!(!yard.processes().contains(&agent));
 }
 
+#[tokio::test]
+async fn a_record_that_was_damaged_by_hand_is_made_again() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    let (_, record) = yard.machine();
+    fs::write(record.join("unit.json"), "{").unwrap();
+    yard.until("it ended", |it| !it.processes().contains(&agent)).await;
+    let whole = |text: String| serde_json::from_str::<serde_json::Value>(&text).is_ok();
+    yard.until("it is recorded again", |_| {
+        fs::read_to_string(record.join("unit.json")).is_ok_and(whole)
+    })
+    .await;
+    yard.until_deleted().await;
+}
+
+#[tokio::test]
+async fn a_keeper_waits_for_a_world_that_is_damaged() {
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    yard.the_agent().await;
+    let (part, aside) = (yard.stage.root().join("part"), yard.stage.root().join("elsewhere"));
+    fs::rename(&part, &aside).unwrap();
+    let before = yard.plane.state().heartbeats.len();
+    yard.until("its agent goes on", |it| it.plane.state().heartbeats.len() > before + 30).await;
+    fs::rename(&aside, &part).unwrap();
+    yard.until_deleted().await;
+}
+
 /// One life with a keeper that dies at a failpoint and is started again; whether it died.
 async fn dies_at(point: Failpoint, passing: u32) -> bool {
     let mut yard = Yard::new(Wish::default()).await;

@@ -116,9 +116,7 @@ impl LocalStage {
     pub(crate) fn start(&self) {
         let (stop, stopped) = oneshot::channel();
         let keeper = self.world.keeper();
-        let task = tokio::spawn(async move {
-            keeper.run(stopped, |_, _| ()).await.unwrap();
-        });
+        let task = tokio::spawn(async move { keeper.run(stopped, |_, _| ()).await });
         *self.keeper.lock().unwrap() = Some(Kept { stop, task });
     }
 

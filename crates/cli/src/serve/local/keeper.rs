@@ -3,6 +3,7 @@
 //! A keeper may die at any point, and several may keep one world.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,13 +56,32 @@ impl Keeper {
     }
 
     /// Keeps the world until it is told to stop. The processes go on without it. What could not be
-    /// done is told and tried again.
+    /// done is told, with the item if it was about one, and tried again.
     pub async fn run(
         mut self,
         mut stop: oneshot::Receiver<()>,
-        tell: impl Fn(&Item, &Error) + Send,
-    ) -> Result<(), Error> {
-        let mut watch = Watch::new(self.registry.clone(), self.units.clone())?;
+        tell: impl Fn(Option<&Item>, &Error) + Send,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stop => return,
+                why = self.attend(&tell) => tell(None, &why),
+            }
+            tokio::select! {
+                biased;
+                _ = &mut stop => return,
+                () = sleep(RETRY_AFTER) => {}
+            }
+        }
+    }
+
+    /// Follows the watch for as long as there is one.
+    async fn attend(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send)) -> Error {
+        let mut watch = match Watch::new(self.registry.clone(), self.units.clone()) {
+            Ok(watch) => watch,
+            Err(why) => return why,
+        };
         let mut relist_at = clock::now().after(RELIST_AFTER);
         loop {
             let now = clock::now();
@@ -71,12 +91,13 @@ impl Keeper {
             }
             let next = self.due.values().min().copied().unwrap_or(relist_at).min(relist_at);
             tokio::select! {
-                biased;
-                _ = &mut stop => return Ok(()),
-                touched = watch.next() => self.touch(&touched?, clock::now()),
+                touched = watch.next() => match touched {
+                    Ok(touched) => self.touch(&touched, clock::now()),
+                    Err(why) => return why,
+                },
                 () = sleep(next.since(now)) => {}
             }
-            self.tend_due(&tell, clock::now()).await;
+            self.tend_due(tell, clock::now()).await;
         }
     }
 
@@ -105,7 +126,7 @@ impl Keeper {
         *due = at.min(*due);
     }
 
-    async fn tend_due(&mut self, tell: &(impl Fn(&Item, &Error) + Send), now: Timestamp) {
+    async fn tend_due(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send), now: Timestamp) {
         let due = self.due.iter().filter(|(_, at)| **at <= now);
         let due: Vec<Item> = due.take(BATCH).map(|(item, _)| item.clone()).collect();
         for item in due {
@@ -119,7 +140,7 @@ impl Keeper {
                 Ok(Next::At(at)) => self.soon(item, at),
                 Ok(Next::Rest) => {}
                 Err(why) => {
-                    tell(&item, &why);
+                    tell(Some(&item), &why);
                     self.soon(item, now.after(RETRY_AFTER));
                 }
             }
@@ -152,10 +173,11 @@ impl Keeper {
 
     fn tend_unit(&mut self, name: &str, now: Timestamp) -> Result<Next, Error> {
         let folder = self.units.folder(name);
-        let unit = self.units.read(name).map_err(Error::disk(&folder))?;
-        let wanted = match &unit {
-            Some(unit) => self.composer.wanted(name, unit)?,
-            None => Wanted::Stop,
+        let wanted = match self.units.read(name) {
+            Ok(Some(unit)) => self.composer.wanted(name, &unit)?,
+            Ok(None) => Wanted::Stop,
+            Err(why) if why.kind() == io::ErrorKind::InvalidData => Wanted::Stop,
+            Err(why) => return Err(Error::disk(&folder)(why)),
         };
         let outcome = self.supervisor.tend(name, wanted, now).map_err(Error::disk(&folder))?;
         Ok(match outcome {

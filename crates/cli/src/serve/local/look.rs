@@ -206,8 +206,10 @@ impl Eyes<'_> {
         if self.units.holder(&name.name).map_err(disk)? == Holder::Nobody {
             return Ok(None);
         }
+        // Something runs: without a readable record it is neither ours nor absent.
         let unit = self.units.read(&name.name).map_err(disk)?;
-        Ok(unit.map(|it| ComposedState::Present { uid: it.owner, ours: true }))
+        let unit = unit.ok_or_else(|| Error::Corrupt { path: folder.clone() })?;
+        Ok(Some(ComposedState::Present { uid: unit.owner, ours: true }))
     }
 }
 

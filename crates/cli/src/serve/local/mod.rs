@@ -1,7 +1,7 @@
 //! The local world: a substrate is a folder with parts and a supervised agent, on this machine.
 //!
 //! Read in this order: [`object`] (what lies on the disk), [`registry`] (how it is changed),
-//! [`render`] (what should lie there), [`look`] and [`verbs`] (the ports of the lives),
+//! `render` (what should lie there), `look` and `verbs` (the ports of the lives),
 //! [`compose`] and [`composer`] (what a substrate becomes), [`watch`] (who is told), [`keeper`]
 //! (what runs all of it), [`inside`] (what is asked of the store).
 //!

@@ -89,17 +89,27 @@ impl Supervisor {
 
     /// Looks at one record and does what is next.
     pub fn tend(&mut self, name: &str, wanted: Wanted, now: Timestamp) -> io::Result<Outcome> {
-        let Some(unit) = self.units.read(name)? else {
+        if !self.units.exists(name)? {
             return self.bury(name, now);
+        }
+        let (unit, wanted) = match self.units.read(name) {
+            Ok(Some(unit)) => (Some(unit), wanted),
+            // Nobody knows what that is for: it ends, and whoever wants it records it again.
+            Ok(None) => (None, Wanted::Stop),
+            Err(why) if why.kind() == io::ErrorKind::InvalidData => (None, Wanted::Stop),
+            Err(why) => return Err(why),
         };
         if !self.keep(name)? {
             return Ok(Outcome::Elsewhere);
         }
         let Some(tended) = self.tended.get_mut(name) else { return Ok(Outcome::Elsewhere) };
         let process = tended.look(&self.units, name)?;
-        let grace = Duration::from_millis(unit.grace_ms);
+        let grace = Duration::from_millis(unit.as_ref().map_or(0, |it| it.grace_ms));
         match rules(wanted, process, &tended.memory, grace, now) {
-            Act::Start => self.start(name, &unit, now),
+            Act::Start => match &unit {
+                Some(unit) => self.start(name, unit, now),
+                None => Ok(Outcome::Resting),
+            },
             Act::Ask => {
                 Failpoint::BeforeSignal.pass();
                 tended.signal(Signal::TERM)?;

@@ -156,3 +156,20 @@ fn a_record_that_was_made_again_behind_its_back_is_supervised_anew() {
     assert_ne!(first, second);
     until("it is gone", || supervisor.tend("a", Wanted::Stop, at(2)).unwrap() == Outcome::Gone);
 }
+
+#[test]
+fn a_record_that_cannot_be_read_is_ended_and_erased() {
+    for damage in ["{", ""] {
+        let dir = tempfile::tempdir().unwrap();
+        let units = units(&dir);
+        units.record("a", &script("exec sleep 600"), &[]).unwrap();
+        let mut supervisor = Supervisor::new(units.clone());
+        supervisor.tend("a", Wanted::Run, at(1)).unwrap();
+        let number = child_number(&supervisor, "a").unwrap();
+        let path = units.folder("a").join("unit.json");
+        if damage.is_empty() { fs::remove_file(path) } else { fs::write(path, damage) }.unwrap();
+        until("it is gone", || supervisor.tend("a", Wanted::Run, at(2)).unwrap() == Outcome::Gone);
+        assert!(!std::path::Path::new(&format!("/proc/{number}")).exists());
+        assert!(!units.folder("a").exists());
+    }
+}

@@ -27,7 +27,7 @@ pub const PROCESS_LOCK: &str = "process.lock";
 /// What its supervisor holds.
 pub const SUPERVISOR_LOCK: &str = "supervisor.lock";
 /// What a process writes when it left in order.
-pub const LEFT: &str = "left";
+pub const LEFT: &str = usher_agent::LEFT_FILE;
 
 const UNIT: &str = "unit.json";
 const FAILED: &str = "failed";
@@ -87,13 +87,19 @@ impl Units {
         Ok(names)
     }
 
-    /// What is recorded under a name.
+    /// What is recorded under a name; what cannot be understood is [`io::ErrorKind::InvalidData`].
     pub fn read(&self, name: &str) -> io::Result<Option<Unit>> {
+        let garbage = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         match fs::read(self.folder(name).join(UNIT)) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(garbage)?)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(why) => Err(why),
         }
+    }
+
+    /// Whether there is a directory for it, whatever it holds.
+    pub(super) fn exists(&self, name: &str) -> io::Result<bool> {
+        self.folder(name).try_exists()
     }
 
     /// Records a process with the files it needs, all at once; `false` if the name is taken.
