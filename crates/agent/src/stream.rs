@@ -182,6 +182,20 @@ mod tests {
         assert_eq!(lines.feed(&many), Err(TooLong), "nor in many lines");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_alike_however_they_are_cut(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400),
+            size in 1_usize..50,
+        ) {
+            let whole = Lines::default().feed(&bytes).unwrap();
+            let mut lines = Lines::default();
+            let cut: Vec<Event> =
+                bytes.chunks(size).flat_map(|it| lines.feed(it).unwrap()).collect();
+            proptest::prop_assert_eq!(whole, cut);
+        }
+    }
+
     #[test]
     fn garbage_is_no_event_and_no_harm() {
         let mut lines = Lines::default();

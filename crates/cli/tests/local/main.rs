@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
+mod crowd;
 #[path = "../../../agent/tests/plane/mod.rs"]
 mod plane;
 mod processes;

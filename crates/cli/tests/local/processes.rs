@@ -1,7 +1,7 @@
 //! Agents as real processes, and keepers that are killed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -11,6 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate::Stage as _;
 
+use crate::plane::NODE_SECRET;
 use crate::yard::{Yard, script, signal};
 
 #[tokio::test]
@@ -22,6 +23,44 @@ async fn a_node_really_enrols_and_really_leaves() {
     yard.plane.until_listened_to().await;
     yard.until_deleted().await;
     assert_eq!(yard.plane.state().leaves.len(), 1, "it said goodbye");
+}
+
+/// Every file below a folder that holds a text.
+fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, text));
+        } else if String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(text) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn secrets_lie_where_they_must_and_nowhere_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut yard = Yard::new(Wish::default()).await;
+    yard.keep(&[]);
+    let agent = yard.the_agent().await;
+    let token = yard.stage.memory.token(yard.resource().generation());
+    let root = yard.stage.root();
+    let xr = yard.resource().pinned().xr_name.clone();
+    let own = root.join("substrate").join(&xr).join("object.json");
+    assert_eq!(holding(&root, token.expose()), std::slice::from_ref(&own));
+    let identity = yard.machine().1.join("identity.json");
+    assert_eq!(holding(&root, NODE_SECRET), std::slice::from_ref(&identity));
+    for path in [own, identity] {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    for file in ["cmdline", "environ"] {
+        let text = fs::read(format!("/proc/{agent}/{file}")).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains("ubt_"), "{file}");
+    }
+    yard.until_deleted().await;
+    assert_eq!(holding(&root, token.expose()), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
@@ -218,14 +257,27 @@ async fn two_keepers_run_one_agent_and_the_second_takes_over() {
 }
 
 #[tokio::test]
-async fn a_keeper_that_is_stopped_does_not_hold_the_others_up_once_it_is_dead() {
+async fn while_a_keeper_is_stopped_nobody_takes_its_place_and_nothing_is_called_gone() {
     let mut yard = Yard::new(Wish::default()).await;
     let first = yard.keep(&[]);
-    let agent = yard.the_agent().await;
+    yard.the_agent().await;
+    let (part, record) = yard.machine();
     yard.keep(&[]);
+    yard.pause(first);
+    yard.stage.retire().await;
+    yard.until("its agent has left", |it| it.processes().is_empty()).await;
+    yard.until_phase(Phase::Deprovisioning).await;
+    let mut turns = 0;
+    yard.until("some time has passed", |_| {
+        turns += 1;
+        turns > 100
+    })
+    .await;
+    assert!(part.exists() && record.exists());
+    assert_eq!(yard.resource().phase(), Phase::Deprovisioning);
     yard.kill(first);
-    yard.until_deleted().await;
-    assert!(!yard.processes().contains(&agent));
+    yard.until_phase(Phase::Deleted).await;
+    yard.until_nothing_is_left().await;
 }
 
 #[tokio::test]

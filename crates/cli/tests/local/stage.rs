@@ -71,7 +71,7 @@ impl Inside for Shared {
 
 /// A world that is kept, with everything that a test needs.
 pub(crate) struct LocalStage {
-    pub(crate) dir: tempfile::TempDir,
+    pub(crate) dir: Arc<tempfile::TempDir>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) world: LocalWorld<Shared>,
     watch: tokio::sync::Mutex<Watch>,
@@ -100,8 +100,21 @@ impl LocalStage {
 
     /// A world that nobody keeps yet.
     pub(crate) async fn unkept(wish: &Wish, agents: Agents) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let memory = Arc::new(Memory::declare(1, wish, clock::now()).unwrap());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        Self::within(dir, (1, wish), agents).await
+    }
+
+    /// Another life in the same world, which this stage keeps.
+    pub(crate) async fn beside(&self, number: u8, wish: &Wish) -> Self {
+        Self::within(Arc::clone(&self.dir), (number, wish), Agents::External).await
+    }
+
+    async fn within(
+        dir: Arc<tempfile::TempDir>,
+        (number, wish): (u8, &Wish),
+        agents: Agents,
+    ) -> Self {
+        let memory = Arc::new(Memory::declare(number, wish, clock::now()).unwrap());
         let root = dir.path().join("world");
         let world = LocalWorld::open(root, agents, Shared(Arc::clone(&memory))).await.unwrap();
         let watch = tokio::sync::Mutex::new(world.watch().unwrap());

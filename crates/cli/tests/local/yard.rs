@@ -55,6 +55,11 @@ impl Yard {
         self.keepers[keeper].wait().unwrap();
     }
 
+    /// Stops a keeper in whatever it does.
+    pub(crate) fn pause(&self, keeper: usize) {
+        signal(i32::try_from(self.keepers[keeper].id()).unwrap(), Signal::STOP);
+    }
+
     /// Whether a keeper has ended by itself.
     pub(crate) fn has_died(&mut self, keeper: usize) -> bool {
         self.keepers[keeper].try_wait().unwrap().is_some()
