@@ -12,9 +12,12 @@
 pub mod blueprint;
 pub mod broker;
 pub mod credentials;
+pub mod direct;
+pub mod fleet;
 pub mod labels;
 pub mod object;
 pub mod peers;
 pub mod placements;
 pub mod projects;
 pub mod tokens;
+pub mod usage;

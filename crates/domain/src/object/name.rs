@@ -23,10 +23,29 @@ pub const LABEL_RESOURCE_ID: &str = concat!(suffix!(), "/resource-id");
 pub const LABEL_INSTALLATION: &str = concat!(suffix!(), "/installation");
 /// Label: the object is in use.
 pub const LABEL_IN_USE: &str = concat!(suffix!(), "/in-use");
+/// Annotation: a person's note that lets an object go although it is in use.
+pub const ANNOTATION_BREAK_GLASS: &str = concat!(suffix!(), "/break-glass");
+/// Annotation of a namespace: whose Usages may protect what lives in it.
+pub const ANNOTATION_USAGE_CONSENT: &str = concat!(suffix!(), "/usage-consent");
+/// Finalizer of Usages.
+pub const FINALIZER_USAGE: &str = concat!(suffix!(), "/usage");
 /// Finalizer of anchors.
 pub const FINALIZER_ANCHOR: &str = concat!(suffix!(), "/anchor");
+/// Finalizer of direct resources.
+pub const FINALIZER_DIRECT: &str = concat!(suffix!(), "/direct");
+/// Annotation: what becomes of the cloud object when a direct resource is deleted.
+pub const ANNOTATION_DELETION_POLICY: &str = concat!(suffix!(), "/deletion-policy");
+/// Annotation: the stamp of a direct resource, its recorded identity outside of its status.
+pub const ANNOTATION_IDENTITY: &str = concat!(suffix!(), "/identity");
 /// The API version of anchors.
 pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
+
+/// The group of Usages.
+pub const PROTECTION_GROUP: &str = concat!("protection.", suffix!());
+/// The API version of Usages.
+pub const USAGE_API_VERSION: &str = concat!("protection.", suffix!(), "/v1alpha1");
+/// What the namespace of every project begins with.
+pub const NAMESPACE_PREFIX: &str = "usher-project-";
 
 /// The name of a resource's XR: never supplied by a caller, the same in every generation.
 pub fn xr(resource: ResourceId) -> String {
@@ -56,7 +75,7 @@ pub fn provider_config_secret(id: ProviderConfigId) -> String {
 
 /// The namespace of a project.
 pub fn namespace(project: ProjectId) -> String {
-    format!("usher-project-{project}")
+    format!("{NAMESPACE_PREFIX}{project}")
 }
 
 /// The id of the bootstrap token of one generation: derived, so that it is known before anything
@@ -90,7 +109,15 @@ mod tests {
 
     #[test]
     fn names_of_ours_end_or_begin_with_the_one_suffix() {
-        let names = [LABEL_RESOURCE_ID, LABEL_INSTALLATION, LABEL_IN_USE, FINALIZER_ANCHOR];
+        let names = [
+            LABEL_RESOURCE_ID,
+            LABEL_INSTALLATION,
+            LABEL_IN_USE,
+            FINALIZER_ANCHOR,
+            FINALIZER_DIRECT,
+            ANNOTATION_DELETION_POLICY,
+            ANNOTATION_IDENTITY,
+        ];
         assert!(names.iter().all(|it| it.starts_with(SUFFIX)), "{names:?}");
         assert_eq!(ANCHOR_API_VERSION, "broker.usher.dev/v1alpha1");
         assert_eq!(LABEL_RESOURCE_ID, "usher.dev/resource-id");

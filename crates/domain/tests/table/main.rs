@@ -10,14 +10,18 @@
 
 mod bend;
 mod broker;
+mod direct;
 mod grammar;
 mod laws;
+mod machine;
 mod parse;
 mod provider_config;
 mod refusal;
 mod report;
 mod shape;
+mod stray;
 mod tombstone;
+mod usage;
 mod walk;
 
 use std::fmt::Write as _;
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         grammar::check(),
         laws::check(),
         provider_config::check(),
+        direct::check(),
+        usage::check(),
         check(
             &tombstone::machine(),
             "tables/tombstone.table",
@@ -44,6 +50,15 @@ fn main() -> ExitCode {
             "tables/provider_config.table",
             include_str!("../../tables/provider_config.table"),
         ),
+        check(&direct::machine(), "tables/direct.table", include_str!("../../tables/direct.table")),
+        machine::check(),
+        check(
+            &machine::machine(),
+            "tables/machine.table",
+            include_str!("../../tables/machine.table"),
+        ),
+        check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
+        check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),
     ];
     let failed = outcomes.iter().any(Result::is_err);

@@ -1,0 +1,321 @@
+//! The direct resource: one row, two constructors, one validation path.
+
+use serde::{Deserialize, Serialize};
+use usher_kernel::{Book, Generation, Name, Row, Standing, Timestamp, Uid};
+
+use super::facts::{Asked, Ended as EndedFact, Identity, Quiet, RowFacts};
+use super::identity::Identified;
+use super::mark::{Binding, Mark, RequestId};
+use super::orphan::OrphanRecord;
+use super::phase::Phase;
+use super::proof::{Ended, Outcome};
+use super::recorded::{self, Recorded};
+use super::refusal::Refusal;
+use super::verdict::{Turn, Verdict};
+use crate::object::id::InstallationId;
+use crate::object::label::{is_dns_label, is_dns_subdomain};
+
+/// What a direct resource is, as stored. Public so that a store can fill it; only a [`Resource`]
+/// made from it by [`Resource::hydrate`] may be decided upon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fields {
+    /// The Kubernetes object.
+    pub object: ObjectKey,
+    /// The installation that owns whatever this life creates.
+    pub installation: InstallationId,
+    /// The kind in the identity ledger.
+    pub kind: String,
+    /// Whether the ledger was there before our finalizer was.
+    pub history: History,
+    /// The phase.
+    pub phase: Phase,
+    /// The identity whose name is current.
+    pub identity: Option<Identified>,
+    /// Counts the cloud objects that were meant to exist, from one.
+    pub generation: Generation,
+    /// Counts the requests to create one, from one.
+    pub attempt: u32,
+    /// The last operation that was seen.
+    pub operation: Option<String>,
+    /// When deletion was first seen; written once.
+    pub deletion_seen_at: Option<Timestamp>,
+    /// When the cloud object was first asked to go.
+    pub asked_at: Option<Timestamp>,
+    /// Until when absence does not count, because a driver may still be heard.
+    pub quiet_until: Option<Timestamp>,
+    /// Until when it is watched for what a late driver brings back.
+    pub watch_until: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// What may be left behind.
+    pub orphan: Option<OrphanRecord>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When the row last changed.
+    pub updated_at: Timestamp,
+    /// When the phase last changed.
+    pub phase_since: Timestamp,
+}
+
+/// The Kubernetes object of a direct resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid: another object of this name is another life.
+    pub uid: Uid,
+}
+
+impl ObjectKey {
+    /// How people call it.
+    pub fn to_text(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Whether the ledger was there before our finalizer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum History {
+    /// It was: what it does not name was never sent.
+    Witnessed,
+    /// The object was ours before: the ledger, or the object, comes from a restore.
+    Lost,
+}
+
+/// A direct resource whose invariants hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    fields: Fields,
+}
+
+impl Resource {
+    /// A stored row; one that breaks the invariants is refused here and not found out later.
+    pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
+        match first_offence(&fields) {
+            Some(what) => Err(Refusal::InvalidInput { what: what.to_owned() }),
+            None => Ok(Self { fields }),
+        }
+    }
+
+    /// Everything, for storing and showing.
+    pub const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// The phase.
+    pub const fn phase(&self) -> Phase {
+        self.fields.phase
+    }
+
+    /// The Kubernetes object.
+    pub const fn object(&self) -> &ObjectKey {
+        &self.fields.object
+    }
+
+    /// The identity whose name is current.
+    pub const fn identity(&self) -> Option<&Identified> {
+        self.fields.identity.as_ref()
+    }
+
+    /// What a recorded identity of this life is bound to.
+    pub fn binding(&self) -> Binding {
+        let Fields { object, installation, .. } = &self.fields;
+        Binding { installation: *installation, object: object.uid.clone() }
+    }
+
+    /// How it ended, with what that rests on.
+    pub fn ended(&self) -> Option<Ended> {
+        self.fields.outcome.map(Ended::stored)
+    }
+
+    /// Whether the ledger was there from the start.
+    pub const fn is_witnessed(&self) -> bool {
+        matches!(self.fields.history, History::Witnessed)
+    }
+
+    /// Whether deletion was seen, so that absence may settle a name.
+    pub const fn is_leaving(&self) -> bool {
+        matches!(self.fields.phase, Phase::Deleting | Phase::Deleted)
+    }
+
+    /// Whether absence counts: no driver from before can still be heard.
+    pub fn is_quiet(&self, now: Timestamp) -> bool {
+        self.fields.quiet_until.is_none_or(|until| until <= now)
+    }
+
+    /// The name of an identity in the ledger, in the current generation.
+    pub fn name_of(&self, identified: &Identified) -> Name {
+        identified.name(&self.fields.kind, self.fields.generation)
+    }
+
+    /// The newest row of the current name.
+    pub fn current<'a>(&self, book: &'a Book) -> Option<&'a Row> {
+        book.latest(&self.name_of(self.identity()?))
+    }
+
+    /// The mark that the current attempt puts on what it creates.
+    pub fn mark(&self) -> Mark {
+        let owner = self.binding();
+        let request = RequestId::of(&owner, self.fields.attempt);
+        Mark { owner, request }
+    }
+
+    /// Whether a mark is ours: our object and installation, and a request that we sent. Where the
+    /// ledger was lost nobody knows which requests those were.
+    pub fn owns(&self, mark: &Mark) -> bool {
+        let sent =
+            || (1..=self.fields.attempt).any(|it| RequestId::of(&mark.owner, it) == mark.request);
+        mark.owner == self.binding() && (!self.is_witnessed() || sent())
+    }
+
+    /// The record of the current name, as the object shall carry it.
+    pub fn recorded(&self, book: &Book) -> Option<Recorded> {
+        let row = self.current(book)?;
+        let standing = match row.standing {
+            Standing::Intended => recorded::Standing::Intended { request: self.mark().request },
+            Standing::Seen => recorded::Standing::Seen { uid: row.uid.clone()? },
+            Standing::Gone => recorded::Standing::Gone,
+            Standing::Foreign | Standing::Abandoned => return None,
+        };
+        Some(Recorded::new(self.binding(), standing, self.identity()?.clone()))
+    }
+
+    /// The facts of the row. `unrecorded` is what the identity is where the ledger names none.
+    pub fn facts(&self, book: &Book, unrecorded: Identity, now: Timestamp) -> RowFacts {
+        let Fields { phase, asked_at, outcome, watch_until, .. } = &self.fields;
+        let identity = match self.current(book).map(|row| row.standing) {
+            None => unrecorded,
+            Some(Standing::Intended) => Identity::Intended,
+            Some(Standing::Seen) => Identity::Seen,
+            Some(Standing::Gone) => Identity::Gone,
+            Some(Standing::Foreign) => Identity::Foreign,
+            Some(Standing::Abandoned) => Identity::Abandoned,
+        };
+        let is_quiet = match phase {
+            Phase::Deleted => watch_until.is_none_or(|until| until <= now),
+            Phase::Pending | Phase::Creating | Phase::Ready | Phase::Deleting => self.is_quiet(now),
+        };
+        RowFacts {
+            phase: *phase,
+            identity,
+            quiet: if is_quiet { Quiet::Yes } else { Quiet::No },
+            asked: if asked_at.is_some() { Asked::Yes } else { Asked::No },
+            ended: if outcome.is_some() { EndedFact::Yes } else { EndedFact::No },
+        }
+    }
+
+    /// The row with the identity that this look found for it.
+    pub(super) fn identified(&self, identity: Option<Identified>) -> Self {
+        let mut next = self.clone();
+        next.fields.identity = self.fields.identity.clone().or(identity);
+        next
+    }
+
+    /// The row after a verdict. Times move only if something else does.
+    pub(super) fn turned(&self, verdict: Verdict, turned: Turned, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.phase = verdict.phase;
+        next.fields.operation = turned.operation.or(next.fields.operation);
+        match verdict.turn {
+            Turn::Keep | Turn::End(_) => {}
+            Turn::Intend => {
+                let again = self.fields.identity.is_some();
+                next.fields.generation =
+                    if again { self.fields.generation.next() } else { self.fields.generation };
+                next.fields.attempt += u32::from(again);
+                next.fields.identity = turned.intended;
+                next.fields.operation = None;
+            }
+            Turn::Again => {
+                next.fields.attempt += 1;
+                next.fields.operation = None;
+            }
+        }
+        if verdict.phase == Phase::Deleting && next.fields.deletion_seen_at.is_none() {
+            next.fields.deletion_seen_at = Some(now);
+            next.fields.quiet_until = self.fields.quiet_until.max(turned.quiet_until);
+        }
+        if turned.asks {
+            next.fields.asked_at = self.fields.asked_at.or(Some(now));
+        }
+        if let Some(ended) = turned.ended {
+            next.fields.outcome = Some(ended.outcome());
+            next.fields.orphan = turned.orphan;
+        }
+        if verdict.phase == Phase::Deleted && self.fields.phase != Phase::Deleted {
+            next.fields.deletion_seen_at = self.fields.deletion_seen_at.or(Some(now));
+            next.fields.watch_until = turned.watch_until;
+        }
+        next.touched(self, now)
+    }
+
+    /// The row after a person gave it up.
+    pub(super) fn abandoned(&self, record: OrphanRecord, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.outcome = Some(Ended::recorded(&record).outcome());
+        next.fields.orphan = Some(record);
+        next.touched(self, now)
+    }
+
+    fn touched(mut self, before: &Self, now: Timestamp) -> Self {
+        if self == *before {
+            return self;
+        }
+        let now = now.max(before.fields.updated_at);
+        self.fields.updated_at = now;
+        if self.fields.phase != before.fields.phase {
+            self.fields.phase_since = now;
+        }
+        self
+    }
+}
+
+/// What goes into the row with a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Turned {
+    /// The identity to record.
+    pub(super) intended: Option<Identified>,
+    /// The newest operation.
+    pub(super) operation: Option<String>,
+    /// Until when absence does not count.
+    pub(super) quiet_until: Option<Timestamp>,
+    /// Until when it is watched after its end.
+    pub(super) watch_until: Option<Timestamp>,
+    /// Whether the cloud object is asked to go.
+    pub(super) asks: bool,
+    /// The end.
+    pub(super) ended: Option<Ended>,
+    /// What may be left behind by it.
+    pub(super) orphan: Option<OrphanRecord>,
+}
+
+fn first_offence(fields: &Fields) -> Option<&'static str> {
+    let outcome = fields.outcome;
+    let recorded = fields.orphan.as_ref().map(OrphanRecord::outcome);
+    let owed = outcome.filter(|it| it.needs_record());
+    let seen = fields.deletion_seen_at.is_some();
+    let leaving = matches!(fields.phase, Phase::Deleting | Phase::Deleted);
+    let rules = [
+        (!is_dns_label(&fields.object.namespace), "namespace"),
+        (!is_dns_subdomain(&fields.object.name), "name"),
+        (fields.object.uid.0.is_empty(), "uid"),
+        (fields.installation.is_zero(), "installation"),
+        (fields.kind.is_empty(), "kind"),
+        (fields.generation < Generation::FIRST, "generation"),
+        (fields.attempt == 0, "attempt"),
+        (fields.created_at == Timestamp::ZERO, "created_at"),
+        (fields.updated_at < fields.created_at, "updated_at"),
+        (fields.phase_since < fields.created_at, "phase_since"),
+        (leaving != seen, "deletion_seen_at"),
+        (fields.asked_at.is_some() && !leaving, "asked_at"),
+        (outcome.is_some() && !leaving, "outcome"),
+        (outcome.is_none() && fields.phase == Phase::Deleted, "outcome"),
+        (owed != recorded, "orphan"),
+    ];
+    rules.into_iter().find_map(|(broken, what)| broken.then_some(what))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use super::*;
+use crate::direct::facts::Identity as Fact;
+use crate::direct::fixture::{
+    NOW, START, binding, fields, foreign, gone, identified, intended, leaving, name, resource, seen,
+};
+use crate::direct::orphan::Evidence;
+use crate::direct::reason::Reason;
+use crate::direct::verdict::Rest;
+
+fn verdict(phase: Phase, turn: Turn) -> Verdict {
+    let (effect, event) = (None, None);
+    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Steady }
+}
+
+fn with_identity() -> Resource {
+    resource(|it| it.identity = Some(identified("a")))
+}
+
+fn orphan(outcome: Outcome) -> OrphanRecord {
+    let whose = (&fields().object, binding(), "kind");
+    OrphanRecord::new(whose, outcome, &Book::default(), Evidence::default(), NOW)
+}
+
+#[test]
+fn a_row_that_breaks_an_invariant_is_refused_by_its_field() {
+    type Bend = fn(&mut Fields);
+    let cases: [(&str, Bend); 17] = [
+        ("namespace", |it| it.object.namespace = "a.b".to_owned()),
+        ("name", |it| it.object.name = String::new()),
+        ("uid", |it| it.object.uid = Uid::new("")),
+        ("installation", |it| it.installation = InstallationId::from_uuid(uuid::Uuid::nil())),
+        ("kind", |it| it.kind = String::new()),
+        ("generation", |it| it.generation = Generation(0)),
+        ("attempt", |it| it.attempt = 0),
+        ("created_at", |it| it.created_at = Timestamp::ZERO),
+        ("updated_at", |it| it.updated_at = Timestamp::from_millis(1)),
+        ("phase_since", |it| it.phase_since = Timestamp::from_millis(1)),
+        ("deletion_seen_at", |it| it.phase = Phase::Deleting),
+        ("deletion_seen_at", |it| it.deletion_seen_at = Some(START)),
+        ("asked_at", |it| it.asked_at = Some(START)),
+        ("outcome", |it| it.outcome = Some(Outcome::Deleted)),
+        ("outcome", |it| {
+            it.phase = Phase::Deleted;
+            it.deletion_seen_at = Some(START);
+        }),
+        ("orphan", |it| {
+            it.phase = Phase::Deleting;
+            it.deletion_seen_at = Some(START);
+            it.outcome = Some(Outcome::Abandoned);
+        }),
+        ("orphan", |it| it.orphan = Some(orphan(Outcome::Abandoned))),
+    ];
+    for (what, bend) in cases {
+        let mut fields = fields();
+        bend(&mut fields);
+        let refusal = Resource::hydrate(fields).unwrap_err();
+        assert_eq!(refusal, Refusal::InvalidInput { what: what.to_owned() });
+    }
+}
+
+#[test]
+fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
+    let it = resource(|it| it.attempt = 2);
+    let mark = |attempt| Mark { owner: binding(), request: RequestId::of(&binding(), attempt) };
+    assert_eq!(it.mark(), mark(2));
+    assert!(it.owns(&mark(1)) && it.owns(&mark(2)));
+    assert!(!it.owns(&mark(3)), "nobody sent that");
+    let copied = Binding { object: Uid::new("uid-2"), ..binding() };
+    let request = RequestId::of(&copied, 1);
+    assert!(!it.owns(&Mark { owner: copied, request }), "another object's");
+    let lost = resource(|it| it.history = History::Lost);
+    assert!(lost.owns(&mark(3)), "who lost the ledger does not know what was sent");
+}
+
+#[test]
+fn the_record_follows_the_row_of_the_current_name() {
+    let it = with_identity();
+    let kept = |row: Row| it.recorded(&Book::new([row])).map(|it| it.standing().clone());
+    let request = RequestId::of(&binding(), 1);
+    assert_eq!(kept(intended(name())), Some(recorded::Standing::Intended { request }));
+    let uid = Uid::new("c");
+    assert_eq!(kept(seen(name(), "c")), Some(recorded::Standing::Seen { uid }));
+    assert_eq!(kept(gone(name(), "c")), Some(recorded::Standing::Gone));
+    assert_eq!(kept(foreign(name())), None);
+    assert_eq!(resource(|_| ()).recorded(&Book::new([intended(name())])), None);
+    let next = resource(|it| {
+        it.identity = Some(identified("a"));
+        it.generation = Generation(2);
+    });
+    assert_eq!(next.current(&Book::new([gone(name(), "c")])), None, "of another generation");
+}
+
+#[test]
+fn every_standing_has_its_fact() {
+    let it = with_identity();
+    let identity = |rows: Vec<Row>| it.facts(&Book::new(rows), Fact::Lost, NOW).identity;
+    let abandoned = Row { standing: Standing::Abandoned, ..seen(name(), "c") };
+    assert_eq!(identity(vec![]), Fact::Lost);
+    assert_eq!(identity(vec![intended(name())]), Fact::Intended);
+    assert_eq!(identity(vec![seen(name(), "c")]), Fact::Seen);
+    assert_eq!(identity(vec![gone(name(), "c")]), Fact::Gone);
+    assert_eq!(identity(vec![foreign(name())]), Fact::Foreign);
+    assert_eq!(identity(vec![abandoned]), Fact::Abandoned);
+}
+
+#[test]
+fn quiet_is_the_end_of_the_quiet_time_and_after_the_end_that_of_the_watch() {
+    let quiet = |it: &Resource, now| it.facts(&Book::default(), Fact::None, now).quiet;
+    let it = leaving(|it| it.quiet_until = Some(NOW));
+    let before = Timestamp::from_micros(NOW.as_micros() - 1);
+    assert_eq!((quiet(&it, before), quiet(&it, NOW)), (Quiet::No, Quiet::Yes));
+    let ended = leaving(|it| {
+        it.phase = Phase::Deleted;
+        it.outcome = Some(Outcome::Deleted);
+        it.quiet_until = Some(NOW.after(Duration::from_secs(9)));
+        it.watch_until = Some(NOW);
+    });
+    assert_eq!((quiet(&ended, before), quiet(&ended, NOW)), (Quiet::No, Quiet::Yes));
+    assert_eq!(quiet(&leaving(|_| ()), before), Quiet::Yes);
+}
+
+#[test]
+fn a_first_identity_keeps_the_generation_and_another_one_begins_the_next() {
+    let turned = |identity| Turned { intended: Some(identity), ..Turned::default() };
+    let intend = verdict(Phase::Pending, Turn::Intend);
+    let first = resource(|_| ()).turned(intend, turned(identified("a")), NOW);
+    assert_eq!(first.identity(), Some(&identified("a")));
+    assert_eq!((first.fields().generation, first.fields().attempt), (Generation(1), 1));
+    let next = first.turned(intend, turned(identified("b")), NOW);
+    assert_eq!(next.identity(), Some(&identified("b")));
+    assert_eq!((next.fields().generation, next.fields().attempt), (Generation(2), 2));
+    let again = verdict(Phase::Creating, Turn::Again);
+    let again = first.turned(again, Turned::default(), NOW);
+    assert_eq!((again.fields().generation, again.fields().attempt), (Generation(1), 2));
+    assert_eq!(again.identity(), first.identity());
+}
+
+#[test]
+fn an_operation_is_kept_until_the_next_request() {
+    let turned = |name: Option<&str>| Turned {
+        operation: name.map(str::to_owned),
+        intended: Some(identified("a")),
+        ..Turned::default()
+    };
+    let keep = verdict(Phase::Creating, Turn::Keep);
+    let running = with_identity().turned(keep, turned(Some("op-1")), NOW);
+    assert_eq!(running.fields().operation.as_deref(), Some("op-1"));
+    let kept = running.turned(keep, turned(None), NOW);
+    assert_eq!(kept.fields().operation.as_deref(), Some("op-1"));
+    for turn in [Turn::Again, Turn::Intend] {
+        let next = running.turned(verdict(Phase::Creating, turn), turned(Some("op-1")), NOW);
+        assert_eq!(next.fields().operation, None);
+    }
+}
+
+#[test]
+fn deletion_is_seen_once_and_its_quiet_time_is_never_shortened() {
+    let later = NOW.after(Duration::from_secs(1));
+    let turned = |quiet_until| Turned { quiet_until, ..Turned::default() };
+    let deleting = verdict(Phase::Deleting, Turn::Keep);
+    let it = resource(|it| it.quiet_until = Some(later));
+    let seen = it.turned(deleting, turned(Some(NOW)), NOW);
+    assert_eq!(seen.fields().deletion_seen_at, Some(NOW));
+    assert_eq!(seen.fields().quiet_until, Some(later));
+    let again = seen.turned(deleting, turned(Some(later.after(Duration::from_secs(9)))), later);
+    assert_eq!(again, seen, "nothing moved, not even the time");
+}
+
+#[test]
+fn an_end_is_kept_with_what_it_rests_on() {
+    let it = leaving(|_| ());
+    let record = orphan(Outcome::OrphanReleased);
+    let turned = Turned {
+        ended: Some(Ended::recorded(&record)),
+        orphan: Some(record.clone()),
+        ..Turned::default()
+    };
+    let next = it.turned(verdict(Phase::Deleting, Turn::End(Outcome::OrphanReleased)), turned, NOW);
+    assert_eq!(next.ended().unwrap().outcome(), Outcome::OrphanReleased);
+    assert_eq!(next.fields().orphan, Some(record));
+    assert!(Resource::hydrate(next.fields().clone()).is_ok());
+}
+
+#[test]
+fn a_clock_that_jumped_back_takes_no_time_back() {
+    let it = resource(|it| it.updated_at = NOW);
+    let next = it.turned(verdict(Phase::Creating, Turn::Keep), Turned::default(), START);
+    assert_eq!((next.fields().updated_at, next.fields().phase_since), (NOW, NOW));
+    let same = it.turned(verdict(Phase::Pending, Turn::Keep), Turned::default(), NOW);
+    assert_eq!(same, it);
+}

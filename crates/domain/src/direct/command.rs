@@ -1,0 +1,72 @@
+//! What a person can ask for beside what the object itself says.
+
+use usher_kernel::{Record, Row, Timestamp};
+
+use super::aggregate::Resource;
+use super::orphan::{Evidence, OrphanRecord};
+use super::proof::Outcome;
+use super::refusal::Refusal;
+
+/// What a command changes, written in one transaction guarded by the row's version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The row as it shall be.
+    pub next: Resource,
+    /// The identity rows that change with it.
+    pub rows: Vec<Row>,
+}
+
+/// Gives up what is being deleted: its end is recorded with everything that is known, and its next
+/// step lets it go. Asking again changes nothing.
+pub fn abandon(
+    record: &Record<Resource>,
+    (by, reason): (&str, &str),
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let resource = &record.state;
+    let what = resource.object().to_text();
+    if reason.trim().is_empty() {
+        return Err(Refusal::ReasonRequired { what });
+    }
+    if !resource.is_leaving() {
+        return Err(Refusal::NotLeaving { what });
+    }
+    if resource.ended().is_some() {
+        return Ok(Change { next: resource.clone(), rows: vec![] });
+    }
+    let fields = resource.fields();
+    let whose = (&fields.object, resource.binding(), fields.kind.as_str());
+    let evidence = Evidence { ordered: Some(format!("{by}: {reason}")), ..Evidence::default() };
+    let orphan = OrphanRecord::new(whose, Outcome::Abandoned, &record.book, evidence, now);
+    let rows = record.book.abandon(by, reason, now);
+    Ok(Change { next: resource.abandoned(orphan, now), rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::direct::fixture::{NOW, identified, leaving, record, resource, seen};
+    use usher_kernel::Standing;
+
+    #[test]
+    fn giving_up_records_what_is_open_and_ends_the_life() {
+        let it = leaving(|it| it.identity = Some(identified("a")));
+        let row = seen(it.name_of(&identified("a")), "c-1");
+        let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();
+        assert_eq!(change.rows[0].standing, Standing::Abandoned);
+        assert_eq!(change.next.ended().unwrap().outcome(), Outcome::Abandoned);
+        let orphan = change.next.fields().orphan.clone().unwrap();
+        assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);
+        assert_eq!(orphan.evidence().ordered.as_deref(), Some("eve: account closed"));
+        let again = abandon(&record(change.next.clone(), []), ("eve", "again"), NOW).unwrap();
+        assert_eq!(again, Change { next: change.next, rows: vec![] });
+    }
+
+    #[test]
+    fn only_what_is_being_deleted_is_given_up_and_only_for_a_reason() {
+        let wanted = abandon(&record(resource(|_| ()), []), ("eve", "why not"), NOW);
+        assert_eq!(wanted, Err(Refusal::NotLeaving { what: "ns/web".to_owned() }));
+        let silent = abandon(&record(leaving(|_| ()), []), ("eve", " "), NOW);
+        assert_eq!(silent, Err(Refusal::ReasonRequired { what: "ns/web".to_owned() }));
+    }
+}

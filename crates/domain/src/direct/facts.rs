@@ -1,0 +1,235 @@
+//! The finite facts a decision may branch on, and nothing else.
+//!
+//! [`RowFacts`] come from the row, its identity rows and the clock, [`Facts`] from one observation.
+//! Their product is what the transition table covers, cell by cell.
+
+use super::phase::Phase;
+use crate::object::closed::closed_set;
+
+/// What the row says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFacts {
+    /// The phase.
+    pub phase: Phase,
+    /// What is recorded of the cloud object, this look included.
+    pub identity: Identity,
+    /// Whether a driver from before may still be heard.
+    pub quiet: Quiet,
+    /// Whether the cloud object was asked to go.
+    pub asked: Asked,
+    /// Whether the end is on record.
+    pub ended: Ended,
+}
+
+/// What one observation saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The Kubernetes object.
+    pub object: Object,
+    /// Whether somebody else holds it.
+    pub hold: Hold,
+    /// What its annotation says about deletion.
+    pub policy: Policy,
+    /// What the references of the spec resolve to; while it leaves, those of the identity alone.
+    pub refs: Refs,
+    /// What carries our mark, where no identity is on record.
+    pub search: Search,
+    /// Whether the object carries what is on record.
+    pub stamp: Stamp,
+    /// The newest operation on the cloud object.
+    pub operation: Operation,
+    /// What stands under the identity.
+    pub cloud: Cloud,
+}
+
+closed_set! {
+    /// What is recorded of the cloud object.
+    "identity" Identity {
+        /// Nothing, and the ledger was there from the start: nothing was ever sent.
+        None = "None",
+        /// Nothing, but the object was ours before this ledger knew it.
+        Lost = "Lost",
+        /// Recorded, perhaps asked for, not seen yet.
+        Intended = "Intended",
+        /// Seen, and ours.
+        Seen = "Seen",
+        /// Proven absent.
+        Gone = "Gone",
+        /// Somebody else's cloud object has the name.
+        Foreign = "Foreign",
+        /// Nothing, and the object carries the stamp of another one: it is a copy.
+        BoundElsewhere = "BoundElsewhere",
+        /// Nothing, and the stamp cannot be read.
+        Malformed = "Malformed",
+        /// Given up by command.
+        Abandoned = "Abandoned",
+    }
+}
+
+closed_set! {
+    /// Whether a driver from before the deletion may still be heard.
+    "quiet" Quiet {
+        /// It may: absence does not count.
+        No = "No",
+        /// It cannot.
+        Yes = "Yes",
+    }
+}
+
+closed_set! {
+    /// Whether the cloud object was asked to go.
+    "asked" Asked {
+        /// It was not.
+        No = "No",
+        /// It was.
+        Yes = "Yes",
+    }
+}
+
+closed_set! {
+    /// Whether the end is on record.
+    "ended" Ended {
+        /// It is not.
+        No = "No",
+        /// It is, with what it rests on.
+        Yes = "Yes",
+    }
+}
+
+closed_set! {
+    /// The Kubernetes object.
+    "object" Object {
+        /// Wanted, without our finalizer.
+        Unheld = "Unheld",
+        /// Wanted, with our finalizer.
+        Held = "Held",
+        /// On its way out, with our finalizer.
+        Leaving = "Leaving",
+        /// On its way out, without our finalizer.
+        Free = "Free",
+        /// Not there any more.
+        Gone = "Gone",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Whether somebody else holds the object.
+    "hold" Hold {
+        /// Nobody does.
+        None = "None",
+        /// Somebody's hold finalizer is on it.
+        Somebody = "Somebody",
+    }
+}
+
+closed_set! {
+    /// What the annotation says about deletion.
+    "policy" Policy {
+        /// Delete; hold an orphan.
+        Hold = "Hold",
+        /// Delete; let an orphan go, and record it.
+        Release = "Release",
+        /// Leave the cloud object alone.
+        Abandon = "Abandon",
+        /// It cannot be read.
+        Unreadable = "Unreadable",
+    }
+}
+
+closed_set! {
+    /// What the references resolve to.
+    "refs" Refs {
+        /// Nobody asked.
+        Unasked = "Unasked",
+        /// To the identity on record, or to one where none is on record.
+        Agrees = "Agrees",
+        /// To another identity than the one on record.
+        Differs = "Differs",
+        /// One can never resolve.
+        Invalid = "Invalid",
+        /// One names an object that is not there.
+        NotFound = "NotFound",
+        /// One names an object that is on its way out.
+        Terminating = "Terminating",
+        /// One names an object without an identity.
+        NotReady = "NotReady",
+        /// The kind of one is not installed.
+        KindNotInstalled = "KindNotInstalled",
+        /// One may not be read.
+        Forbidden = "Forbidden",
+        /// One could not be read.
+        Unavailable = "Unavailable",
+    }
+}
+
+closed_set! {
+    /// What carries our mark.
+    "search" Search {
+        /// Nothing, or this kind carries no marks, or nobody had to ask.
+        None = "None",
+        /// One cloud object.
+        One = "One",
+        /// Several.
+        Several = "Several",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Whether the object carries what is on record.
+    "stamp" Stamp {
+        /// It does.
+        Current = "Current",
+        /// It does not yet.
+        Stale = "Stale",
+    }
+}
+
+closed_set! {
+    /// The newest operation on the cloud object.
+    "operation" Operation {
+        /// None, or it ended well.
+        None = "None",
+        /// It runs.
+        Running = "Running",
+        /// It ended badly.
+        Failed = "Failed",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// What stands under the identity.
+    "cloud" Cloud {
+        /// Nobody asked.
+        Unasked = "Unasked",
+        /// Nothing, said by the authority.
+        Absent = "Absent",
+        /// Nothing: the container that it would be in is proven gone.
+        ContainerGone = "ContainerGone",
+        /// Ours, on record, as declared.
+        Ours = "Ours",
+        /// Ours, on record, not as declared.
+        Drifted = "Drifted",
+        /// Ours by its mark; it comes on record with this look.
+        Unrecorded = "Unrecorded",
+        /// Ours, and being deleted.
+        Leaving = "Leaving",
+        /// Somebody else's.
+        Foreign = "Foreign",
+        /// We may not look, and the container is not known to be gone.
+        Forbidden = "Forbidden",
+        /// We ask too often.
+        Throttled = "Throttled",
+        /// No answer.
+        Unavailable = "Unavailable",
+        /// The answer of a replica that lags.
+        Lagging = "Lagging",
+        /// Ours is missing, and too much else with it.
+        Vanished = "Vanished",
+    }
+}

@@ -1,0 +1,328 @@
+//! What holds of any look at any row, whatever the rules say.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use usher_kernel::{
+    Book, Decision, Lifecycle, Record, Row, Standing, Timestamp, Uid, Unknown, Version, Wake,
+};
+
+use super::aggregate::{Fields, History, Resource};
+use super::effect::Effect;
+use super::event::Event;
+use super::facts::Cloud;
+use super::fixture::{NOW, START, binding, fields, found, identified, object};
+use super::identity::Identified;
+use super::life::Direct;
+use super::look::{Asked, Container, Found, Heard, Look, Object, Silence};
+use super::mark::{Binding, Mark, RequestId};
+use super::observe::fold;
+use super::operation::{Operation, Progress};
+use super::orphan::{Evidence, OrphanRecord};
+use super::phase::Phase;
+use super::proof::Outcome;
+use super::recorded::{self, Recorded};
+use super::reference::Unresolved;
+use crate::object::authority::Authority;
+use crate::object::name::FINALIZER_DIRECT;
+
+const LATER: Timestamp = Timestamp::from_millis(90_000);
+
+fn any_identified() -> impl Strategy<Value = Identified> {
+    select(vec!["a", "a", "b"]).prop_map(identified)
+}
+
+fn any_heard<T: Clone + std::fmt::Debug>(
+    value: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Heard<T>> {
+    let throttled = Silence::Throttled { retry_after: Some(Duration::from_secs(7)) };
+    let silence = select(vec![Silence::Refused, throttled, Silence::Unavailable]);
+    prop_oneof![4 => value.prop_map(Ok), 1 => silence.prop_map(Err)]
+}
+
+fn any_mark() -> impl Strategy<Value = Option<Mark>> {
+    let owner = select(vec!["uid-1", "uid-1", "uid-2"]);
+    let mark = (owner, 1_u32..4).prop_map(|(object, attempt)| {
+        let owner = Binding { object: Uid::new(object), ..binding() };
+        Mark { request: RequestId::of(&owner, attempt), owner }
+    });
+    prop::option::weighted(0.7, mark)
+}
+
+fn any_found() -> impl Strategy<Value = Found> {
+    let uid = select(vec!["c-1", "c-2"]);
+    (uid, any_mark(), any::<bool>(), any::<bool>())
+        .prop_map(|(uid, mark, drifted, leaving)| Found { mark, drifted, leaving, ..found(uid) })
+}
+
+fn any_stamp() -> impl Strategy<Value = Option<String>> {
+    let owner = select(vec!["uid-1", "uid-2"]);
+    let standing = select(vec![
+        recorded::Standing::Gone,
+        recorded::Standing::Seen { uid: Uid::new("c-1") },
+        recorded::Standing::Intended { request: RequestId::of(&binding(), 1) },
+    ]);
+    let read = (owner, standing, any_identified()).prop_map(|(owner, standing, at)| {
+        let owner = Binding { object: Uid::new(owner), ..binding() };
+        Recorded::new(owner, standing, at).to_text()
+    });
+    prop::option::of(prop_oneof![3 => read, 1 => Just("{}".to_owned())])
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let finalizers = prop::sample::subsequence(vec![FINALIZER_DIRECT, "a.b/hold", "a.b/c"], 0..4);
+    let policies = vec![None, None, Some("release-with-record"), Some("abandon"), Some("?")];
+    (any::<bool>(), finalizers, select(policies), any_stamp(), any_stamp()).prop_map(
+        |(deleting, finalizers, policy, stamp, status)| Object {
+            deleting,
+            finalizers: finalizers.into_iter().map(str::to_owned).collect(),
+            policy: policy.map(str::to_owned),
+            stamp,
+            status,
+            ..object()
+        },
+    )
+}
+
+fn any_authority() -> impl Strategy<Value = Authority> {
+    select(vec![Authority::Pinned, Authority::Pinned, Authority::Pinned, Authority::Replaced])
+}
+
+fn any_asked() -> impl Strategy<Value = Option<Asked>> {
+    let container = vec![None, Some(Container::Gone), Some(Container::Standing)];
+    let asked = (any_identified(), any_heard(prop::option::of(any_found())), select(container));
+    prop::option::weighted(
+        0.9,
+        asked.prop_map(|(identified, found, container)| Asked { identified, found, container }),
+    )
+}
+
+fn any_look() -> impl Strategy<Value = Look> {
+    let object = prop_oneof![
+        6 => any_object().prop_map(|it| Ok(Some(it))),
+        1 => Just(Ok(None)),
+        1 => Just(Err(Unknown::Unreachable)),
+    ];
+    let unresolved = || select(Unresolved::ALL.to_vec());
+    let spec = prop_oneof![any_identified().prop_map(Ok), unresolved().prop_map(Err)];
+    let config = prop_oneof![3 => Just(Ok(())), 1 => unresolved().prop_map(Err)];
+    let operation = select(Progress::ALL.to_vec())
+        .prop_map(|progress| Operation { name: "op".to_owned(), progress });
+    let search = any_heard(prop::collection::vec((any_identified(), any_found()), 0..3));
+    (
+        (object, any_authority(), any_authority(), prop::bool::weighted(0.1)),
+        (prop::option::weighted(0.8, spec), prop::option::weighted(0.8, config)),
+        any_heard(prop::collection::vec(operation, 0..2)),
+        (any_asked(), prop::option::of(search)),
+        prop::option::of(select(vec![START, NOW])),
+    )
+        .prop_map(|(outside, references, operations, cloud, heard_until)| {
+            let (object, cluster, authority, rail_tripped) = outside;
+            Look {
+                by: "cloud".to_owned(),
+                at: NOW,
+                heard_until,
+                cluster,
+                object,
+                spec: references.0,
+                configuration: references.1,
+                references: vec![],
+                authority,
+                rail_tripped,
+                operations,
+                cloud: cloud.0,
+                search: cloud.1,
+            }
+        })
+}
+
+fn any_fields() -> impl Strategy<Value = Fields> {
+    let phase = select(Phase::ALL.to_vec());
+    let outcome = prop::option::of(select(Outcome::ALL.to_vec()));
+    let history = select(vec![History::Witnessed, History::Lost]);
+    let time = || prop::option::of(select(vec![START, LATER]));
+    (phase, outcome, history, (time(), time(), time()), (1_u32..4, any::<bool>())).prop_map(
+        |(phase, outcome, history, (quiet_until, watch_until, asked_at), (attempt, named))| {
+            let leaving = matches!(phase, Phase::Deleting | Phase::Deleted);
+            let outcome = match phase {
+                Phase::Deleted => outcome.or(Some(Outcome::Deleted)),
+                Phase::Deleting => outcome,
+                Phase::Pending | Phase::Creating | Phase::Ready => None,
+            };
+            let start = fields();
+            let orphan = outcome.filter(|it| it.needs_record()).map(|outcome| {
+                let whose = (&start.object, binding(), start.kind.as_str());
+                OrphanRecord::new(whose, outcome, &Book::default(), Evidence::default(), START)
+            });
+            Fields {
+                phase,
+                outcome,
+                orphan,
+                history,
+                quiet_until,
+                watch_until,
+                attempt,
+                identity: named.then(|| identified("a")),
+                deletion_seen_at: leaving.then_some(START),
+                asked_at: asked_at.filter(|_| leaving),
+                ..start
+            }
+        },
+    )
+}
+
+fn any_record() -> impl Strategy<Value = Record<Resource>> {
+    let standing = select(Standing::ALL.to_vec());
+    (any_fields(), standing).prop_map(|(fields, standing)| {
+        let state = Resource::hydrate(fields).unwrap();
+        let row = |it: &Identified| {
+            let mut row = Row::intended(state.name_of(it), "given", START);
+            let seen = matches!(standing, Standing::Seen | Standing::Gone | Standing::Abandoned);
+            row.standing = standing;
+            row.uid = seen.then(|| Uid::new("c-1"));
+            row
+        };
+        let book = Book::new(state.identity().map(row));
+        Record { version: Version(1), state, book }
+    })
+}
+
+fn decide(record: &Record<Resource>, look: &Look) -> Decision<Direct> {
+    let seen = fold(&record.state, &record.book, look);
+    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
+    Direct::default().decide(record, &seen, NOW)
+}
+
+proptest! {
+    #[test]
+    fn the_same_record_and_look_give_the_same_decision(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let (one, other) = (decide(&record, &look), decide(&record, &look));
+        prop_assert_eq!(one.next, other.next);
+        prop_assert_eq!((one.rows, one.effect, one.wake), (other.rows, other.effect, other.wake));
+        prop_assert_eq!((one.event, one.reason), (other.event, other.reason));
+    }
+
+    #[test]
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
+        let Decision { next, effect, event, wake, .. } = decide(&record, &look);
+        let (before, after) = (record.state.fields(), next.fields());
+        prop_assert!(Resource::hydrate(after.clone()).is_ok(), "{after:?}");
+        prop_assert!(effect.is_none() || event.is_none());
+        prop_assert!(after.generation >= before.generation && after.attempt >= before.attempt);
+        prop_assert!(before.outcome.is_none() || after.outcome == before.outcome, "sticky");
+        prop_assert!(before.asked_at.is_none() || after.asked_at == before.asked_at);
+        prop_assert!(before.quiet_until <= after.quiet_until);
+        prop_assert!(wake != Wake::Never || after.phase == Phase::Deleted);
+        let outcome = after.outcome;
+        let told = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);
+        let ended = before.phase != Phase::Deleted && after.phase == Phase::Deleted;
+        prop_assert_eq!(told, ended);
+    }
+
+    #[test]
+    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+        let cloud = fold(&record.state, &record.book, &look).facts.cloud;
+        for row in decide(&record, &look).rows {
+            let known = record.book.latest(&row.name).map(|it| it.standing);
+            if row.standing == Standing::Gone && known.is_some_and(|it| it != Standing::Gone) {
+                let answered = [
+                    Cloud::Absent,
+                    Cloud::ContainerGone,
+                    Cloud::Foreign,
+                    Cloud::Unrecorded,
+                ];
+                prop_assert!(answered.contains(&cloud), "{row:?} on {cloud:?}");
+                prop_assert_eq!(look.authority, Authority::Pinned);
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_on_record_as_ours_is_changed_or_deleted(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let Decision { rows, effect, next, .. } = decide(&record, &look);
+        let after = record.book.with(&rows);
+        let taken = match &effect {
+            Some(Effect::Update { identified, at } | Effect::Delete { identified, at }) => {
+                Some((identified, at))
+            }
+            _ => None,
+        };
+        if let Some((identified, at)) = taken {
+            let row = after.seen(&next.name_of(identified));
+            prop_assert_eq!(row.and_then(|it| it.uid.as_ref()), Some(at.uid()));
+            let found = look.cloud.and_then(|it| it.found.ok()).flatten();
+            prop_assert_eq!(found.map(|it| it.uid), Some(at.uid().clone()));
+        }
+    }
+
+    #[test]
+    fn a_create_has_its_name_on_record_and_on_the_object(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        if let Some(Effect::Create { identified, mark }) = decide(&record, &look).effect {
+            let before = record.state.name_of(&identified);
+            let stamp = look.object.unwrap().unwrap().stamp.unwrap();
+            let stamped = Recorded::read(&stamp, &mark.owner).unwrap();
+            prop_assert_eq!(stamped.identified(), &identified);
+            let standing = recorded::Standing::Intended { request: mark.request };
+            prop_assert_eq!(stamped.standing(), &standing);
+            // The name was free again, or it was on record before this look.
+            let known = record.book.latest(&before).map(|it| it.standing);
+            let open = [Some(Standing::Intended), Some(Standing::Foreign), None];
+            prop_assert!(open.contains(&known), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn the_finalizer_goes_only_with_the_end_that_the_row_keeps(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let Decision { effect, next, .. } = decide(&record, &look);
+        if let Some(Effect::RemoveFinalizer { ended, .. }) = effect {
+            prop_assert_eq!(Some(ended.clone()), record.state.ended());
+            prop_assert_eq!(next.fields().outcome, Some(ended.outcome()));
+        }
+    }
+
+    #[test]
+    fn an_end_leaves_no_open_name_behind(record in any_record(), look in any_look()) {
+        let Decision { rows, next, .. } = decide(&record, &look);
+        let ended = record.state.ended().is_none() && next.ended().is_some();
+        prop_assert!(!ended || record.book.with(&rows).is_settled());
+    }
+
+    #[test]
+    fn a_copy_touches_nothing_but_its_own_finalizer(record in any_record(), look in any_look()) {
+        let stamps = look.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);
+        let texts: Vec<&String> = stamps.flatten().collect();
+        let read = |it: &&String| Recorded::read(it, &binding());
+        let foreign = |it: &&String| matches!(read(it), Err(recorded::Unbound::Foreign { .. }));
+        let copy = texts.iter().any(foreign) && !texts.iter().any(|it| read(it).is_ok());
+        if copy && record.book.rows().is_empty() {
+            let effect = decide(&record, &look).effect;
+            let own = matches!(effect, None | Some(Effect::RemoveFinalizer { .. }));
+            prop_assert!(own, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn a_world_that_stands_still_is_on_record_after_one_look(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let seen = fold(&record.state, &record.book, &look);
+        let (book, _) = seen.absorbed(&record.book);
+        let state = record.state.identified(seen.found.clone());
+        let again = fold(&state, &book, &look);
+        prop_assert_eq!(again.absorbed(&book).0, book);
+    }
+}

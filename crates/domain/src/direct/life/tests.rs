@@ -1,0 +1,224 @@
+use usher_kernel::{Standing, Uid, Unknown};
+
+use super::*;
+use crate::direct::fixture::{
+    NOW, START, asked, binding, found, gone, identified, intended, leaving, look, name, object,
+    record, resource, seen,
+};
+use crate::direct::look::{self, Look, Silence};
+use crate::direct::mark::{Mark, RequestId};
+use crate::direct::observe::fold;
+use crate::direct::operation::{Operation, Progress};
+use crate::direct::recorded::{self, Recorded};
+
+const LIFE: Direct = Direct {
+    interval: Duration::from_secs(30),
+    slow: Duration::from_mins(5),
+    request_bound: Duration::from_secs(10),
+    keep: Duration::from_hours(1),
+};
+
+fn decide(record: &Record<Resource>, look: &Look) -> Decision<Direct> {
+    LIFE.decide(record, &fold(&record.state, &record.book, look), NOW)
+}
+
+fn known() -> Resource {
+    resource(|it| it.identity = Some(identified("a")))
+}
+
+fn going() -> Resource {
+    leaving(|it| it.identity = Some(identified("a")))
+}
+
+fn going_look() -> Look {
+    Look { object: Ok(Some(look::Object { deleting: true, ..object() })), ..look() }
+}
+
+fn stamped(standing: recorded::Standing, look: Look) -> Look {
+    let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
+    Look { object: Ok(Some(look::Object { stamp, ..object() })), ..look }
+}
+
+#[test]
+fn the_identity_is_recorded_then_stamped_then_used() {
+    let first = decide(&record(resource(|_| ()), []), &Look { cloud: None, ..look() });
+    assert_eq!((first.effect.clone(), first.wake), (None, Wake::Now));
+    assert_eq!(first.rows, [Row::intended(name(), "usher", NOW)]);
+    assert_eq!(first.next.identity(), Some(&identified("a")));
+
+    let recorded_row = record(first.next, first.rows);
+    let second = decide(&recorded_row, &look());
+    let request = RequestId::of(&binding(), 1);
+    let standing = recorded::Standing::Intended { request };
+    let recorded = Recorded::new(binding(), standing.clone(), identified("a"));
+    let object = recorded_row.state.object().clone();
+    assert_eq!(second.effect, Some(Effect::Stamp { object, recorded }));
+
+    let third = decide(&recorded_row, &stamped(standing, look()));
+    let mark = Mark { owner: binding(), request };
+    assert_eq!(third.effect, Some(Effect::Create { identified: identified("a"), mark }));
+    assert_eq!(third.next.phase(), Phase::Creating);
+}
+
+#[test]
+fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
+    let parentless = Look { spec: None, configuration: None, ..going_look() };
+    let look = Look { cloud: Some(asked(Ok(Some(found("c-1"))))), ..parentless };
+    let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
+    assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
+    assert_eq!(decision.next.fields().asked_at, Some(NOW));
+    assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
+}
+
+#[test]
+fn the_finalizer_goes_in_a_later_step_than_the_end() {
+    let asked_for = leaving(|it| {
+        it.identity = Some(identified("a"));
+        it.asked_at = Some(START);
+    });
+    let end = decide(&record(asked_for, [seen(name(), "c-1")]), &going_look());
+    assert_eq!((end.effect.clone(), end.event.clone()), (None, None));
+    assert_eq!(end.next.fields().outcome, Some(Outcome::Deleted));
+    assert_eq!(end.rows[0].standing, Standing::Gone);
+    let ended = record(end.next, end.rows);
+    let release = decide(&ended, &going_look());
+    let object = ended.state.object().clone();
+    let expected = Effect::RemoveFinalizer { object, ended: ended.state.ended().unwrap() };
+    assert_eq!(release.effect, Some(expected));
+    let told = decide(&ended, &Look { object: Ok(None), ..going_look() });
+    assert_eq!(told.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
+    assert_eq!(told.next.phase(), Phase::Deleted);
+    assert_eq!(told.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
+    assert_eq!(told.wake, Wake::At(NOW.after(LIFE.slow)));
+}
+
+#[test]
+fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
+    let policy = Some("abandon".to_owned());
+    let object = Ok(Some(look::Object { deleting: true, policy, ..object() }));
+    let look = Look { object, cloud: Some(asked(Err(Silence::Refused))), ..look() };
+    let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    assert_eq!(decision.next.fields().outcome, Some(Outcome::Abandoned));
+    let standings: Vec<_> = decision.rows.iter().map(|it| it.standing).collect();
+    assert_eq!(standings, [Standing::Abandoned]);
+    let orphan = decision.next.fields().orphan.clone().unwrap();
+    assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);
+    assert_eq!(orphan.evidence().references, ["ns/parent"]);
+    assert_eq!(orphan.owner(), &binding());
+}
+
+#[test]
+fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
+    let free = look::Object { deleting: true, finalizers: vec![], ..object() };
+    let look =
+        Look { object: Ok(Some(free)), cloud: Some(asked(Ok(Some(found("c-1"))))), ..look() };
+    let decision = decide(&record(known(), [seen(name(), "c-1")]), &look);
+    assert_eq!(decision.effect, None);
+    assert_eq!(decision.event, Some(Event::Deleted { outcome: Outcome::OrphanReleased }));
+    assert_eq!(decision.next.fields().orphan.as_ref().unwrap().names().len(), 1);
+    assert!(Resource::hydrate(decision.next.fields().clone()).is_ok());
+}
+
+#[test]
+fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
+    let tell = |heard_until| {
+        let look = Look { heard_until, ..going_look() };
+        decide(&record(known(), [intended(name())]), &look).next.fields().quiet_until
+    };
+    assert_eq!(tell(None), None);
+    assert_eq!(tell(Some(NOW)), Some(NOW.after(LIFE.request_bound)));
+    assert_eq!(tell(Some(START)), None, "long past");
+    let loud = leaving(|it| {
+        it.identity = Some(identified("a"));
+        it.quiet_until = Some(NOW.after(Duration::from_secs(3)));
+    });
+    let decision = decide(&record(loud, [intended(name())]), &going_look());
+    assert_eq!(decision.wake, Wake::At(NOW.after(Duration::from_secs(3))));
+    assert_eq!((decision.reason, decision.rows), (Reason::QuietTime, vec![]));
+}
+
+#[test]
+fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
+    let wake = |seconds: Option<u64>| {
+        let retry_after = seconds.map(Duration::from_secs);
+        let cloud = Some(asked(Err(Silence::Throttled { retry_after })));
+        decide(&record(going(), [seen(name(), "c-1")]), &Look { cloud, ..going_look() }).wake
+    };
+    assert_eq!(wake(None), Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(wake(Some(1)), Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(wake(Some(60)), Wake::At(NOW.after(Duration::from_mins(1))));
+    assert_eq!(wake(Some(9_000)), Wake::At(NOW.after(LIFE.slow)));
+}
+
+#[test]
+fn a_failed_create_is_tried_again_by_another_request() {
+    let request = RequestId::of(&binding(), 1);
+    let failed = Operation { name: "op-1".to_owned(), progress: Progress::Failed };
+    let look = Look { operations: Ok(vec![failed]), ..look() };
+    let look = stamped(recorded::Standing::Intended { request }, look);
+    let decision = decide(&record(known(), [intended(name())]), &look);
+    assert_eq!((decision.reason, decision.effect), (Reason::CreateFailed, None));
+    assert_eq!(decision.next.fields().attempt, 2);
+    assert_ne!(decision.next.mark().request, request);
+    assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.slow)));
+}
+
+#[test]
+fn an_operation_that_runs_is_kept_in_the_row() {
+    let running = Operation { name: "op-1".to_owned(), progress: Progress::Running };
+    let request = RequestId::of(&binding(), 1);
+    let look = Look { operations: Ok(vec![running]), ..look() };
+    let look = stamped(recorded::Standing::Intended { request }, look);
+    let decision = decide(&record(known(), [intended(name())]), &look);
+    assert_eq!(decision.reason, Reason::WaitingForOperation);
+    assert_eq!(decision.next.fields().operation.as_deref(), Some("op-1"));
+}
+
+#[test]
+fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
+    let uid = Uid::new("c-1");
+    let standing = recorded::Standing::Seen { uid };
+    let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
+    let object = look::Object { deleting: true, stamp, ..object() };
+    let look = Look {
+        object: Ok(Some(object)),
+        cloud: Some(asked(Ok(Some(found("c-1"))))),
+        spec: None,
+        ..look()
+    };
+    let decision = decide(&record(leaving(|_| ()), []), &look);
+    assert_eq!(decision.reason, Reason::DeletingObject);
+    assert_eq!(decision.next.identity(), Some(&identified("a")));
+    assert_eq!(decision.rows[0].standing, Standing::Seen);
+}
+
+#[test]
+fn what_comes_back_after_the_end_is_taken_away() {
+    let ended = leaving(|it| {
+        it.identity = Some(identified("a"));
+        it.phase = Phase::Deleted;
+        it.outcome = Some(Outcome::Deleted);
+        it.watch_until = Some(NOW.after(LIFE.interval));
+    });
+    let gone = record(ended, [gone(name(), "c-1")]);
+    let absent = Look { object: Ok(None), ..look() };
+    assert_eq!(decide(&gone, &absent).wake, Wake::At(NOW.after(LIFE.interval)));
+    let back = Look { cloud: Some(asked(Ok(Some(found("c-2"))))), ..absent };
+    let decision = decide(&gone, &back);
+    assert_eq!(decision.reason, Reason::RemovingLate);
+    assert!(matches!(decision.effect, Some(Effect::Delete { at, .. }) if at.uid().0 == "c-2"));
+}
+
+#[test]
+fn a_life_without_a_name_is_not_watched_after_its_end() {
+    let unheard = Look { object: Ok(None), cloud: None, ..look() };
+    let decision = decide(&record(resource(|_| ()), []), &unheard);
+    let outcome = Outcome::AlreadyAbsent;
+    assert_eq!(decision.event, Some(Event::Deleted { outcome }));
+    assert_eq!((decision.next.fields().watch_until, decision.wake), (None, Wake::Now));
+    let over = decide(&record(decision.next, []), &unheard);
+    assert_eq!((over.wake, over.reason), (Wake::Never, Reason::Gone));
+    let blind = Look { object: Err(Unknown::Forbidden), ..unheard };
+    assert_eq!(decide(&record(resource(|_| ()), []), &blind).reason, Reason::ObjectUnknown);
+}

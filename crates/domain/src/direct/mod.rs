@@ -1,0 +1,50 @@
+//! Direct resources: one Kubernetes object, one cloud object, and a deletion that needs no parent.
+//!
+//! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
+//! (what happens next and why), [`look`] and [`observe`] (how answers become facts), [`life`] (the
+//! kernel's view of all that), [`accept`] and [`command`] (what enters and what a person can ask
+//! for). Then what is special here: [`identity`] and [`recorded`] (what is known of the cloud
+//! object, and where it is kept), [`ladder`] (where an identity is found when the record is lost),
+//! [`reference`] (what a spec refers to), [`proof`] and [`orphan`] (what a release rests on), and
+//! for the author of a kind [`model`], [`deleter`] and [`ports`].
+//!
+//! **Invariants**
+//! - The identity is recorded, in the ledger and on the object, before the first create.
+//! - Deletion is decided in the order own finalizer, hold, policy, identity, cloud: who abandons
+//!   needs no reference, and nobody waits for a parent whose child is on record.
+//! - A [`deleter::Deleter`] is made of an identity; it can see neither a spec nor the cluster.
+//! - The finalizer goes only with [`proof::Ended`]: absence was answered, or an orphan record is
+//!   written.
+
+pub mod accept;
+pub mod aggregate;
+pub mod command;
+pub mod condition;
+pub mod deleter;
+pub mod effect;
+pub mod event;
+pub mod facts;
+pub mod identity;
+pub mod ladder;
+pub mod life;
+pub mod look;
+pub mod mark;
+pub mod model;
+pub mod observe;
+pub mod operation;
+pub mod orphan;
+pub mod phase;
+pub mod policy;
+pub mod ports;
+pub mod proof;
+pub mod reason;
+pub mod reconcile;
+pub mod recorded;
+pub mod reference;
+pub mod refusal;
+pub mod verdict;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod laws;

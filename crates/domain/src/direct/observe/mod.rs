@@ -1,0 +1,424 @@
+//! From raw answers to facts and sightings: every judgement of ownership and trust in one place.
+//!
+//! An adapter fills a [`Look`] and calls [`fold`]; it judges nothing itself.
+//!
+//! **Invariants**
+//! - Unknown is not absent: a refusal, a throttle, a failure and a lagging replica change no row.
+//! - What is on record wins over what the spec says: an answer about another identity is no answer.
+//! - A cloud object is ours if it is on record with its uid, or by our mark with a request of ours.
+//! - A stamp counts only where the ledger names nothing, and only on the object it is bound to.
+
+use std::time::Duration;
+
+use usher_kernel::{Answer, Book, Evidence as Proof, Row, Sighting, Standing, Timestamp, Unknown};
+
+use super::aggregate::Resource;
+use super::facts::{
+    Cloud, Facts, Hold, Identity, Object, Operation, Policy as PolicyFact, Refs, Search, Stamp,
+};
+use super::identity::Identified;
+use super::look::{Asked, Container, Found, Look, Silence};
+use super::operation::{Progress, counted};
+use super::orphan::Evidence;
+use super::policy::{self, Policy};
+use super::proof::ProvenAbsent;
+use super::recorded::{self, Recorded, Unbound};
+use super::reference::Unresolved;
+use crate::object::authority::Authority;
+use crate::object::name::{FINALIZER_DIRECT, SUFFIX};
+
+/// One observation: facts to branch on, rows and sightings to record, and what verbs need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// What the identity is where the ledger names none.
+    pub unrecorded: Identity,
+    /// Rows that were lost and are taken over from the object's own stamp.
+    pub adopted: Vec<Row>,
+    /// What becomes identity rows of the same commit.
+    pub sightings: Vec<Sighting>,
+    /// The identity that this look found where none was on record.
+    pub found: Option<Identified>,
+    /// The identity that the spec stands for.
+    pub spec: Option<Identified>,
+    /// The revision of the cloud object.
+    pub etag: Option<String>,
+    /// The name of the newest operation.
+    pub operation: Option<String>,
+    /// How long the cloud asks us to wait.
+    pub retry_after: Option<Duration>,
+    /// When the last lease ended that was not given back in peace.
+    pub heard_until: Option<Timestamp>,
+    /// The proof that nothing is there, if there is one.
+    pub absent: Option<ProvenAbsent>,
+    /// What an orphan record would say.
+    pub evidence: Evidence,
+}
+
+impl Observed {
+    /// The ledger with what this look takes over from the stamp and has seen, and what changed.
+    pub fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
+        let before = book.with(&self.adopted);
+        let seen = before.absorb(&self.sightings);
+        let mut rows = self.adopted.clone();
+        rows.retain(|it| !seen.iter().any(|new| new.name == it.name));
+        rows.extend(seen);
+        (book.with(&rows), rows)
+    }
+}
+
+/// Judges one look.
+pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
+    let stamp = Stamped::read(resource, book, look);
+    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
+    let on_record = resource.identity().cloned().or_else(|| stamp.identified());
+    let before = book.with(&adopted);
+    let mut judge = Judge { resource, book: &before, look, on_record, copy: stamp.is_foreign() };
+    let (search, searched) = judge.search();
+    // What was found by our mark is what the cloud is asked about.
+    let found = searched.as_ref().and_then(|it| Identified::of(&it.name));
+    judge.on_record = judge.on_record.or(found);
+    let operation = judge.operation();
+    let (cloud, answered) = judge.cloud(operation);
+    let absent = answered.as_ref().and_then(|it| ProvenAbsent::answered(&it.answer));
+    let found = judge.named(answered.as_ref());
+    let sightings: Vec<Sighting> = searched.into_iter().chain(answered).collect();
+    let mut seen = Observed {
+        facts: Facts {
+            object: judge.object(),
+            hold: judge.hold(),
+            policy: judge.policy(),
+            refs: judge.refs(),
+            search,
+            stamp: Stamp::Stale,
+            operation,
+            cloud,
+        },
+        unrecorded: stamp.unrecorded(resource),
+        adopted,
+        sightings,
+        found,
+        spec: judge.spec(),
+        etag: judge.standing().and_then(|it| it.etag.clone()),
+        operation: look.operations.iter().flatten().next().map(|it| it.name.clone()),
+        retry_after: judge.retry_after(),
+        heard_until: look.heard_until,
+        absent,
+        evidence: judge.evidence(),
+    };
+    seen.facts.stamp = judge.stamp(&seen, book);
+    seen
+}
+
+/// What the object itself carries, where the ledger names nothing.
+enum Stamped {
+    /// The ledger knows, or there is no stamp.
+    Nothing,
+    /// A record of this object.
+    Ours(Recorded),
+    /// No record of this object.
+    Not(Unbound),
+}
+
+impl Stamped {
+    /// Annotation and status carry the same stamp; one of them may be lost or old.
+    fn read(resource: &Resource, book: &Book, look: &Look) -> Self {
+        let Ok(Some(object)) = &look.object else {
+            return Self::Nothing;
+        };
+        if !book.rows().is_empty() {
+            return Self::Nothing;
+        }
+        let texts = [&object.stamp, &object.status].into_iter().flatten();
+        let read = texts.map(|it| Recorded::read(it, &resource.binding()));
+        let rank = |it: &Self| match it {
+            Self::Ours(_) => 3,
+            Self::Not(Unbound::Foreign { .. }) => 2,
+            Self::Not(Unbound::Malformed { .. }) => 1,
+            Self::Nothing => 0,
+        };
+        let stamps = read.map(|it| it.map_or_else(Self::Not, Self::Ours));
+        stamps.fold(Self::Nothing, |best, it| if rank(&it) > rank(&best) { it } else { best })
+    }
+
+    fn identified(&self) -> Option<Identified> {
+        match self {
+            Self::Ours(it) => Some(it.identified().clone()),
+            Self::Nothing | Self::Not(_) => None,
+        }
+    }
+
+    fn row(&self, resource: &Resource, look: &Look) -> Option<Row> {
+        let Self::Ours(it) = self else {
+            return None;
+        };
+        let (standing, uid) = match it.standing() {
+            recorded::Standing::Intended { .. } => (Standing::Intended, None),
+            recorded::Standing::Seen { uid } => (Standing::Seen, Some(uid.clone())),
+            recorded::Standing::Gone => (Standing::Gone, None),
+        };
+        let name = resource.name_of(it.identified());
+        let evidence = Proof::new("stamp", "taken over from the object", look.at);
+        Some(Row { name, incarnation: 1, standing, uid, evidence })
+    }
+
+    fn is_foreign(&self) -> bool {
+        matches!(self, Self::Not(Unbound::Foreign { .. }))
+    }
+
+    fn unrecorded(&self, resource: &Resource) -> Identity {
+        match self {
+            Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
+            Self::Not(Unbound::Malformed { .. }) => Identity::Malformed,
+            Self::Nothing | Self::Ours(_) if resource.is_witnessed() => Identity::None,
+            Self::Nothing | Self::Ours(_) => Identity::Lost,
+        }
+    }
+}
+
+struct Judge<'a> {
+    resource: &'a Resource,
+    /// The ledger, with what is taken over from the stamp.
+    book: &'a Book,
+    look: &'a Look,
+    /// The identity on record, here or on the object, or found by our mark.
+    on_record: Option<Identified>,
+    /// Whether the object is a copy: whatever was asked for it does not count.
+    copy: bool,
+}
+
+impl Judge<'_> {
+    fn object(&self) -> Object {
+        let look = self.look;
+        match &look.object {
+            Err(_) => Object::Unknown,
+            Ok(Some(it)) if it.uid == self.resource.object().uid => {
+                let ours = it.finalizers.iter().any(|it| it == FINALIZER_DIRECT);
+                match (it.deleting, ours) {
+                    (false, false) => Object::Unheld,
+                    (false, true) => Object::Held,
+                    (true, true) => Object::Leaving,
+                    (true, false) => Object::Free,
+                }
+            }
+            Ok(_) if look.cluster == Authority::Replaced => Object::Unknown,
+            Ok(_) => Object::Gone,
+        }
+    }
+
+    fn hold(&self) -> Hold {
+        let held = self.look.object.iter().flatten().flat_map(|it| &it.finalizers);
+        if held.into_iter().any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
+    }
+
+    fn read_policy(&self) -> Option<Policy> {
+        let object = self.look.object.iter().flatten().next();
+        policy::read(object.and_then(|it| it.policy.as_deref())).ok()
+    }
+
+    fn policy(&self) -> PolicyFact {
+        match self.read_policy() {
+            None => PolicyFact::Unreadable,
+            Some(Policy::Hold) => PolicyFact::Hold,
+            Some(Policy::ReleaseWithRecord) => PolicyFact::Release,
+            Some(Policy::Abandon) => PolicyFact::Abandon,
+        }
+    }
+
+    /// Whether the object is wanted; configuration references count only then.
+    fn is_wanted(&self) -> bool {
+        matches!(self.object(), Object::Unheld | Object::Held)
+    }
+
+    fn spec(&self) -> Option<Identified> {
+        self.look.spec.clone().and_then(Result::ok)
+    }
+
+    fn refs(&self) -> Refs {
+        let configuration = self.look.configuration.filter(|_| self.is_wanted());
+        match (&self.look.spec, configuration) {
+            (None, _) => Refs::Unasked,
+            (Some(Err(why)), _) => unresolved(*why),
+            (Some(Ok(_)), Some(Err(why))) => unresolved(why),
+            (Some(Ok(it)), Some(Ok(())) | None) => {
+                if self.on_record.as_ref().is_none_or(|recorded| recorded == it) {
+                    Refs::Agrees
+                } else {
+                    Refs::Differs
+                }
+            }
+        }
+    }
+
+    /// What carries our mark counts only where nothing is on record.
+    fn search(&self) -> (Search, Option<Sighting>) {
+        let counts = self.on_record.is_none() && !self.copy;
+        let Some(heard) = self.look.search.as_ref().filter(|_| counts) else {
+            return (Search::None, None);
+        };
+        let Ok(found) = heard else {
+            return (Search::Unknown, None);
+        };
+        if self.look.authority == Authority::Replaced {
+            return (Search::Unknown, None);
+        }
+        let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
+        let mut ours = found.iter().filter(|(_, it)| ours(it));
+        match (ours.next(), ours.next()) {
+            (None, _) => (Search::None, None),
+            (Some((identified, it)), None) => {
+                let answer = Answer::Present { uid: it.uid.clone(), ours: true };
+                let sighting = self.sighting(identified, answer);
+                (Search::One, Some(sighting))
+            }
+            (Some(_), Some(_)) => (Search::Several, None),
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        let Ok(operations) = &self.look.operations else {
+            return Operation::Unknown;
+        };
+        match counted(operations).map(|it| it.progress) {
+            Some(Progress::Running) => Operation::Running,
+            // What a replica does not show may run all the same.
+            _ if self.look.authority == Authority::Replaced => Operation::Unknown,
+            Some(Progress::Failed) => Operation::Failed,
+            Some(Progress::Done) | None => Operation::None,
+        }
+    }
+
+    /// What was asked of the cloud, if it is the identity on record, or none is.
+    fn asked(&self) -> Option<&Asked> {
+        let asked = self.look.cloud.as_ref()?;
+        let counts = self.on_record.as_ref().is_none_or(|it| *it == asked.identified);
+        (counts && !self.copy).then_some(asked)
+    }
+
+    fn standing(&self) -> Option<&Found> {
+        self.asked()?.found.as_ref().ok()?.as_ref()
+    }
+
+    /// Whether absence of a name that was only intended counts as its end.
+    fn is_settled(&self, operation: Operation) -> bool {
+        self.resource.is_leaving()
+            && self.resource.is_quiet(self.look.at)
+            && !self.look.rail_tripped
+            && matches!(operation, Operation::None | Operation::Failed)
+    }
+
+    fn cloud(&self, operation: Operation) -> (Cloud, Option<Sighting>) {
+        let Some(asked) = self.asked() else {
+            return (Cloud::Unasked, None);
+        };
+        let row = self.book.latest(&self.resource.name_of(&asked.identified));
+        let seen = row.filter(|it| it.standing == Standing::Seen);
+        let lagging = self.look.authority == Authority::Replaced;
+        // Behind the rail what is on record is not taken for gone or replaced, and no absence ends
+        // a life whose record is lost.
+        let held = self.look.rail_tripped && (seen.is_some() || row.is_none());
+        let absent = Answer::Absent { settled: self.is_settled(operation) };
+        let (cloud, answer) = match (&asked.found, asked.container) {
+            (Err(Silence::Throttled { .. }), _) => {
+                (Cloud::Throttled, Answer::Unknown(Unknown::Unreachable))
+            }
+            (Err(Silence::Unavailable), _) => {
+                (Cloud::Unavailable, Answer::Unknown(Unknown::Unreachable))
+            }
+            (Err(Silence::Refused), Some(Container::Gone)) if !lagging && !held => {
+                (Cloud::ContainerGone, absent)
+            }
+            (Err(Silence::Refused), _) => (Cloud::Forbidden, Answer::Unknown(Unknown::Forbidden)),
+            (Ok(None), _) if lagging => LAGGING,
+            (Ok(None), _) if held => VANISHED,
+            (Ok(None), _) => (Cloud::Absent, absent),
+            (Ok(Some(it)), _) => {
+                let recorded = seen.is_some_and(|row| row.uid.as_ref() == Some(&it.uid));
+                match (recorded, lagging, held) {
+                    (false, true, _) => LAGGING,
+                    (false, false, true) => VANISHED,
+                    (true, _, _) | (false, false, false) => self.present(it, recorded),
+                }
+            }
+        };
+        (cloud, Some(self.sighting(&asked.identified, answer)))
+    }
+
+    fn present(&self, it: &Found, recorded: bool) -> (Cloud, Answer) {
+        let ours = recorded || it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
+        let cloud = match (ours, recorded) {
+            (false, _) => Cloud::Foreign,
+            (true, false) => Cloud::Unrecorded,
+            (true, true) if it.leaving => Cloud::Leaving,
+            (true, true) if it.drifted => Cloud::Drifted,
+            (true, true) => Cloud::Ours,
+        };
+        (cloud, Answer::Present { uid: it.uid.clone(), ours })
+    }
+
+    fn sighting(&self, identified: &Identified, answer: Answer) -> Sighting {
+        let name = self.resource.name_of(identified);
+        Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
+    }
+
+    /// The identity that is on record after this look.
+    fn named(&self, answered: Option<&Sighting>) -> Option<Identified> {
+        let ours = |it: &&Sighting| matches!(it.answer, Answer::Present { ours: true, .. });
+        self.on_record.clone().or_else(|| Identified::of(&answered.filter(ours)?.name))
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self.asked()?.found {
+            Err(Silence::Throttled { retry_after }) => retry_after,
+            Err(Silence::Refused | Silence::Unavailable) | Ok(_) => None,
+        }
+    }
+
+    /// Whether the object carries what will be on record after this look.
+    fn stamp(&self, seen: &Observed, book: &Book) -> Stamp {
+        let resource = self.resource.identified(seen.found.clone());
+        let wanted = resource.recorded(&seen.absorbed(book).0).map(|it| it.to_text());
+        let carried = self.look.object.iter().flatten().next();
+        let carried = carried.and_then(|it| it.stamp.as_ref());
+        if carried == wanted.as_ref() { Stamp::Current } else { Stamp::Stale }
+    }
+
+    fn evidence(&self) -> Evidence {
+        let object = self.look.object.iter().flatten().next();
+        let marked = self.look.search.iter().flatten().flatten();
+        Evidence {
+            policy: self.read_policy(),
+            stamp: object.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
+            references: self.look.references.clone(),
+            spec: self.spec().map(|it| it.identity.as_str().to_owned()),
+            found: marked.map(|(it, _)| it.identity.as_str().to_owned()).collect(),
+            ordered: None,
+        }
+    }
+}
+
+const LAGGING: (Cloud, Answer) = (Cloud::Lagging, Answer::Unknown(Unknown::ClusterReplaced));
+const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::RailTripped));
+
+/// Whether a finalizer asks everybody to wait: our own guard, or somebody's `domain/hold`.
+fn is_hold(finalizer: &str) -> bool {
+    finalizer
+        .split_once('/')
+        .is_some_and(|(domain, name)| name == "hold" || (domain == SUFFIX && name == "usage"))
+}
+
+fn unresolved(why: Unresolved) -> Refs {
+    match why {
+        Unresolved::Invalid => Refs::Invalid,
+        Unresolved::NotFound => Refs::NotFound,
+        Unresolved::Terminating => Refs::Terminating,
+        Unresolved::NotReady => Refs::NotReady,
+        Unresolved::KindNotInstalled => Refs::KindNotInstalled,
+        Unresolved::Forbidden => Refs::Forbidden,
+        Unresolved::Unavailable => Refs::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests;

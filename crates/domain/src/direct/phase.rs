@@ -1,0 +1,19 @@
+//! The phases of a direct resource.
+
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// Where a direct resource is: the shadow of what was seen, not a program counter.
+    "direct phase" Phase {
+        /// Accepted; nothing was created for it.
+        Pending = "Pending",
+        /// Its identity is on record and its cloud object is being made.
+        Creating = "Creating",
+        /// The cloud object is as declared.
+        Ready = "Ready",
+        /// Deletion was asked for.
+        Deleting = "Deleting",
+        /// It was let go; sticky. What a late driver brings back is taken away for a while.
+        Deleted = "Deleted",
+    }
+}

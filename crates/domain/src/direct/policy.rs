@@ -1,0 +1,37 @@
+//! What becomes of the cloud object when its Kubernetes object is deleted.
+
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// The value of the annotation `usher.dev/deletion-policy`.
+    "deletion policy" Policy {
+        /// Delete what is identified; an orphan is held until somebody decides. The default.
+        Hold = "hold",
+        /// Delete what is identified; an orphan is let go, and on record.
+        ReleaseWithRecord = "release-with-record",
+        /// Leave the cloud object alone, whatever is known of it.
+        Abandon = "abandon",
+    }
+}
+
+/// Reads the annotation. What is not there is the default; what cannot be read is told apart from
+/// it, so that a misspelt `abandon` deletes nothing.
+pub fn read(annotation: Option<&str>) -> Result<Policy, crate::object::closed::UnknownWord> {
+    annotation.map_or(Ok(Policy::Hold), str::parse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_is_the_default_and_an_unknown_word_is_none() {
+        assert_eq!(read(None), Ok(Policy::Hold));
+        for policy in Policy::ALL {
+            assert_eq!(read(Some(policy.as_str())), Ok(*policy));
+        }
+        for word in ["", "Abandon", "abandon ", "delete", "none"] {
+            assert!(read(Some(word)).is_err(), "{word}");
+        }
+    }
+}

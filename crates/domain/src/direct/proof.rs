@@ -1,0 +1,130 @@
+//! What a release rests on. Nothing outside of this context can make one of these values.
+
+use usher_kernel::{Answer, Row, Standing};
+
+use super::orphan::OrphanRecord;
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// How a direct resource ended.
+    "direct outcome" Outcome {
+        /// We deleted the cloud object, and it is gone.
+        Deleted = "Deleted",
+        /// Nothing of ours was there when we came.
+        AlreadyAbsent = "AlreadyAbsent",
+        /// The cloud object was left alone because the policy says so; it is on record.
+        Abandoned = "Abandoned",
+        /// Nobody could say which cloud object it was; what is known is on record.
+        OrphanReleased = "OrphanReleased",
+        /// What it names is somebody else's; it was left alone and is on record.
+        NotOurs = "NotOurs",
+    }
+}
+
+impl Outcome {
+    /// Whether the end leaves something in the cloud that an orphan record has to name.
+    pub const fn needs_record(self) -> bool {
+        match self {
+            Self::Deleted | Self::AlreadyAbsent => false,
+            Self::Abandoned | Self::OrphanReleased | Self::NotOurs => true,
+        }
+    }
+}
+
+/// An authority answered that nothing is there, or nothing was ever sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvenAbsent(());
+
+impl ProvenAbsent {
+    /// From the answer of an authority: only absence proves absence.
+    pub(super) fn answered(answer: &Answer) -> Option<Self> {
+        match answer {
+            Answer::Absent { .. } => Some(Self(())),
+            Answer::Present { .. } | Answer::Announced | Answer::Unknown(_) => None,
+        }
+    }
+
+    /// From a row that such an answer turned.
+    pub(super) fn on_record(row: &Row) -> Option<Self> {
+        (row.standing == Standing::Gone).then_some(Self(()))
+    }
+
+    /// From a ledger that was there from the start and names nothing.
+    pub(super) fn never_sent(witnessed: bool, rows: &[Row]) -> Option<Self> {
+        (witnessed && rows.is_empty()).then_some(Self(()))
+    }
+}
+
+/// The end of a direct resource, with what it rests on: the one thing that takes the finalizer off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    outcome: Outcome,
+}
+
+impl Ended {
+    /// The end of one whose cloud object is absent: by our deletion, or before it.
+    pub fn absent(_: ProvenAbsent, asked: bool) -> Self {
+        let outcome = if asked { Outcome::Deleted } else { Outcome::AlreadyAbsent };
+        Self { outcome }
+    }
+
+    /// The end of one that may leave something behind, which this record names.
+    pub fn recorded(record: &OrphanRecord) -> Self {
+        Self { outcome: record.outcome() }
+    }
+
+    /// The end as the row keeps it.
+    pub(super) const fn stored(outcome: Outcome) -> Self {
+        Self { outcome }
+    }
+
+    /// How it ended.
+    pub const fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_kernel::{Uid, Unknown};
+
+    use super::*;
+    use crate::direct::fixture::{foreign, gone, intended, name, seen};
+
+    #[test]
+    fn only_absence_proves_absence() {
+        let absent = [Answer::Absent { settled: true }, Answer::Absent { settled: false }];
+        assert!(absent.iter().all(|it| ProvenAbsent::answered(it).is_some()));
+        let others = [
+            Answer::Announced,
+            Answer::Present { uid: Uid::new("c"), ours: true },
+            Answer::Present { uid: Uid::new("c"), ours: false },
+            Answer::Unknown(Unknown::Unreachable),
+            Answer::Unknown(Unknown::Forbidden),
+            Answer::Unknown(Unknown::ClusterReplaced),
+            Answer::Unknown(Unknown::RailTripped),
+        ];
+        assert!(others.iter().all(|it| ProvenAbsent::answered(it).is_none()));
+        assert!(ProvenAbsent::on_record(&gone(name(), "c")).is_some());
+        for row in [intended(name()), seen(name(), "c"), foreign(name())] {
+            assert!(ProvenAbsent::on_record(&row).is_none(), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_ledger_proves_absence_only_if_it_was_there_from_the_start() {
+        assert!(ProvenAbsent::never_sent(true, &[]).is_some());
+        assert!(ProvenAbsent::never_sent(false, &[]).is_none());
+        assert!(ProvenAbsent::never_sent(true, &[intended(name())]).is_none());
+    }
+
+    #[test]
+    fn who_asked_tells_deleted_from_already_absent() {
+        let proof = || ProvenAbsent(());
+        assert_eq!(Ended::absent(proof(), true).outcome(), Outcome::Deleted);
+        assert_eq!(Ended::absent(proof(), false).outcome(), Outcome::AlreadyAbsent);
+        let left = [Outcome::Abandoned, Outcome::OrphanReleased, Outcome::NotOurs];
+        let needs: Vec<_> = Outcome::ALL.iter().filter(|it| it.needs_record()).collect();
+        assert_eq!(needs, left.iter().collect::<Vec<_>>());
+    }
+}

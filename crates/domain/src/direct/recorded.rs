@@ -1,0 +1,220 @@
+//! The recorded identity as the object itself carries it: the stamp.
+//!
+//! The ledger is the record. The stamp is what the Kubernetes object carries of it, in annotation
+//! and status, should the ledger be lost. Restores drop a status and keep annotations.
+//!
+//! **Invariants**
+//! - A stamp is bound to one object and one installation. On any other object it is
+//!   [`Unbound::Foreign`]: that object is a copy and may not act on the cloud.
+//! - A stamp that cannot be read has its own verdict; it is never taken for no stamp.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use usher_kernel::Uid;
+
+use super::identity::Identified;
+use super::mark::{Binding, RequestId};
+use crate::object::offender::shortened;
+
+/// The longest stamp that is read.
+pub const LENGTH_MAX: usize = 4_096;
+/// The version of the format.
+const VERSION: u8 = 1;
+
+/// How far the cloud object behind an identity has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// About to be created, by this request.
+    Intended {
+        /// The request.
+        request: RequestId,
+    },
+    /// Seen, and ours.
+    Seen {
+        /// Its uid, or what the cloud has in its place.
+        uid: Uid,
+    },
+    /// Proven absent.
+    Gone,
+}
+
+/// A recorded identity, bound to the object it was read from or is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    binding: Binding,
+    standing: Standing,
+    identified: Identified,
+}
+
+/// Why a stamp is no record of this object.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unbound {
+    /// It cannot be read.
+    #[error("cannot read the recorded identity \"{text}\"")]
+    Malformed {
+        /// The offending text, shortened.
+        text: String,
+    },
+    /// It was written for another object or by another installation.
+    #[error("cannot use the recorded identity \"{text}\": it is bound to another object")]
+    Foreign {
+        /// What it names, shortened.
+        text: String,
+    },
+}
+
+impl Unbound {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed { .. } => "identity_malformed",
+            Self::Foreign { .. } => "identity_foreign",
+        }
+    }
+}
+
+/// The stamp on the wire.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    v: u8,
+    installation: String,
+    object: Uid,
+    standing: Standing,
+    at: Identified,
+}
+
+impl Recorded {
+    /// A record for this object; only the row of the object makes one.
+    pub(super) fn new(binding: Binding, standing: Standing, identified: Identified) -> Self {
+        Self { binding, standing, identified }
+    }
+
+    /// Reads a stamp as this object's own.
+    pub fn read(text: &str, binding: &Binding) -> Result<Self, Unbound> {
+        let malformed = || Unbound::Malformed { text: shortened(text) };
+        if text.len() > LENGTH_MAX {
+            return Err(malformed());
+        }
+        let written: Written = serde_json::from_str(text).map_err(|_| malformed())?;
+        let installation = written.installation.parse().map_err(|_| malformed())?;
+        let owner = Binding { installation, object: written.object };
+        let it = Self { binding: owner, standing: written.standing, identified: written.at };
+        if written.v != VERSION || it.to_text() != text {
+            return Err(malformed());
+        }
+        if it.binding != *binding {
+            return Err(Unbound::Foreign { text: shortened(it.identified.identity.as_str()) });
+        }
+        Ok(it)
+    }
+
+    /// The stamp.
+    pub fn to_text(&self) -> String {
+        let written = Written {
+            v: VERSION,
+            installation: self.binding.installation.to_string(),
+            object: self.binding.object.clone(),
+            standing: self.standing.clone(),
+            at: self.identified.clone(),
+        };
+        serde_json::to_string(&written).unwrap_or_default()
+    }
+
+    /// How far the cloud object has come.
+    pub const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Where it is and what it is called.
+    pub const fn identified(&self) -> &Identified {
+        &self.identified
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::direct::fixture::{binding, identified};
+
+    fn standings() -> [Standing; 3] {
+        let request = RequestId::of(&binding(), 1);
+        [Standing::Intended { request }, Standing::Seen { uid: Uid::new("c-1") }, Standing::Gone]
+    }
+
+    fn stamp(standing: Standing) -> Recorded {
+        Recorded::new(binding(), standing, identified("a"))
+    }
+
+    #[test]
+    fn every_standing_is_written_and_read_back() {
+        for standing in standings() {
+            let it = stamp(standing);
+            assert_eq!(Recorded::read(&it.to_text(), &binding()), Ok(it));
+        }
+        let text = stamp(Standing::Gone).to_text();
+        let start =
+            "{\"v\":1,\"installation\":\"06060606-0606-0606-0606-060606060606\",\"object\":";
+        assert!(text.starts_with(start), "{text}");
+    }
+
+    #[test]
+    fn a_stamp_of_another_object_or_installation_is_foreign() {
+        let text = stamp(Standing::Gone).to_text();
+        let foreign = Unbound::Foreign { text: identified("a").identity.as_str().to_owned() };
+        let copied = Binding { object: Uid::new("copy"), ..binding() };
+        assert_eq!(Recorded::read(&text, &copied), Err(foreign.clone()));
+        let installation = crate::object::id::InstallationId::from_uuid(Uuid::from_bytes([9; 16]));
+        let restored = Binding { installation, ..binding() };
+        assert_eq!(Recorded::read(&text, &restored), Err(foreign.clone()));
+        assert_eq!(foreign.code(), "identity_foreign");
+    }
+    use uuid::Uuid;
+
+    #[test]
+    fn what_nobody_wrote_is_malformed() {
+        let good = stamp(Standing::Gone).to_text();
+        let bent = [
+            String::new(),
+            "null".to_owned(),
+            "{}".to_owned(),
+            "projects/p".to_owned(),
+            good.replace("\"v\":1", "\"v\":2"),
+            good.replace("\"v\":1", "\"v\": 1"),
+            good.replace("{\"v\"", "{\"x\":0,\"v\""),
+            good.replace("0606", "0000"),
+            good.replace("projects", "..//"),
+            format!("{good} "),
+            format!("{good}{}", " ".repeat(LENGTH_MAX)),
+        ];
+        for text in bent {
+            let refusal = Recorded::read(&text, &binding()).unwrap_err();
+            assert_eq!(refusal, Unbound::Malformed { text: shortened(&text) }, "{text}");
+            assert_eq!(refusal.code(), "identity_malformed");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_or_written_again_as_it_was(text in any::<String>()) {
+            if let Ok(it) = Recorded::read(&text, &binding()) {
+                prop_assert_eq!(it.to_text(), text);
+            }
+        }
+
+        #[test]
+        fn a_bent_stamp_is_refused_or_written_again(at in 0_usize..200, byte in any::<char>()) {
+            let [_, seen, _] = standings();
+            let mut text: Vec<char> = stamp(seen).to_text().chars().collect();
+            let at = at % text.len();
+            text[at] = byte;
+            let text: String = text.into_iter().collect();
+            if let Ok(it) = Recorded::read(&text, &binding()) {
+                prop_assert_eq!(it.to_text(), text);
+            }
+        }
+    }
+}

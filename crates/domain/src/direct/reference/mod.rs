@@ -1,0 +1,310 @@
+//! What a spec refers to, and every way in which a reference may fail to resolve.
+//!
+//! **Invariants**
+//! - A reference is `external` alone, or `name` with perhaps a `namespace`; every other shape is
+//!   refused.
+//! - There is one closed set of failures, [`Unresolved`], and no untyped one beside it.
+//! - Configuration references are resolved with [`Converging`] only, and an object that is on its
+//!   way out does not give one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+use usher_kernel::Uid;
+
+use super::identity::IdentityText;
+use super::look::Object;
+use super::ports::Reader;
+use crate::object::closed::closed_set;
+use crate::object::label::{is_dns_label, is_dns_subdomain};
+use crate::object::offender::shortened;
+
+/// A reference of a spec.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Reference {
+    /// The identity itself: nothing has to be read for it.
+    External(IdentityText),
+    /// A Kubernetes object that knows it.
+    Named(Named),
+}
+
+/// The name of a Kubernetes object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Named {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A shape that is no reference.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadReference {
+    /// It is not a map of texts with the members `external`, `name` and `namespace`.
+    #[error("cannot read reference: \"{what}\" is not expected here")]
+    Shape {
+        /// The offending member, or the whole, shortened.
+        what: String,
+    },
+    /// Neither `external` nor `name` is there.
+    #[error("cannot read reference: it names nothing")]
+    Empty,
+    /// Both are there.
+    #[error("cannot read reference \"{external}\": it also has a name")]
+    Ambiguous {
+        /// The external text, shortened.
+        external: String,
+    },
+    /// The external text is no identity.
+    #[error("cannot read external reference \"{text}\"")]
+    External {
+        /// The offending text, shortened.
+        text: String,
+    },
+    /// The name or the namespace is none.
+    #[error("cannot read reference name \"{text}\"")]
+    Name {
+        /// The offending text, shortened.
+        text: String,
+    },
+}
+
+impl BadReference {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Shape { .. } => "reference_shape",
+            Self::Empty => "reference_empty",
+            Self::Ambiguous { .. } => "reference_ambiguous",
+            Self::External { .. } => "reference_external",
+            Self::Name { .. } => "reference_name",
+        }
+    }
+}
+
+impl Reference {
+    /// Reads a reference; a name without a namespace lies in the one of the referrer.
+    pub fn parse(value: &Value, namespace: &str) -> Result<Self, BadReference> {
+        let shape = |what: &str| BadReference::Shape { what: shortened(what) };
+        let Value::Object(members) = value else {
+            return Err(shape(&value.to_string()));
+        };
+        let known = ["external", "name", "namespace"];
+        if let Some(stranger) = members.keys().find(|it| !known.contains(&it.as_str())) {
+            return Err(shape(stranger));
+        }
+        let text = |member: &str| match members.get(member) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(shape(member)),
+        };
+        match (text("external")?, text("name")?, text("namespace")?) {
+            (None, None, _) => Err(BadReference::Empty),
+            (Some(external), None, None) => external
+                .parse()
+                .map(Self::External)
+                .map_err(|_| BadReference::External { text: shortened(external) }),
+            (Some(external), _, _) => {
+                Err(BadReference::Ambiguous { external: shortened(external) })
+            }
+            (None, Some(name), given) => {
+                let namespace = given.unwrap_or(namespace);
+                let bad = |text| Err(BadReference::Name { text: shortened(text) });
+                if !is_dns_subdomain(name) {
+                    return bad(name);
+                }
+                if !is_dns_label(namespace) {
+                    return bad(namespace);
+                }
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                Ok(Self::Named(Named { namespace, name }))
+            }
+        }
+    }
+
+    /// How a record spells it.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::External(text) => text.as_str().to_owned(),
+            Self::Named(it) => format!("{}/{}", it.namespace, it.name),
+        }
+    }
+}
+
+closed_set! {
+    /// Why a reference does not resolve, the least conclusive last.
+    "unresolved reference" Unresolved {
+        /// It can never resolve: what it leads to is no identity.
+        Invalid = "Invalid",
+        /// A live read says that the object is not there.
+        NotFound = "NotFound",
+        /// The object is on its way out.
+        Terminating = "Terminating",
+        /// The object has no identity yet.
+        NotReady = "NotReady",
+        /// Its kind is not installed, so nobody can tell whether it is there.
+        KindNotInstalled = "KindNotInstalled",
+        /// We may not read it.
+        Forbidden = "Forbidden",
+        /// Nobody answered.
+        Unavailable = "Unavailable",
+    }
+}
+
+/// What a live read of a referent brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The object.
+    Found(Referent),
+    /// It is not there.
+    Absent,
+    /// Its kind is not there.
+    KindNotInstalled,
+    /// We may not read it.
+    Forbidden,
+    /// No answer.
+    Unavailable,
+}
+
+/// The object that a reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referent {
+    /// Its uid.
+    pub uid: Uid,
+    /// The identity that its status shows.
+    pub external: Option<String>,
+    /// Whether it is on its way out.
+    pub terminating: bool,
+}
+
+/// Whether a reference is part of the identity, or only of how the object shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bearing {
+    /// Part of the identity.
+    Identity,
+    /// Part of the configuration: never resolved in order to delete.
+    Configuration,
+}
+
+/// A reference as the model of a kind declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The field of the spec.
+    pub field: &'static str,
+    /// What it is for.
+    pub bearing: Bearing,
+    /// The reference.
+    pub reference: Reference,
+}
+
+/// A reference that resolved once, as the status keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// The field of the spec.
+    pub field: String,
+    /// The reference, as it was then.
+    pub reference: Reference,
+    /// The uid of the referent, where there was one.
+    pub uid: Option<Uid>,
+    /// What it resolved to.
+    pub external: IdentityText,
+}
+
+/// The references of one object, all of them resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved(BTreeMap<&'static str, IdentityText>);
+
+impl Resolved {
+    /// What a field resolved to.
+    pub fn get(&self, field: &str) -> Option<&IdentityText> {
+        self.0.get(field)
+    }
+}
+
+/// The leave to resolve configuration references: an object that is wanted gives it.
+#[derive(Debug)]
+pub struct Converging(());
+
+impl Converging {
+    /// The leave of this object, unless it is on its way out.
+    pub fn of(object: &Object) -> Option<Self> {
+        (!object.deleting).then_some(Self(()))
+    }
+}
+
+/// Resolves every reference of an object that is wanted.
+pub async fn resolve_all(
+    reader: &impl Reader,
+    declared: &[Declared],
+    _: &Converging,
+) -> Result<Resolved, Unresolved> {
+    resolve(reader, declared.iter(), Mode { may_terminate: false, remembered: &[] }).await
+}
+
+/// Resolves only what the identity consists of. A referent on its way out still lends its identity,
+/// and what resolved before is remembered.
+pub async fn resolve_identity(
+    reader: &impl Reader,
+    declared: &[Declared],
+    remembered: &[Resolution],
+) -> Result<Resolved, Unresolved> {
+    let bearing = declared.iter().filter(|it| it.bearing == Bearing::Identity);
+    resolve(reader, bearing, Mode { may_terminate: true, remembered }).await
+}
+
+#[derive(Clone, Copy)]
+struct Mode<'a> {
+    may_terminate: bool,
+    remembered: &'a [Resolution],
+}
+
+/// Resolves each; of several failures the least conclusive is told.
+async fn resolve(
+    reader: &impl Reader,
+    declared: impl Iterator<Item = &Declared>,
+    mode: Mode<'_>,
+) -> Result<Resolved, Unresolved> {
+    let mut resolved = Resolved::default();
+    let mut worst: Option<Unresolved> = None;
+    for it in declared {
+        let found = match &it.reference {
+            Reference::External(text) => Ok(text.clone()),
+            Reference::Named(named) => judge(&reader.read(named).await, mode.may_terminate),
+        };
+        let recalled = |why| recall(it, mode.remembered).ok_or(why);
+        match found.or_else(recalled) {
+            Ok(text) => {
+                resolved.0.insert(it.field, text);
+            }
+            Err(why) => worst = worst.max(Some(why)),
+        }
+    }
+    worst.map_or(Ok(resolved), Err)
+}
+
+/// What one read says of a reference.
+pub fn judge(read: &Read, may_terminate: bool) -> Result<IdentityText, Unresolved> {
+    match read {
+        Read::Absent => Err(Unresolved::NotFound),
+        Read::KindNotInstalled => Err(Unresolved::KindNotInstalled),
+        Read::Forbidden => Err(Unresolved::Forbidden),
+        Read::Unavailable => Err(Unresolved::Unavailable),
+        Read::Found(it) if it.terminating && !may_terminate => Err(Unresolved::Terminating),
+        Read::Found(it) => match &it.external {
+            None if it.terminating => Err(Unresolved::Terminating),
+            None => Err(Unresolved::NotReady),
+            Some(text) => text.parse().map_err(|_| Unresolved::Invalid),
+        },
+    }
+}
+
+/// What the same reference resolved to before.
+fn recall(declared: &Declared, remembered: &[Resolution]) -> Option<IdentityText> {
+    let same = |it: &&Resolution| it.field == declared.field && it.reference == declared.reference;
+    remembered.iter().find(same).map(|it| it.external.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,483 @@
+//! The machine: one row. What belongs to a state exists only in that state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use usher_kernel::{Generation, Name, Row, Timestamp};
+
+use super::binding::Binding;
+use super::facts::{Hold, Order, Pace, RowFacts, Want};
+use super::ident::{ClusterId, MachineId, ShardId};
+use super::issue::Token;
+use super::money::{Price, Probability};
+use super::phase::Phase;
+use super::quantity::Resources;
+use super::refusal::Refusal;
+use crate::object::closed::closed_set;
+use crate::object::id::ResourceId;
+
+/// The kind of a machine in the identity ledger.
+pub const KIND_MACHINE: &str = "Machine";
+
+/// What a machine is, as stored. Public so that a store can fill it; only a [`Machine`] made from
+/// it by [`Machine::hydrate`] may be decided upon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fields {
+    /// The provider's name for it.
+    pub id: MachineId,
+    /// The provider.
+    pub provider: String,
+    /// The shard that speaks for it.
+    pub owner: ShardId,
+    /// The broker's resource behind it, if there is one.
+    pub holder: Option<ResourceId>,
+    /// What it offers.
+    pub offer: Offer,
+    /// Where it is, with all that belongs there.
+    pub state: State,
+    /// What shall become of it.
+    pub wanted: Wanted,
+    /// The last token that was recorded for it.
+    pub token: Token,
+    /// How far the order with that token is.
+    pub order: Order,
+    /// When the last order was recorded.
+    pub ordered_at: Timestamp,
+    /// The cluster that the provider names instead of ours.
+    pub disputed: Option<ClusterId>,
+    /// When it came into its phase.
+    pub phase_since: Timestamp,
+}
+
+/// What a machine offers, as its provider describes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its instance type.
+    pub instance_type: String,
+    /// Its zone.
+    pub zone: String,
+    /// How it is paid for.
+    pub capacity: CapacityType,
+    /// What an hour costs.
+    pub price: Price,
+    /// The chance that its host is taken away.
+    pub interruption: Probability,
+    /// What can be used of it.
+    pub allocatable: Resources,
+    /// Whatever else can be matched.
+    pub labels: BTreeMap<String, String>,
+}
+
+closed_set! {
+    /// How capacity is paid for.
+    "capacity type" CapacityType {
+        /// It is there anyhow.
+        BareMetal = "bare-metal",
+        /// It was paid for in advance.
+        Reserved = "reserved",
+        /// It is paid for while it stands.
+        OnDemand = "on-demand",
+        /// It is cheap and may be taken away.
+        Spot = "spot",
+    }
+}
+
+/// A host, as its provider calls it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Host {
+    /// Who runs it.
+    pub provider: String,
+    /// What it is called there.
+    pub reference: String,
+}
+
+/// Where a machine is. A binding exists in the bound states and in what failed out of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Nothing of it exists.
+    Speculative,
+    /// Its host is being made.
+    Creating,
+    /// Its host stands and nobody uses it.
+    Idle {
+        /// The host.
+        host: Host,
+        /// What was asked of it and taken back; the request may still arrive.
+        asked: Option<Binding>,
+    },
+    /// It is joining a cluster.
+    Configuring {
+        /// The host.
+        host: Host,
+        /// The cluster and the need.
+        binding: Binding,
+    },
+    /// It is a node of its cluster.
+    Configured {
+        /// The host.
+        host: Host,
+        /// The cluster and the need.
+        binding: Binding,
+    },
+    /// It is leaving its cluster.
+    Draining {
+        /// The host.
+        host: Host,
+        /// The cluster and the need, until it has left.
+        binding: Binding,
+    },
+    /// Its host is being given back.
+    Deleting {
+        /// The host; a machine that failed before it had one is deleted, too.
+        host: Option<Host>,
+        /// What was asked of it and taken back; the request may still arrive.
+        asked: Option<Binding>,
+    },
+    /// Its provider gave up on it.
+    Failed {
+        /// What may be left of its host.
+        host: Option<Host>,
+        /// What may be left of its binding.
+        binding: Option<Binding>,
+        /// What the provider said.
+        error: String,
+    },
+    /// Its provider does not know it any more.
+    Gone,
+}
+
+/// What shall become of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The aim.
+    pub target: Target,
+    /// How long whatever runs on it may take to leave.
+    pub grace: Duration,
+}
+
+/// The aim of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Target {
+    /// To be a node of this cluster.
+    Bind(Binding),
+    /// To belong to nobody, with or without a host.
+    Unbound,
+    /// To cost nothing.
+    Release,
+}
+
+/// How long each passing phase may last before its order is given again, and how long a failed
+/// machine is left alone before it is cleaned up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For `Creating`.
+    pub create: Duration,
+    /// For `Configuring`.
+    pub configure: Duration,
+    /// For `Draining`, beyond the grace.
+    pub drain: Duration,
+    /// For `Deleting`.
+    pub delete: Duration,
+    /// For `Failed`.
+    pub failed: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            create: Duration::from_mins(10),
+            configure: Duration::from_mins(10),
+            drain: Duration::from_mins(15),
+            delete: Duration::from_mins(10),
+            failed: Duration::from_mins(10),
+        }
+    }
+}
+
+/// A machine whose invariants hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    fields: Fields,
+}
+
+impl State {
+    /// The phase that it is a state of.
+    pub const fn phase(&self) -> Phase {
+        match self {
+            Self::Speculative => Phase::Speculative,
+            Self::Creating => Phase::Creating,
+            Self::Idle { .. } => Phase::Idle,
+            Self::Configuring { .. } => Phase::Configuring,
+            Self::Configured { .. } => Phase::Configured,
+            Self::Draining { .. } => Phase::Draining,
+            Self::Deleting { .. } => Phase::Deleting,
+            Self::Failed { .. } => Phase::Failed,
+            Self::Gone => Phase::Gone,
+        }
+    }
+
+    /// The host, where there is one.
+    pub const fn host(&self) -> Option<&Host> {
+        match self {
+            Self::Speculative | Self::Creating | Self::Gone => None,
+            Self::Idle { host, .. }
+            | Self::Configuring { host, .. }
+            | Self::Configured { host, .. }
+            | Self::Draining { host, .. } => Some(host),
+            Self::Deleting { host, .. } | Self::Failed { host, .. } => host.as_ref(),
+        }
+    }
+
+    /// The binding, where there is one.
+    pub const fn binding(&self) -> Option<&Binding> {
+        match self {
+            Self::Configuring { binding, .. }
+            | Self::Configured { binding, .. }
+            | Self::Draining { binding, .. } => Some(binding),
+            Self::Failed { binding, .. } => binding.as_ref(),
+            Self::Speculative
+            | Self::Creating
+            | Self::Idle { .. }
+            | Self::Deleting { .. }
+            | Self::Gone => None,
+        }
+    }
+
+    /// What was asked of an unbound machine and taken back.
+    pub const fn asked(&self) -> Option<&Binding> {
+        match self {
+            Self::Idle { asked, .. } | Self::Deleting { asked, .. } => asked.as_ref(),
+            Self::Speculative
+            | Self::Creating
+            | Self::Configuring { .. }
+            | Self::Configured { .. }
+            | Self::Draining { .. }
+            | Self::Failed { .. }
+            | Self::Gone => None,
+        }
+    }
+}
+
+impl Wanted {
+    /// What is wanted of a machine that is to be left as it is found.
+    pub const fn of(target: Target) -> Self {
+        Self { target, grace: Duration::from_mins(10) }
+    }
+
+    /// The cluster that is wanted, if one is.
+    pub const fn cluster(&self) -> Option<&ClusterId> {
+        match &self.target {
+            Target::Bind(binding) => Some(&binding.cluster),
+            Target::Unbound | Target::Release => None,
+        }
+    }
+}
+
+impl Machine {
+    /// A stored row; one that breaks the invariants is refused here and not found out later.
+    pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
+        match first_offence(&fields) {
+            Some(what) => Err(Refusal::InvalidInput { what }),
+            None => Ok(Self { fields }),
+        }
+    }
+
+    /// Everything, for storing and showing.
+    pub const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// The provider's name for it.
+    pub const fn id(&self) -> &MachineId {
+        &self.fields.id
+    }
+
+    /// Where it is.
+    pub const fn state(&self) -> &State {
+        &self.fields.state
+    }
+
+    /// The phase.
+    pub const fn phase(&self) -> Phase {
+        self.fields.state.phase()
+    }
+
+    /// What shall become of it.
+    pub const fn wanted(&self) -> &Wanted {
+        &self.fields.wanted
+    }
+
+    /// Its one name in the identity ledger.
+    pub fn name(&self) -> Name {
+        Name {
+            kind: KIND_MACHINE.to_owned(),
+            place: self.fields.provider.clone(),
+            name: self.fields.id.to_string(),
+            generation: Generation::FIRST,
+        }
+    }
+
+    /// The row of its name, written together with the machine.
+    pub fn intended(&self, now: Timestamp) -> Row {
+        Row::intended(self.name(), "usher", now)
+    }
+
+    /// The facts of the row.
+    pub fn facts(&self, deadlines: &Deadlines, now: Timestamp) -> RowFacts {
+        let bound = self.fields.state.binding().map(|it| &it.cluster);
+        let hold = match (&self.fields.disputed, self.fields.holder) {
+            (Some(_), _) => Hold::Disputed,
+            (None, Some(_)) => Hold::Held,
+            (None, None) => Hold::Free,
+        };
+        RowFacts {
+            phase: self.phase(),
+            want: match &self.fields.wanted.target {
+                Target::Bind(it) if bound.is_some_and(|bound| *bound != it.cluster) => Want::Rebind,
+                Target::Bind(_) => Want::Bind,
+                Target::Unbound => Want::Unbound,
+                Target::Release => Want::Release,
+            },
+            order: self.fields.order,
+            pace: if self.is_overdue(deadlines, now) { Pace::Overdue } else { Pace::InTime },
+            hold,
+        }
+    }
+
+    fn is_overdue(&self, deadlines: &Deadlines, now: Timestamp) -> bool {
+        now > self.deadline(deadlines)
+    }
+
+    /// When the order of its phase is given again.
+    pub fn deadline(&self, deadlines: &Deadlines) -> Timestamp {
+        let patience = match self.phase() {
+            Phase::Creating => deadlines.create,
+            Phase::Configuring => deadlines.configure,
+            Phase::Draining => deadlines.drain.saturating_add(self.fields.wanted.grace),
+            Phase::Deleting => deadlines.delete,
+            Phase::Failed => deadlines.failed,
+            Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => Duration::MAX,
+        };
+        self.fields.phase_since.max(self.fields.ordered_at).after(patience)
+    }
+
+    /// The row with another aim. A machine that is bound to the wanted cluster serves the wanted
+    /// need from now on: that is known here and told to nobody.
+    #[must_use]
+    pub fn aimed(&self, wanted: Wanted) -> Self {
+        let mut next = self.clone();
+        if let Target::Bind(wanted) = &wanted.target {
+            match &mut next.fields.state {
+                State::Configuring { binding, .. } | State::Configured { binding, .. }
+                    if binding.cluster == wanted.cluster =>
+                {
+                    binding.assignment = wanted.assignment.clone();
+                }
+                State::Speculative
+                | State::Creating
+                | State::Idle { .. }
+                | State::Configuring { .. }
+                | State::Configured { .. }
+                | State::Draining { .. }
+                | State::Deleting { .. }
+                | State::Failed { .. }
+                | State::Gone => {}
+            }
+        }
+        next.fields.wanted = wanted;
+        next
+    }
+
+    /// The row with these fields changed. Only what keeps the invariants is asked for.
+    pub(super) fn changed(&self, change: impl FnOnce(&mut Fields)) -> Self {
+        let mut next = self.clone();
+        change(&mut next.fields);
+        next
+    }
+}
+
+fn first_offence(fields: &Fields) -> Option<&'static str> {
+    let phase = fields.state.phase();
+    let ordered = fields.order != Order::None;
+    let silent = matches!(&fields.state, State::Failed { error, .. } if error.is_empty());
+    let rules = [
+        (fields.provider.trim().is_empty(), "provider"),
+        (fields.holder.is_some_and(ResourceId::is_zero), "holder"),
+        (fields.offer.instance_type.is_empty(), "instance_type"),
+        (fields.phase_since == Timestamp::ZERO, "phase_since"),
+        (ordered && !phase.is_passing() && phase != Phase::Failed, "order"),
+        (ordered && fields.token == Token::default(), "token"),
+        (silent, "error"),
+    ];
+    rules.into_iter().find_map(|(broken, what)| broken.then_some(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::fixture::{NOW, START, binding, cluster, host, machine};
+
+    #[test]
+    fn a_row_that_breaks_a_rule_is_refused_by_field() {
+        type Bend = fn(&mut Fields);
+        let bends: [(&str, Bend); 7] = [
+            ("provider", |it| it.provider = " ".to_owned()),
+            ("holder", |it| it.holder = Some(ResourceId::from_uuid(uuid::Uuid::nil()))),
+            ("instance_type", |it| it.offer.instance_type = String::new()),
+            ("phase_since", |it| it.phase_since = Timestamp::ZERO),
+            ("order", |it| it.order = Order::Recorded),
+            ("token", |it| {
+                it.state = State::Creating;
+                it.order = Order::Sent;
+                it.token = Token::default();
+            }),
+            ("error", |it| {
+                it.state = State::Failed { host: None, binding: None, error: String::new() };
+            }),
+        ];
+        for (what, bend) in bends {
+            let mut fields = machine(|_| ()).fields().clone();
+            bend(&mut fields);
+            assert_eq!(Machine::hydrate(fields), Err(Refusal::InvalidInput { what }));
+        }
+    }
+
+    #[test]
+    fn another_need_of_the_same_cluster_is_served_without_a_verb() {
+        let it = machine(|it| it.state = State::Configured { host: host(), binding: binding("a") });
+        let mut other = binding("a");
+        other.assignment.priority = 9;
+        let aimed = it.aimed(Wanted::of(Target::Bind(other.clone())));
+        assert_eq!(aimed.state().binding(), Some(&other));
+        let elsewhere = it.aimed(Wanted::of(Target::Bind(binding("b"))));
+        assert_eq!(elsewhere.state().binding(), Some(&binding("a")), "it has not moved yet");
+        assert_eq!(elsewhere.wanted().cluster(), Some(&cluster("b")));
+        assert_eq!(elsewhere.facts(&Deadlines::default(), NOW).want, Want::Rebind);
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_last_order() {
+        let deadlines = Deadlines::default();
+        let it = machine(|it| it.state = State::Creating);
+        let late = START.after(deadlines.create);
+        assert_eq!(it.facts(&deadlines, late).pace, Pace::InTime);
+        let later = late.after(Duration::from_millis(1));
+        assert_eq!(it.facts(&deadlines, later).pace, Pace::Overdue);
+        let again = it.changed(|it| it.ordered_at = late);
+        assert_eq!(again.facts(&deadlines, later).pace, Pace::InTime);
+        let idle = machine(|_| ());
+        assert_eq!(idle.facts(&deadlines, Timestamp::from_micros(i64::MAX)).pace, Pace::InTime);
+    }
+
+    #[test]
+    fn a_drain_may_take_its_grace_and_more() {
+        let deadlines = Deadlines::default();
+        let it = machine(|it| {
+            it.state = State::Draining { host: host(), binding: binding("a") };
+            it.wanted.grace = Duration::from_mins(30);
+        });
+        let grace = START.after(deadlines.drain).after(Duration::from_mins(30));
+        assert_eq!(it.deadline(&deadlines), grace);
+    }
+}

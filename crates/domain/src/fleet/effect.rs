@@ -1,0 +1,52 @@
+//! The verbs of a machine's life. Each carries a token that was recorded before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::ident::{ClusterId, MachineId};
+use super::issue::Token;
+use super::verdict::EffectKind;
+
+/// One verb toward a provider. One that arrives twice is refused by its token the second time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The machine.
+    pub machine: MachineId,
+    /// The place of this verb in the order of all verbs of the shard.
+    pub token: Token,
+    /// What to do.
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Make its host.
+    Create,
+    /// Let it join this cluster.
+    Configure {
+        /// The cluster.
+        cluster: ClusterId,
+        /// What the provider keeps beside the binding.
+        metadata: BTreeMap<String, String>,
+    },
+    /// Let it leave its cluster.
+    Drain {
+        /// How long whatever runs on it may take to leave.
+        grace: Duration,
+    },
+    /// Give its host back.
+    Delete,
+}
+
+impl Effect {
+    /// Which verb this is.
+    pub const fn kind(&self) -> EffectKind {
+        match self.verb {
+            Verb::Create => EffectKind::Create,
+            Verb::Configure { .. } => EffectKind::Configure,
+            Verb::Drain { .. } => EffectKind::Drain,
+            Verb::Delete => EffectKind::Delete,
+        }
+    }
+}

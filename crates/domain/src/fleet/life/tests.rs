@@ -1,0 +1,150 @@
+use usher_kernel::Unknown;
+
+use super::*;
+use crate::fleet::accept::Report;
+use crate::fleet::aggregate::{Target, Wanted};
+use crate::fleet::facts::Order;
+use crate::fleet::fixture::{
+    FRESH, LAST, NOW, START, binding, cluster, look, machine, record, report, resource, state,
+    wanted,
+};
+use crate::fleet::look::Look;
+use crate::fleet::observe::fold;
+
+fn decide(machine: &Machine, look: &Look) -> Decision<Life> {
+    let life = Life::default();
+    life.decide(&record(machine.clone()), &fold(machine, look), NOW)
+}
+
+fn seen(machine: &Machine, report: Report) -> Decision<Life> {
+    decide(machine, &look(Some(report)))
+}
+
+#[test]
+fn the_figures_are_the_promised_ones() {
+    let Life { interval, deadlines } = Life::default();
+    assert_eq!(interval, Duration::from_secs(30));
+    let Deadlines { create, configure, drain, delete, failed } = deadlines;
+    let minutes = [create, configure, drain, delete, failed].map(|it| it.as_secs() / 60);
+    assert_eq!(minutes, [10, 10, 15, 10, 10]);
+}
+
+#[test]
+fn an_order_is_recorded_with_its_token_before_it_is_sent() {
+    let it = wanted(Phase::Idle, Target::Bind(binding("a")));
+    let recorded = seen(&it, report(Phase::Idle));
+    assert_eq!(recorded.effect, None);
+    assert_eq!((recorded.next.phase(), recorded.next.fields().token), (Phase::Configuring, FRESH));
+    assert_eq!(recorded.wake, Wake::Now);
+    let sent = seen(&recorded.next, report(Phase::Idle));
+    let metadata = binding("a").assignment.encode();
+    let verb = Verb::Configure { cluster: cluster("a"), metadata };
+    assert_eq!(sent.effect, Some(Effect { machine: it.id().clone(), token: FRESH, verb }));
+    assert_eq!((sent.next.fields().order, sent.event), (Order::Sent, None));
+}
+
+#[test]
+fn each_passing_phase_sends_its_verb() {
+    let cases = [
+        (Phase::Creating, Target::Bind(binding("a")), EffectKind::Create),
+        (Phase::Configuring, Target::Bind(binding("a")), EffectKind::Configure),
+        (Phase::Draining, Target::Unbound, EffectKind::Drain),
+        (Phase::Deleting, Target::Release, EffectKind::Delete),
+        (Phase::Failed, Target::Release, EffectKind::Delete),
+    ];
+    for (phase, target, kind) in cases {
+        let it = wanted(phase, target);
+        let it = it.changed(|it| it.order = Order::Recorded);
+        let effect = seen(&it, report(phase)).effect.unwrap();
+        assert_eq!((effect.kind(), effect.token), (kind, LAST));
+    }
+    let it = wanted(Phase::Draining, Target::Unbound).changed(|it| {
+        it.order = Order::Recorded;
+        it.wanted.grace = Duration::from_secs(10);
+    });
+    let effect = seen(&it, report(Phase::Draining)).effect.unwrap();
+    assert_eq!(effect.verb, Verb::Drain { grace: Duration::from_secs(10) });
+}
+
+#[test]
+fn every_crossing_is_told_to_the_cluster_it_concerns() {
+    let told = |machine: &Machine, report| seen(machine, report).event.unwrap();
+    let drained = told(&wanted(Phase::Draining, Target::Unbound), report(Phase::Idle));
+    let expected = Event {
+        kind: EventType::Moved,
+        from: Phase::Draining,
+        to: Phase::Idle,
+        cluster: Some(cluster("a")),
+        error: None,
+    };
+    assert_eq!(drained, expected, "the one that it was bound to");
+    let begun = told(&wanted(Phase::Idle, Target::Bind(binding("b"))), report(Phase::Idle));
+    assert_eq!(begun.cluster, Some(cluster("b")), "the one that it is bound to");
+    let failed = told(&wanted(Phase::Configuring, Target::Unbound), report(Phase::Failed));
+    assert_eq!(failed.error.as_deref(), Some("no quota"));
+    let gone = decide(&wanted(Phase::Configured, Target::Unbound), &look(None)).event.unwrap();
+    assert_eq!(
+        (gone.kind, gone.to, gone.cluster),
+        (EventType::Gone, Phase::Gone, Some(cluster("a")))
+    );
+}
+
+#[test]
+fn every_rest_has_its_wake() {
+    let poll = Wake::At(NOW.after(Duration::from_secs(30)));
+    let steady = wanted(Phase::Configured, Target::Bind(binding("a")));
+    assert_eq!(seen(&steady, report(Phase::Configured)).wake, Wake::OnChange);
+    let waiting = wanted(Phase::Draining, Target::Unbound);
+    assert_eq!(seen(&waiting, report(Phase::Draining)).wake, poll);
+    let failed = wanted(Phase::Failed, Target::Release);
+    let deadline = START.after(Duration::from_mins(10)).after(Duration::from_millis(1));
+    assert_eq!(seen(&failed, report(Phase::Failed)).wake, Wake::At(deadline));
+    assert_eq!(decide(&steady, &look(None)).wake, Wake::Never);
+    let unheard = Look { heard: Err(Unknown::Unreachable), ..look(None) };
+    assert_eq!(decide(&steady, &unheard).wake, poll, "a blind look is no rest");
+}
+
+#[test]
+fn a_transient_error_leaves_the_machine_as_it_was() {
+    for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
+        let it = machine(|it| it.state = state(*phase));
+        let unheard = Look { heard: Err(Unknown::Unreachable), ..look(None) };
+        let decision = decide(&it, &unheard);
+        assert_eq!((decision.next, decision.effect, decision.event), (it, None, None), "{phase}");
+    }
+}
+
+#[test]
+fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
+    let late = START.after(Duration::from_mins(11));
+    let life = Life::default();
+    let decide = |machine: &Machine| {
+        let seen = fold(machine, &look(Some(report(Phase::Failed))));
+        life.decide(&record(machine.clone()), &seen, late)
+    };
+    let failed = wanted(Phase::Failed, Target::Release);
+    let recorded = decide(&failed);
+    assert_eq!(
+        (recorded.reason, recorded.next.fields().order),
+        (Reason::CleaningUp, Order::Recorded)
+    );
+    assert_eq!(recorded.next.phase(), Phase::Failed, "it has not moved yet");
+    assert_eq!(decide(&recorded.next).effect.map(|it| it.kind()), Some(EffectKind::Delete));
+    let held = failed.changed(|it| it.holder = Some(resource(1)));
+    assert_eq!((decide(&held).reason, decide(&held).effect), (Reason::FailedAndHeld, None));
+    let back = seen(&failed, report(Phase::Speculative));
+    assert_eq!((back.next.phase(), back.reason), (Phase::Speculative, Reason::Recovered));
+}
+
+#[test]
+fn an_end_is_on_record_with_its_evidence() {
+    let it = wanted(Phase::Idle, Target::Unbound);
+    let decision = decide(&it, &look(None));
+    assert_eq!(decision.next.phase(), Phase::Gone);
+    let standing: Vec<_> = decision.rows.iter().map(|it| it.standing.as_str()).collect();
+    assert_eq!(standing, ["gone"]);
+    let again = decide(&decision.next, &look(Some(report(Phase::Idle))));
+    assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
+    assert!(again.rows.is_empty(), "whoever comes back is another machine");
+    assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
+}

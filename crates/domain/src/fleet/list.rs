@@ -1,0 +1,105 @@
+//! How far a list of all machines can be believed.
+//!
+//! A list brings records, which are merged one by one, and it brings absences, which prove nothing:
+//! whoever is missing is asked for by itself. A list that was cut, or in which suddenly too many
+//! are missing, does not even raise the question.
+
+use std::collections::BTreeSet;
+
+use super::ident::MachineId;
+use crate::object::authority::Rail;
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// How far the absences of a list count.
+    "credence" Credence {
+        /// Whoever is missing is asked for by itself.
+        Whole = "Whole",
+        /// It was cut or could not be read in full: nobody is missing.
+        Cut = "Cut",
+        /// Too many are missing at once: nobody is, until a person or a full list says so.
+        TooSmall = "TooSmall",
+    }
+}
+
+/// What a list means for the machines that are on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighed {
+    /// How far its absences count.
+    pub credence: Credence,
+    /// Who is missing and shall be asked for.
+    pub missing: Vec<MachineId>,
+}
+
+/// Weighs a list. `whole` says that nothing was cut off and every record had an id.
+pub fn weigh(
+    recorded: &BTreeSet<MachineId>,
+    listed: &BTreeSet<MachineId>,
+    whole: bool,
+    rail: Rail,
+) -> Weighed {
+    let nobody = |credence| Weighed { credence, missing: vec![] };
+    if !whole {
+        return nobody(Credence::Cut);
+    }
+    let missing: Vec<MachineId> = recorded.difference(listed).cloned().collect();
+    let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+    // An empty answer of a provider that had machines is the commonest wrong one.
+    let emptied = listed.is_empty() && recorded.len() > 1;
+    if emptied || rail.trips(count(missing.len()), count(recorded.len())) {
+        return nobody(Credence::TooSmall);
+    }
+    Weighed { credence: Credence::Whole, missing }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ids(range: std::ops::Range<usize>) -> BTreeSet<MachineId> {
+        range.map(|it| format!("m{it}").parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn whoever_is_missing_in_a_whole_list_is_asked_for() {
+        let weighed = weigh(&ids(0..100), &ids(3..110), true, Rail::default());
+        assert_eq!(weighed.credence, Credence::Whole);
+        assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_list_that_was_cut_or_is_suddenly_small_misses_nobody() {
+        let cases = [
+            (ids(0..100), false, Credence::Cut),
+            (ids(0..79), true, Credence::TooSmall),
+            (ids(0..0), true, Credence::TooSmall),
+        ];
+        for (listed, whole, credence) in cases {
+            let weighed = weigh(&ids(0..100), &listed, whole, Rail::default());
+            assert_eq!(weighed, Weighed { credence, missing: vec![] });
+        }
+        let few = weigh(&ids(0..3), &ids(0..0), true, Rail::default());
+        assert_eq!(few.credence, Credence::TooSmall, "an empty list of three machines");
+        let last = weigh(&ids(0..1), &ids(0..0), true, Rail::default());
+        assert_eq!(last.missing.len(), 1, "the last one may be asked for");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_missing_who_is_listed_or_never_was(
+            recorded in prop::collection::btree_set(0..60_usize, 0..60),
+            listed in prop::collection::btree_set(0..60_usize, 0..60),
+            whole in any::<bool>(),
+        ) {
+            let name = |it: &usize| format!("m{it}").parse::<MachineId>().unwrap();
+            let recorded: BTreeSet<_> = recorded.iter().map(name).collect();
+            let listed: BTreeSet<_> = listed.iter().map(name).collect();
+            let weighed = weigh(&recorded, &listed, whole, Rail::default());
+            prop_assert!(weighed.missing.iter().all(|it| recorded.contains(it)));
+            prop_assert!(weighed.missing.iter().all(|it| !listed.contains(it)));
+            prop_assert!(weighed.credence == Credence::Whole || weighed.missing.is_empty());
+        }
+    }
+}

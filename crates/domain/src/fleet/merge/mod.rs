@@ -1,0 +1,139 @@
+//! Where a look becomes a row: the one place for all four edges, whoever brought the look.
+//!
+//! The seed of this module is a defect: a provider that works asynchronously answers a Drain with
+//! "Draining", that answer was read as its end, and the binding of a machine that was still leaving
+//! was cleared. Here an answer is a look like any other, and a binding is cleared by the arrival in
+//! an unbound phase and by nothing else.
+
+use usher_kernel::Timestamp;
+
+use super::accept::Report;
+use super::aggregate::{Deadlines, Fields, Machine, State, Target};
+use super::binding::Binding;
+use super::facts::{Hold, Order};
+use super::observe::Observed;
+use super::phase::Phase;
+use super::reconcile::rules;
+use super::verdict::{EventKind, Turn, Verdict};
+
+/// What became of a row under one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The row as it shall be.
+    pub next: Machine,
+    /// Why, and what is to be done.
+    pub verdict: Verdict,
+}
+
+/// Merges one look into a row.
+pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
+    let row = machine.facts(deadlines, now);
+    let verdict = rules(row, seen.facts);
+    if row.phase == Phase::Gone {
+        return Merged { next: machine.clone(), verdict };
+    }
+    let Some(state) = moved(machine, verdict, seen.report.as_ref()) else {
+        // No look that was judged by `observe::fold` lacks what its own phase needs.
+        let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
+        return Merged { next: machine.clone(), verdict: held };
+    };
+    let records = verdict.order == Order::Recorded && row.order != Order::Recorded;
+    let disputed = verdict.event == Some(EventKind::Disputed);
+    let settled = verdict.event == Some(EventKind::Settled);
+    let next = machine.changed(|it| {
+        if state.phase() != row.phase {
+            it.phase_since = now.max(it.phase_since);
+        }
+        it.state = state;
+        it.order = verdict.order;
+        if records {
+            it.token = seen.fresh.max(it.token.next());
+            it.ordered_at = now.max(it.ordered_at);
+        }
+        if disputed || row.hold == Hold::Disputed {
+            let named = seen.report.as_ref().and_then(Report::cluster).cloned();
+            it.disputed = if settled { None } else { named.or(it.disputed.take()) };
+        }
+        if let Some(report) = &seen.report {
+            refresh(it, report);
+        }
+    });
+    Merged { next, verdict }
+}
+
+/// What a provider may say anew of a machine that stands still.
+fn refresh(fields: &mut Fields, report: &Report) {
+    if fields.offer != report.offer {
+        fields.offer = report.offer.clone();
+    }
+    match (&mut fields.state, &report.host) {
+        (
+            State::Idle { host, .. }
+            | State::Configuring { host, .. }
+            | State::Configured { host, .. }
+            | State::Draining { host, .. },
+            Some(now),
+        ) => host.clone_from(now),
+        (State::Deleting { host, .. }, now @ Some(_)) => host.clone_from(now),
+        (State::Failed { host, error, .. }, now) if report.phase == Phase::Failed => {
+            host.clone_from(now);
+            error.clone_from(&report.error);
+        }
+        (
+            State::Speculative
+            | State::Creating
+            | State::Idle { .. }
+            | State::Configuring { .. }
+            | State::Configured { .. }
+            | State::Draining { .. }
+            | State::Deleting { .. }
+            | State::Failed { .. }
+            | State::Gone,
+            _,
+        ) => {}
+    }
+}
+
+/// The state that a verdict leads to, with what belongs there.
+fn moved(machine: &Machine, verdict: Verdict, report: Option<&Report>) -> Option<State> {
+    let before = machine.state();
+    if verdict.phase == before.phase() {
+        return Some(before.clone());
+    }
+    let host = report.and_then(|it| it.host.clone()).or_else(|| before.host().cloned());
+    let asked = before.asked().cloned();
+    let binding = match verdict.binding {
+        Turn::Kept => before.binding().cloned(),
+        Turn::Wanted => match &machine.wanted().target {
+            Target::Bind(binding) => Some(binding.clone()),
+            Target::Unbound | Target::Release => None,
+        },
+        Turn::Asked => asked.clone(),
+        Turn::TakenBack | Turn::Cleared => None,
+    };
+    let asked = match verdict.binding {
+        Turn::TakenBack => before.binding().cloned(),
+        Turn::Kept => asked,
+        Turn::Wanted | Turn::Asked | Turn::Cleared => None,
+    };
+    let bound = |with: fn(super::aggregate::Host, Binding) -> State| {
+        Some(with(host.clone()?, binding.clone()?))
+    };
+    match verdict.phase {
+        Phase::Speculative => Some(State::Speculative),
+        Phase::Creating => Some(State::Creating),
+        Phase::Idle => Some(State::Idle { host: host?, asked }),
+        Phase::Configuring => bound(|host, binding| State::Configuring { host, binding }),
+        Phase::Configured => bound(|host, binding| State::Configured { host, binding }),
+        Phase::Draining => bound(|host, binding| State::Draining { host, binding }),
+        Phase::Deleting => Some(State::Deleting { host, asked }),
+        Phase::Failed => {
+            let error = report.map(|it| it.error.clone()).filter(|it| !it.is_empty())?;
+            Some(State::Failed { host, binding, error })
+        }
+        Phase::Gone => Some(State::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The fleet: machines are had, bound to clusters, drained and given back through providers that
+//! answer late.
+//!
+//! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
+//! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whoever
+//! brought it), [`life`] (the kernel's view of all that), [`plan`] (which machine serves whom),
+//! [`accept`] and [`command`] (what comes in and what can be asked for).
+//!
+//! The plan writes aims, each machine's life pursues its own:
+//!
+//! ```text
+//!   roll-ups ──▶ plan ──aims──▶ row ──▶ life ──verbs──▶ provider
+//!                 ▲              ▲        │                │
+//!                 └──── index ◀──┴─merge ◀┴── looks: acknowledgement, Get, List
+//! ```
+//!
+//! **Invariants**
+//! - A binding is cleared by the arrival in an unbound phase and by nothing else.
+//! - A token is recorded before it is used, and no look from before the last token counts.
+//! - No error of a provider changes a row: the next look decides.
+//! - A machine that a resource holds, or whose binding is in dispute, is no candidate of the plan.
+
+pub mod accept;
+pub mod aggregate;
+pub mod binding;
+pub mod command;
+pub mod effect;
+pub mod error;
+pub mod event;
+pub mod facts;
+pub mod ident;
+pub mod issue;
+pub mod life;
+pub mod list;
+pub mod look;
+pub mod merge;
+pub mod money;
+pub mod observe;
+pub mod phase;
+pub mod plan;
+pub mod quantity;
+pub mod reason;
+pub mod reconcile;
+pub mod refusal;
+pub mod verdict;
+
+#[cfg(test)]
+mod edges;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod laws;

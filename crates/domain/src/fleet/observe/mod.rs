@@ -1,0 +1,102 @@
+//! From a raw look to facts and sightings: every judgement of trust in one place.
+//!
+//! **Invariants**
+//! - An acknowledgement, a Get and a List are judged alike; only absence from a list differs.
+//! - A look that may be older than the last order of this machine says nothing about it.
+//! - Unknown is not absent: a missing answer changes no row of the identity ledger.
+
+use usher_kernel::{Answer, Sighting, Uid, Unknown};
+
+use super::accept::Report;
+use super::aggregate::Machine;
+use super::facts::{Bound, Facts, Order, Reported, Sight};
+use super::issue::Token;
+use super::look::{Look, Source};
+
+/// One observation: facts to branch on, sightings to record, and the record to merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// What becomes identity rows of the same commit.
+    pub sightings: Vec<Sighting>,
+    /// The record, where it counts.
+    pub report: Option<Report>,
+    /// A token nobody had before, should an order be recorded.
+    pub fresh: Token,
+}
+
+/// Judges one look.
+pub fn fold(machine: &Machine, look: &Look) -> Observed {
+    let stale = is_stale(machine, look);
+    let (report, record) = match &look.heard {
+        Err(_) => (Reported::Unknown, None),
+        Ok(_) if stale => (Reported::Stale, None),
+        Ok(None) if look.source == Source::Get => (Reported::Absent, None),
+        Ok(None) => (Reported::Missing, None),
+        Ok(Some(Err(_))) => (Reported::Malformed, None),
+        // A record of another machine is an answer to another question.
+        Ok(Some(Ok(record))) if record.id() != machine.id() => (Reported::Malformed, None),
+        Ok(Some(Ok(record))) => (Reported::of(record.phase()), Some(record)),
+    };
+    let sight = if look.superseded {
+        Sight::Superseded
+    } else if look.paused {
+        Sight::Paused
+    } else if look.rail_tripped {
+        Sight::RailTripped
+    } else {
+        Sight::Clear
+    };
+    let facts =
+        Facts { sight, report, binding: record.map_or(Bound::None, |it| bound(machine, it)) };
+    let sightings = vec![sighting(machine, look, facts)];
+    Observed { facts, sightings, report: record.cloned(), fresh: look.fresh }
+}
+
+/// Whether the look may show the machine as it was before its last order. An order that is recorded
+/// and not known to be sent is about to be sent: for that the machine is asked for by itself, and
+/// what it was before the order is just what is asked.
+fn is_stale(machine: &Machine, look: &Look) -> bool {
+    let fields = machine.fields();
+    let recorded = fields.order == Order::Recorded && look.source == Source::Get;
+    look.stamp < fields.token && !recorded
+}
+
+fn bound(machine: &Machine, record: &Report) -> Bound {
+    let Some(named) = record.cluster() else { return Bound::None };
+    let is = |it: Option<&super::binding::Binding>| it.is_some_and(|it| it.cluster == *named);
+    if is(machine.state().binding()) {
+        Bound::Ours
+    } else if is(machine.state().asked()) {
+        Bound::Asked
+    } else {
+        Bound::Other
+    }
+}
+
+fn sighting(machine: &Machine, look: &Look, facts: Facts) -> Sighting {
+    let answer = match facts.report {
+        Reported::Absent if facts.sight == Sight::Clear => Answer::Absent { settled: true },
+        Reported::Absent if facts.sight == Sight::RailTripped => {
+            Answer::Unknown(Unknown::RailTripped)
+        }
+        Reported::Absent
+        | Reported::Unknown
+        | Reported::Stale
+        | Reported::Missing
+        | Reported::Malformed => Answer::Unknown(Unknown::Unreachable),
+        Reported::Speculative
+        | Reported::Creating
+        | Reported::Idle
+        | Reported::Configuring
+        | Reported::Configured
+        | Reported::Draining
+        | Reported::Deleting
+        | Reported::Failed => Answer::Present { uid: Uid::new(machine.id().as_str()), ours: true },
+    };
+    Sighting { name: machine.name(), answer, by: look.by.clone(), at: look.at }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use super::*;
+use crate::fleet::aggregate::{State, Target};
+use crate::fleet::fixture::{
+    LAST, binding, host, look, machine, raw, report, report_for, state, wanted,
+};
+use crate::fleet::phase::Phase;
+
+fn facts(machine: &Machine, look: &Look) -> Facts {
+    fold(machine, look).facts
+}
+
+#[test]
+fn each_phase_is_told_with_its_record() {
+    let it = machine(|_| ());
+    for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
+        let seen = fold(&it, &look(Some(report(*phase))));
+        assert_eq!(seen.facts.report, Reported::of(*phase));
+        assert_eq!(seen.report, Some(report(*phase)));
+        let present = Answer::Present { uid: Uid::new("m1"), ours: true };
+        assert_eq!(seen.sightings[0].answer, present);
+    }
+}
+
+#[test]
+fn only_a_question_about_this_machine_makes_it_absent() {
+    let it = machine(|_| ());
+    let get = look(None);
+    assert_eq!(facts(&it, &get).report, Reported::Absent);
+    assert_eq!(fold(&it, &get).sightings[0].answer, Answer::Absent { settled: true });
+    for source in [Source::List, Source::Acknowledgement] {
+        let look = Look { source, ..get.clone() };
+        assert_eq!(facts(&it, &look).report, Reported::Missing, "{source:?}");
+        let unknown = Answer::Unknown(Unknown::Unreachable);
+        assert_eq!(fold(&it, &look).sightings[0].answer, unknown);
+    }
+    let railed = Look { rail_tripped: true, ..get };
+    let unknown = Answer::Unknown(Unknown::RailTripped);
+    assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
+}
+
+#[test]
+fn a_look_from_before_the_last_order_says_nothing() {
+    let it = wanted(Phase::Draining, Target::Unbound);
+    let early = Token { sequence: LAST.sequence - 1, ..LAST };
+    for source in [Source::List, Source::Get, Source::Acknowledgement] {
+        let look = Look { source, stamp: early, ..look(Some(report(Phase::Configured))) };
+        let seen = fold(&it, &look);
+        assert_eq!((seen.facts.report, seen.report), (Reported::Stale, None), "{source:?}");
+        let gone = Look { source, stamp: early, ..self::look(None) };
+        assert_eq!(facts(&it, &gone).report, Reported::Stale, "nor that it is gone");
+    }
+    let old = Look { stamp: Token { epoch: 0, sequence: 99 }, ..look(None) };
+    assert_eq!(facts(&it, &old).report, Reported::Stale, "a look of an older epoch");
+}
+
+#[test]
+fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
+    let recorded = machine(|it| {
+        it.state = state(Phase::Draining);
+        it.order = Order::Recorded;
+    });
+    let early = Token { sequence: LAST.sequence - 1, ..LAST };
+    let get = Look { stamp: early, ..look(Some(report(Phase::Configured))) };
+    assert_eq!(facts(&recorded, &get).report, Reported::Configured);
+    let list = Look { source: Source::List, ..get };
+    assert_eq!(facts(&recorded, &list).report, Reported::Stale);
+}
+
+#[test]
+fn a_cluster_is_ours_asked_for_or_anothers() {
+    let bound = wanted(Phase::Configured, Target::Unbound);
+    let asked = machine(|it| {
+        it.state = State::Idle { host: host(), asked: Some(binding("b")) };
+    });
+    let cases = [
+        (&bound, "a", Bound::Ours),
+        (&bound, "b", Bound::Other),
+        (&asked, "b", Bound::Asked),
+        (&asked, "a", Bound::Other),
+    ];
+    for (machine, cluster, expected) in cases {
+        let seen = facts(machine, &look(Some(report_for(Phase::Configured, cluster))));
+        assert_eq!(seen.binding, expected, "{cluster}");
+    }
+    assert_eq!(facts(&bound, &look(Some(report(Phase::Idle)))).binding, Bound::None);
+}
+
+#[test]
+fn a_record_that_is_refused_or_anothers_is_malformed() {
+    let it = machine(|_| ());
+    let refusal = Refusal::Quantity { text: "x".to_owned() };
+    let refused = Look { heard: Ok(Some(Err(refusal))), ..look(None) };
+    assert_eq!(facts(&it, &refused).report, Reported::Malformed);
+    let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();
+    assert_eq!(facts(&it, &look(Some(other))).report, Reported::Malformed);
+    let unheard = Look { heard: Err(Unknown::Unreachable), ..look(None) };
+    assert_eq!(facts(&it, &unheard).report, Reported::Unknown);
+}
+
+#[test]
+fn what_forbids_more_is_told_first() {
+    let it = machine(|_| ());
+    let mut look = look(Some(report(Phase::Idle)));
+    assert_eq!(facts(&it, &look).sight, Sight::Clear);
+    look.rail_tripped = true;
+    assert_eq!(facts(&it, &look).sight, Sight::RailTripped);
+    look.paused = true;
+    assert_eq!(facts(&it, &look).sight, Sight::Paused);
+    look.superseded = true;
+    assert_eq!(facts(&it, &look).sight, Sight::Superseded);
+}
+
+use crate::fleet::accept::Raw;
+use crate::fleet::refusal::Refusal;

@@ -1,0 +1,178 @@
+//! Which machine serves whom: a pure function from the index to aims and a report.
+//!
+//! ```text
+//!   credit ──▶ acquire ──▶ preempt ──▶ reclaim ──▶ release
+//!   what it     what is     from the    what no     what is idle
+//!   has         free        lighter     need asks   for too long
+//! ```
+//!
+//! **Invariants**
+//! - An aim is a credit: whoever is on its way to a need counts for it, also while it is still
+//!   leaving another cluster.
+//! - What is held, disputed or another shard's is not in the index, so it is no candidate.
+//! - Whatever holds a plan back suppresses its aims and never its report.
+
+mod cycle;
+mod demand;
+mod index;
+mod intern;
+mod lot;
+mod need;
+mod preempt;
+mod reclaim;
+mod report;
+
+pub use demand::Heard;
+pub use index::{Fleet, Slot, Windows};
+pub use need::{Need, Operator, Profile, RawNeed, RawRequirement, Requirement};
+pub use report::{ClusterReport, NeedReport, Outcome, Rail, Report};
+
+use std::time::Duration;
+
+use usher_kernel::Timestamp;
+
+use super::aggregate::{Target, Wanted};
+use crate::object::closed::closed_set;
+use cycle::Cycle;
+
+closed_set! {
+    /// Whether a plan is acted upon.
+    "switch" Switch {
+        /// It is.
+        Run = "Run",
+        /// It is only told.
+        DryRun = "DryRun",
+        /// It is only told, because somebody stopped the fleet.
+        Paused = "Paused",
+    }
+}
+
+closed_set! {
+    /// Why a machine is aimed at.
+    "cause" Cause {
+        /// It was free and is needed.
+        Assign = "Assign",
+        /// It serves its cluster and counts for another of its needs from now on.
+        Reassign = "Reassign",
+        /// A need that weighs more needs it.
+        Preempt = "Preempt",
+        /// Nobody needs it any more.
+        Reclaim = "Reclaim",
+        /// It stood idle for too long.
+        Release = "Release",
+    }
+}
+
+/// The circumstances of one cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The present.
+    pub now: Timestamp,
+    /// Whether the store answers.
+    pub store_up: bool,
+    /// Whether the last list of machines is believed.
+    pub list_believed: bool,
+    /// Whether the plan is acted upon.
+    pub switch: Switch,
+    /// The figures.
+    pub figures: Figures,
+}
+
+/// The figures of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// The share of a cluster's nodes that may be taken back at once, in percent.
+    pub reclaim_percent: u32,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self { reclaim_percent: 5 }
+    }
+}
+
+impl Figures {
+    /// How many of so many nodes may be taken back at once; one always may.
+    pub fn reclaim_cap(self, nodes: u32) -> u32 {
+        let share = u64::from(nodes) * u64::from(self.reclaim_percent) / 100;
+        u32::try_from(share).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// What shall become of one machine, in numbers of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aim {
+    /// The machine.
+    pub slot: Slot,
+    /// The aim.
+    pub goal: Goal,
+    /// How long whatever runs on it may take to leave.
+    pub grace: Duration,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// The aim of a machine, in numbers of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// To serve this need of this cluster.
+    Bind(u32),
+    /// To belong to nobody.
+    Unbound,
+    /// To cost nothing.
+    Release,
+}
+
+/// A plan: aims to be written into rows, and why.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The aims; none while anything holds back the plan as a whole.
+    pub aims: Vec<Aim>,
+    /// How the demand stands.
+    pub report: Report,
+}
+
+/// Plans one cycle.
+pub fn plan(fleet: &Fleet, at: &Circumstances) -> Plan {
+    let mut cycle = Cycle::new(fleet);
+    let lacks = cycle.credit();
+    let lacks = cycle.acquire(lacks);
+    if at.list_believed {
+        cycle.preempt(lacks);
+    }
+    let clusters = cycle.reclaim(at.list_believed, at.figures);
+    if at.list_believed {
+        cycle.release(at.now);
+    }
+    let Cycle { mut aims, needs, .. } = cycle;
+    let all = [
+        (!at.store_up, Rail::StoreDown),
+        (at.switch == Switch::Paused, Rail::Paused),
+        (at.switch == Switch::DryRun, Rail::DryRun),
+    ];
+    let mut rails: Vec<Rail> = all.iter().filter(|it| it.0).map(|it| it.1).collect();
+    let report_aims = aims.len();
+    if !rails.is_empty() {
+        aims.clear();
+    }
+    if !at.list_believed {
+        rails.push(Rail::ListQuarantined);
+    }
+    Plan { aims, report: Report { needs, clusters, rails, aims: report_aims } }
+}
+
+impl Fleet {
+    /// What an aim of a plan over this very index means for the row of its machine.
+    pub fn wanted(&self, aim: &Aim) -> Option<Wanted> {
+        let target = match aim.goal {
+            Goal::Bind(tie) => Target::Bind(self.binding(tie)?.clone()),
+            Goal::Unbound => Target::Unbound,
+            Goal::Release => Target::Release,
+        };
+        Some(Wanted { target, grace: aim.grace })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Surplus: what no need asks for is taken back, the dearest first and little at a time; what
+//! stands idle for too long is given back.
+
+use usher_kernel::Timestamp;
+
+use super::cycle::{Cycle, GRACE, stage};
+use super::lot::{Cluster, Stage};
+use super::report::{ClusterReport, Rail};
+use super::{Aim, Cause, Figures, Goal};
+
+impl Cycle<'_> {
+    /// Takes back the surplus of every cluster, as far as nothing speaks against it.
+    pub(super) fn reclaim(&mut self, believed: bool, figures: Figures) -> Vec<ClusterReport> {
+        let fleet = self.fleet;
+        fleet.by_cluster.iter().map(|it| self.reclaim_from(it, believed, figures)).collect()
+    }
+
+    fn reclaim_from(
+        &mut self,
+        cluster: &Cluster,
+        believed: bool,
+        figures: Figures,
+    ) -> ClusterReport {
+        let fleet = self.fleet;
+        let mut nodes = 0_u32;
+        let (mut surplus, mut coming) = (Vec::new(), Vec::new());
+        for lot in cluster.ties.iter().flat_map(|it| &fleet.ties[*it as usize].lots) {
+            let stage = stage(fleet.lots[*lot as usize].place);
+            let len = u32::try_from(fleet.lots[*lot as usize].machines.len()).unwrap_or(u32::MAX);
+            nodes = nodes.saturating_add(if stage == Some(Stage::Configured) { len } else { 0 });
+            match (self.left(*lot), stage) {
+                (0, _) | (_, None) => {}
+                (_, Some(Stage::Coming)) => coming.push(*lot),
+                (_, Some(Stage::Configured | Stage::Joining)) => surplus.push(*lot),
+            }
+        }
+        let count = surplus.iter().map(|it| self.left(*it)).fold(0, u32::saturating_add);
+        let mut report = ClusterReport {
+            cluster: cluster.id.clone(),
+            surplus: count,
+            reclaimed: 0,
+            rail: gate(cluster, believed),
+            refused: cluster.unread.clone(),
+        };
+        if report.rail.is_some() {
+            return report;
+        }
+        surplus.sort_by(|one, other| self.keep_order(*other, *one));
+        let cap = figures.reclaim_cap(nodes);
+        for lot in surplus {
+            let take = self.left(lot).min(cap - report.reclaimed);
+            self.aim_back(lot, take, (Goal::Unbound, GRACE), Cause::Reclaim);
+            report.reclaimed += take;
+        }
+        if report.reclaimed < count {
+            report.rail = Some(Rail::ReclaimCap);
+        }
+        for lot in coming {
+            // Nothing runs on what has not arrived: it need not be spared.
+            let left = self.left(lot);
+            self.aim_back(lot, left, (Goal::Unbound, GRACE), Cause::Reclaim);
+        }
+        report
+    }
+
+    /// Gives back what stood idle beyond its window and was not claimed by this very cycle.
+    pub(super) fn release(&mut self, now: Timestamp) {
+        let due: Vec<_> = self.fleet.due(now).collect();
+        for (slot, lot, position) in due {
+            if position >= self.claimed[lot as usize] {
+                let (goal, grace, cause) = (Goal::Release, GRACE, Cause::Release);
+                self.aims.push(Aim { slot, goal, grace, cause });
+            }
+        }
+    }
+}
+
+/// What speaks against taking anything back from a cluster.
+fn gate(cluster: &Cluster, believed: bool) -> Option<Rail> {
+    if !believed {
+        Some(Rail::ListQuarantined)
+    } else if !cluster.trust.is_heard() {
+        Some(Rail::FirstRollUp)
+    } else if cluster.trust.is_held() {
+        Some(Rail::RollUpQuarantined)
+    } else if !cluster.unread.is_empty() {
+        Some(Rail::UnreadNeeds)
+    } else {
+        None
+    }
+}

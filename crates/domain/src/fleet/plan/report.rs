@@ -1,0 +1,91 @@
+//! What a plan says besides its aims: how each need stands, and what was held back and why.
+
+use crate::fleet::ident::ClusterId;
+use crate::fleet::refusal::Refusal;
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// How a need stands.
+    "outcome" Outcome {
+        /// Nodes of its own cover it.
+        Satisfied = "Satisfied",
+        /// Machines that are on their way cover what nodes do not.
+        InFlight = "InFlight",
+        /// This plan gives it what it lacks.
+        Assigned = "Assigned",
+        /// This plan takes what it lacks from needs that weigh less.
+        Preempting = "Preempting",
+        /// No machine of the fleet is what it asks for.
+        NoSuchMachine = "NoSuchMachine",
+        /// Such machines are, and none is free or serves a need that weighs less.
+        NoCapacity = "NoCapacity",
+    }
+}
+
+closed_set! {
+    /// What holds something back.
+    "rail" Rail {
+        /// The store does not answer: nothing is aimed at.
+        StoreDown = "StoreDown",
+        /// Somebody paused the fleet: nothing is aimed at.
+        Paused = "Paused",
+        /// It is a dry run: nothing is aimed at.
+        DryRun = "DryRun",
+        /// The list of machines is not believed: nothing is taken away.
+        ListQuarantined = "ListQuarantined",
+        /// The cluster has not been heard yet: nothing is taken from it as surplus.
+        FirstRollUp = "FirstRollUp",
+        /// The cluster's demand fell too suddenly: nothing is taken from it as surplus.
+        RollUpQuarantined = "RollUpQuarantined",
+        /// Some of the cluster's needs could not be read: nothing is taken from it as surplus.
+        UnreadNeeds = "UnreadNeeds",
+        /// More was surplus than may be taken at once.
+        ReclaimCap = "ReclaimCap",
+    }
+}
+
+/// How one need stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeedReport {
+    /// The number of its cluster in the report.
+    pub cluster: u32,
+    /// Its place among the needs of the cluster, the weightiest first.
+    pub need: u32,
+    /// How it stands.
+    pub outcome: Outcome,
+}
+
+/// What a plan found out about a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterReport {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// How many of its nodes no need of its asks for.
+    pub surplus: u32,
+    /// How many of them are asked to leave.
+    pub reclaimed: u32,
+    /// What held the others back.
+    pub rail: Option<Rail>,
+    /// Its needs that could not be read.
+    pub refused: Vec<Refusal>,
+}
+
+/// How the demand stands after a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Every need of every cluster that was heard.
+    pub needs: Vec<NeedReport>,
+    /// Every cluster.
+    pub clusters: Vec<ClusterReport>,
+    /// What held back the plan as a whole.
+    pub rails: Vec<Rail>,
+    /// How many aims were found; with a rail over all of them none is told.
+    pub aims: usize,
+}
+
+impl Report {
+    /// How many needs stand so.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.needs.iter().filter(|it| it.outcome == outcome).count()
+    }
+}

@@ -1,0 +1,468 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::fleet::accept::{Raw, Report as Record, adopt};
+use crate::fleet::aggregate::{CapacityType, Machine, State};
+use crate::fleet::binding::Binding;
+use crate::fleet::fixture::{NOW, cluster, raw, resource, shard, state};
+use crate::fleet::phase::Phase;
+use crate::fleet::quantity::Quantity;
+
+/// A machine of this type in a phase; where it is bound, for a need of cluster `a`.
+fn machine(kind: &str, phase: Phase) -> Machine {
+    let price = match kind {
+        "small" => 1.0,
+        "spot" => 0.2,
+        _ => 3.0,
+    };
+    let record = Raw {
+        instance_type: kind.to_owned(),
+        price_per_hour: price,
+        capacity_type: if kind == "spot" { 4 } else { 3 },
+        interruption_probability: if kind == "spot" { 0.1 } else { 0.0 },
+        cluster: String::new(),
+        shard_metadata: BTreeMap::new(),
+        ..raw(Phase::Idle)
+    };
+    let idle = adopt(&Record::read(&record).unwrap(), "p", &shard(), NOW).unwrap().machine;
+    let free = matches!(phase, Phase::Speculative | Phase::Idle);
+    let target = if free { Target::Unbound } else { Target::Release };
+    idle.changed(|it| it.state = state(phase)).aimed(Wanted::of(target))
+}
+
+/// A node that serves a need.
+fn node(kind: &str, name: &str, need: &Need) -> Machine {
+    let binding = Binding { cluster: cluster(name), assignment: need.assignment.clone() };
+    let it = machine(kind, Phase::Idle);
+    let host = it.state().host().unwrap().clone();
+    let it = it.changed(|it| it.state = State::Configured { host, binding: binding.clone() });
+    it.aimed(Wanted::of(Target::Bind(binding)))
+}
+
+/// A need for so many processors of any type; a machine has four.
+fn need(priority: i32, cpu: u32) -> Need {
+    need_of(priority, cpu, &[], 0)
+}
+
+fn need_of(priority: i32, cpu: u32, kinds: &[&str], bucket: i32) -> Need {
+    let requirement = RawRequirement {
+        key: "node.kubernetes.io/instance-type".to_owned(),
+        operator: 1,
+        values: kinds.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    let requirements = if kinds.is_empty() { vec![] } else { vec![requirement] };
+    let aggregate = BTreeMap::from([("cpu".to_owned(), cpu.to_string())]);
+    let interruption_bucket = bucket;
+    let raw =
+        RawNeed { requirements, aggregate, priority, interruption_bucket, ..RawNeed::default() };
+    Need::read(&raw).unwrap()
+}
+
+/// A store of rows with its index.
+#[derive(Debug)]
+struct Rows {
+    rows: Vec<Machine>,
+    fleet: Fleet,
+}
+
+impl Rows {
+    fn new(rows: Vec<Machine>) -> Self {
+        let mut fleet = Fleet::new(shard(), Windows::default());
+        for (slot, it) in (0..).zip(&rows) {
+            fleet.apply(Slot(slot), Some(it));
+        }
+        Self { rows, fleet }
+    }
+
+    fn hear(&mut self, name: &str, needs: Vec<Need>) -> Heard {
+        self.fleet.hear(&cluster(name), needs.into_iter().map(Ok).collect())
+    }
+
+    fn plan(&self) -> Plan {
+        plan(&self.fleet, &RUN)
+    }
+
+    /// Writes the aims into the rows.
+    fn write(&mut self, plan: &Plan) {
+        for aim in &plan.aims {
+            let at = aim.slot.0 as usize;
+            self.rows[at] = self.rows[at].aimed(self.fleet.wanted(aim).unwrap());
+        }
+        for aim in &plan.aims {
+            self.fleet.apply(aim.slot, self.rows.get(aim.slot.0 as usize));
+        }
+    }
+
+    fn change(&mut self, slot: u32, machine: Machine) {
+        self.fleet.apply(Slot(slot), Some(&machine));
+        self.rows[slot as usize] = machine;
+    }
+}
+
+const RUN: Circumstances = Circumstances {
+    now: NOW,
+    store_up: true,
+    list_believed: true,
+    switch: Switch::Run,
+    figures: Figures { reclaim_percent: 5 },
+};
+
+fn slots(plan: &Plan, cause: Cause) -> Vec<u32> {
+    plan.aims.iter().filter(|it| it.cause == cause).map(|it| it.slot.0).collect()
+}
+
+fn outcomes(plan: &Plan) -> Vec<Outcome> {
+    plan.report.needs.iter().map(|it| it.outcome).collect()
+}
+
+#[test]
+fn idle_machines_go_before_those_that_must_be_made_and_cheap_ones_first() {
+    let kinds = [
+        ("large", Phase::Speculative),
+        ("small", Phase::Speculative),
+        ("large", Phase::Idle),
+        ("small", Phase::Idle),
+    ];
+    let mut rows = Rows::new(kinds.map(|(kind, phase)| machine(kind, phase)).to_vec());
+    rows.hear("a", vec![need(1, 12)]);
+    let plan = rows.plan();
+    assert_eq!(slots(&plan, Cause::Assign), [3, 2, 1]);
+    assert_eq!(outcomes(&plan), [Outcome::Assigned]);
+}
+
+#[test]
+fn a_need_that_suffers_from_interruptions_pays_for_them() {
+    let of = |bucket| {
+        let machines = vec![machine("spot", Phase::Idle), machine("small", Phase::Idle)];
+        let mut rows = Rows::new(machines);
+        rows.hear("a", vec![need_of(1, 4, &[], bucket)]);
+        slots(&rows.plan(), Cause::Assign)
+    };
+    assert_eq!(of(1), [0], "0.20 $ is less than 1.00 $");
+    assert_eq!(of(7), [1], "0.20 $ + 0.1 × 16 $ is not");
+}
+
+#[test]
+fn the_weightier_need_is_served_first_whoever_asked_first() {
+    let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
+    rows.hear("a", vec![need(1, 4)]);
+    rows.hear("b", vec![need(2, 4)]);
+    let plan = rows.plan();
+    let wanted = rows.fleet.wanted(&plan.aims[0]).unwrap();
+    assert_eq!(wanted.cluster(), Some(&cluster("b")));
+    assert_eq!(outcomes(&plan), [Outcome::NoCapacity, Outcome::Assigned]);
+}
+
+#[test]
+fn whatever_is_on_its_way_counts() {
+    let mut rows = Rows::new(vec![machine("small", Phase::Speculative); 8]);
+    rows.hear("a", vec![need(1, 8)]);
+    let first = rows.plan();
+    assert_eq!(first.aims.len(), 2);
+    rows.write(&first);
+    for phase in [Phase::Speculative, Phase::Creating, Phase::Idle] {
+        let plan = rows.plan();
+        assert_eq!((plan.aims.len(), outcomes(&plan)), (0, vec![Outcome::InFlight]), "{phase}");
+        for slot in 0..2 {
+            let next = rows.rows[slot].changed(|it| it.state = state(phase));
+            rows.change(u32::try_from(slot).unwrap(), next);
+        }
+    }
+}
+
+#[test]
+fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
+    let (low, high) = (need(100, 12), need(1_000_000, 8));
+    let mut rows = Rows::new(vec![node("small", "a", &low); 3]);
+    rows.hear("a", vec![low]);
+    rows.hear("b", vec![high]);
+    let first = rows.plan();
+    assert_eq!(slots(&first, Cause::Preempt).len(), 2, "as many as are lacking");
+    assert!(first.aims.iter().all(|it| it.grace.as_secs() == 10), "the gap is wide");
+    rows.write(&first);
+    for it in first.aims {
+        let row = rows.rows[it.slot.0 as usize].clone();
+        let (host, binding) =
+            (row.state().host().unwrap().clone(), row.state().binding().unwrap().clone());
+        rows.change(it.slot.0, row.changed(|it| it.state = State::Draining { host, binding }));
+    }
+    let again = rows.plan();
+    assert_eq!(again.aims, [], "nobody else is taken while they leave");
+    assert_eq!(outcomes(&again), [Outcome::NoCapacity, Outcome::InFlight]);
+}
+
+#[test]
+fn only_needs_that_weigh_less_are_robbed() {
+    let low = need(100, 4);
+    for (priority, outcome) in [(100, Outcome::NoCapacity), (101, Outcome::Preempting)] {
+        let mut rows = Rows::new(vec![node("small", "a", &low)]);
+        rows.hear("a", vec![low.clone()]);
+        rows.hear("b", vec![need(priority, 4)]);
+        assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied, outcome]);
+    }
+    let light = need(i32::MIN, 4);
+    let mut rows = Rows::new(vec![node("small", "a", &light)]);
+    rows.hear("b", vec![need(i32::MAX, 4)]);
+    let plan = rows.plan();
+    assert_eq!(plan.aims[0].grace.as_secs(), 10, "the widest gap there is does not wrap");
+}
+
+#[test]
+fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
+    let one = need(1, 4);
+    let mut machines = vec![node("small", "a", &one); 30];
+    machines.extend(vec![node("large", "a", &one); 10]);
+    let mut rows = Rows::new(machines);
+    rows.hear("a", vec![need(1, 4)]);
+    let plan = rows.plan();
+    let reclaimed = slots(&plan, Cause::Reclaim);
+    assert_eq!(reclaimed.len(), 2, "five percent of forty");
+    assert!(reclaimed.iter().all(|it| *it >= 30), "the dear ones: {reclaimed:?}");
+    let report = &plan.report.clusters[0];
+    let told = (report.surplus, report.reclaimed, report.rail);
+    assert_eq!(told, (39, 2, Some(Rail::ReclaimCap)));
+    assert_eq!(
+        [0, 19, 20, 39, 40, 1_000].map(|it| RUN.figures.reclaim_cap(it)),
+        [1, 1, 1, 1, 2, 50]
+    );
+}
+
+#[test]
+fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
+    let one = need(1, 4);
+    let nodes = || Rows::new(vec![node("small", "a", &one); 40]);
+    let rail = |rows: &Rows, at: Circumstances| {
+        let plan = plan(&rows.fleet, &at);
+        assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
+        plan.report.clusters[0].rail
+    };
+    let unheard = nodes();
+    assert_eq!(rail(&unheard, RUN), Some(Rail::FirstRollUp));
+    let mut fallen = nodes();
+    fallen.hear("a", (0..40).map(|it| need(it, 4)).collect());
+    assert_eq!(fallen.hear("a", vec![]), Heard::Held);
+    assert_eq!(rail(&fallen, RUN), Some(Rail::RollUpQuarantined));
+    let mut unread = nodes();
+    unread.fleet.hear(&cluster("a"), vec![Err(crate::fleet::refusal::Refusal::NeedEmpty)]);
+    assert_eq!(rail(&unread, RUN), Some(Rail::UnreadNeeds));
+    let mut cut = nodes();
+    cut.hear("a", vec![]);
+    let at = Circumstances { list_believed: false, ..RUN };
+    assert_eq!(rail(&cut, at), Some(Rail::ListQuarantined));
+}
+
+#[test]
+fn a_rail_over_all_suppresses_the_aims_and_not_the_report() {
+    let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
+    rows.hear("a", vec![need(1, 4)]);
+    let cases = [
+        (Circumstances { store_up: false, ..RUN }, Rail::StoreDown),
+        (Circumstances { switch: Switch::Paused, ..RUN }, Rail::Paused),
+        (Circumstances { switch: Switch::DryRun, ..RUN }, Rail::DryRun),
+    ];
+    let run = rows.plan();
+    for (at, rail) in cases {
+        let held = plan(&rows.fleet, &at);
+        assert_eq!((held.aims.len(), held.report.aims), (0, 1), "{rail}");
+        assert_eq!(held.report.rails, [rail]);
+        assert_eq!(held.report.needs, run.report.needs);
+    }
+}
+
+#[test]
+fn what_stands_idle_beyond_its_window_is_given_back() {
+    let kinds = ["small", "spot", "small", "spot"];
+    let mut machines = kinds.map(|it| machine(it, Phase::Idle)).to_vec();
+    machines[2] = machines[2].changed(|it| it.offer.capacity = CapacityType::Reserved);
+    let mut rows = Rows::new(machines);
+    let at = |seconds| {
+        let now = NOW.after(Duration::from_secs(seconds));
+        slots(&plan(&rows.fleet, &Circumstances { now, ..RUN }), Cause::Release)
+    };
+    assert_eq!(at(59), [0_u32; 0]);
+    assert_eq!(at(60), [1, 3]);
+    assert_eq!(at(600), [1, 3, 0], "and what is reserved is kept");
+    rows.hear("a", vec![need_of(1, 4, &["spot"], 0)]);
+    let now = NOW.after(Duration::from_mins(10));
+    let plan = plan(&rows.fleet, &Circumstances { now, ..RUN });
+    assert_eq!(slots(&plan, Cause::Assign).len(), 1);
+    assert_eq!(slots(&plan, Cause::Release).len(), 2, "what is needed is not given back");
+}
+
+#[test]
+fn what_somebody_else_has_a_claim_to_is_not_seen() {
+    let low = need(1, 4);
+    let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
+    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(cluster("x")));
+    let foreign = node("small", "a", &low).changed(|it| it.owner = "shard-9".parse().unwrap());
+    let failed = node("small", "a", &low).changed(|it| it.state = state(Phase::Failed));
+    let mut rows = Rows::new(vec![held, disputed, foreign, failed]);
+    rows.hear("a", vec![]);
+    rows.hear("b", vec![need(9, 4)]);
+    assert_eq!((rows.plan().aims, rows.fleet.machines()), (vec![], 0));
+}
+
+#[test]
+fn a_need_for_what_nobody_has_says_so() {
+    let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
+    rows.hear("a", vec![need_of(1, 4, &["huge"], 0)]);
+    assert_eq!(outcomes(&rows.plan()), [Outcome::NoSuchMachine]);
+}
+
+#[test]
+fn a_machine_without_the_resource_that_is_lacking_is_not_taken() {
+    let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
+    let aggregate = BTreeMap::from([("gpu".to_owned(), "1".to_owned())]);
+    rows.hear("a", vec![Need::read(&RawNeed { aggregate, ..RawNeed::default() }).unwrap()]);
+    assert_eq!((rows.plan().aims.len(), outcomes(&rows.plan())), (0, vec![Outcome::NoCapacity]));
+}
+
+fn any_machine() -> impl Strategy<Value = Machine> {
+    let phases = vec![Phase::Speculative, Phase::Idle, Phase::Creating, Phase::Failed];
+    let free = (select(vec!["small", "large", "spot"]), select(phases))
+        .prop_map(|(kind, phase)| machine(kind, phase));
+    let kinds = select(vec!["small", "large", "spot"]);
+    let bound = (kinds, select(vec!["a", "b", "c"]), 0..4_i32)
+        .prop_map(|(kind, name, weight)| node(kind, name, &need(weight, 4)));
+    let odd = (bound.clone(), 0..3_u8).prop_map(|(it, odd)| match odd {
+        0 => it.changed(|it| it.holder = Some(resource(1))),
+        1 => it.changed(|it| it.disputed = Some(cluster("x"))),
+        _ => it.aimed(Wanted::of(Target::Unbound)),
+    });
+    prop_oneof![4 => free, 4 => bound, 1 => odd]
+}
+
+fn any_needs() -> impl Strategy<Value = Vec<Need>> {
+    let kinds = select(vec![vec![], vec!["small"], vec!["large", "spot"]]);
+    let one = (0..4_i32, 1..30_u32, kinds, 0..8_i32);
+    prop::collection::vec(one, 0..4).prop_map(|needs| {
+        needs
+            .into_iter()
+            .map(|(weight, cpu, kinds, bucket)| need_of(weight, cpu, &kinds, bucket))
+            .collect()
+    })
+}
+
+fn any_rows() -> impl Strategy<Value = Rows> {
+    let needs = prop::collection::btree_map(select(vec!["a", "b", "c"]), any_needs(), 0..=3);
+    (prop::collection::vec(any_machine(), 0..40), needs).prop_map(|(machines, needs)| {
+        let mut rows = Rows::new(machines);
+        for (name, needs) in needs {
+            rows.hear(name, needs);
+        }
+        rows
+    })
+}
+
+/// How often each cause occurs, and how each need stands.
+fn summary(plan: &Plan) -> (BTreeMap<Cause, usize>, Vec<Outcome>) {
+    let mut causes = BTreeMap::new();
+    for aim in &plan.aims {
+        *causes.entry(aim.cause).or_insert(0) += 1;
+    }
+    (causes, outcomes(plan))
+}
+
+proptest! {
+    #[test]
+    fn nobody_is_aimed_at_twice_or_out_of_reach(rows in any_rows()) {
+        let plan = rows.plan();
+        let slots: BTreeSet<u32> = plan.aims.iter().map(|it| it.slot.0).collect();
+        prop_assert_eq!(slots.len(), plan.aims.len());
+        for aim in &plan.aims {
+            let fields = rows.rows[aim.slot.0 as usize].fields();
+            prop_assert!(fields.holder.is_none() && fields.disputed.is_none());
+            prop_assert!(fields.state.phase() != Phase::Failed);
+            let reclaims = matches!(aim.cause, Cause::Preempt | Cause::Reclaim);
+            let bound = fields.state.phase().is_bound();
+            prop_assert_eq!(reclaims, bound && aim.cause != Cause::Reassign);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_was_written_takes_nobody_else(rows in any_rows()) {
+        let mut rows = rows;
+        let first = rows.plan();
+        rows.write(&first);
+        let again = rows.plan();
+        // Those that were robbed may in turn need something; those that robbed do not. What changes
+        // its need within a cluster can be robbed only by the next plan.
+        let assigned = first.report.needs.iter().zip(&again.report.needs).filter(|(one, _)| {
+            matches!(one.outcome, Outcome::Assigned | Outcome::Preempting | Outcome::InFlight)
+        });
+        let moved = |it: &&Aim| matches!(it.cause, Cause::Preempt | Cause::Reassign);
+        let robbed = first.aims.iter().filter(moved).count();
+        for (_, other) in assigned {
+            let lacks = !matches!(other.outcome, Outcome::InFlight | Outcome::Satisfied);
+            prop_assert!(!lacks || robbed > 0, "{other:?}");
+        }
+        if robbed == 0 {
+            prop_assert_eq!(slots(&again, Cause::Assign), [0_u32; 0]);
+            prop_assert_eq!(slots(&again, Cause::Preempt), [0_u32; 0]);
+            prop_assert_eq!(slots(&again, Cause::Reassign), [0_u32; 0]);
+        }
+    }
+
+    #[test]
+    fn victims_never_exceed_what_was_lacking(rows in any_rows()) {
+        let plan = rows.plan();
+        // Every machine has four processors, so that a need never lacks a fraction of one.
+        let mut victims: BTreeMap<u32, u32> = BTreeMap::new();
+        for aim in plan.aims.iter().filter(|it| it.cause == Cause::Preempt) {
+            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for somebody") };
+            *victims.entry(tie).or_default() += 1;
+        }
+        for (tie, count) in victims {
+            let needs = rows.fleet.by_cluster.iter().flat_map(|it| &it.needs);
+            let needed: u64 = needs.filter(|it| it.tie == tie)
+                .map(|it| Quantity::units(4).pieces(it.amounts[0].1).unwrap())
+                .sum();
+            let serving: usize = rows.fleet.ties[tie as usize].lots.iter()
+                .map(|it| rows.fleet.lots[*it as usize].machines.len()).sum();
+            prop_assert!(u64::from(count) + u64::try_from(serving).unwrap() <= needed);
+        }
+    }
+
+    #[test]
+    fn an_index_that_followed_every_change_plans_like_a_new_one(
+        rows in any_rows(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any_machine()), 0..40),
+        needs in any_needs(),
+    ) {
+        let mut rows = rows;
+        for (index, machine) in changes {
+            if !rows.rows.is_empty() {
+                let slot = index.index(rows.rows.len());
+                rows.change(u32::try_from(slot).unwrap(), machine);
+            }
+        }
+        let mut fresh = Rows::new(rows.rows.clone());
+        for name in ["a", "b", "c"] {
+            rows.hear(name, needs.clone());
+            fresh.hear(name, needs.clone());
+        }
+        let (one, other) = (rows.plan(), fresh.plan());
+        let sorted = |plan: &Plan| {
+            let (causes, mut outcomes) = summary(plan);
+            outcomes.sort_unstable();
+            (causes, outcomes)
+        };
+        prop_assert_eq!(rows.fleet.machines(), fresh.fleet.machines());
+        prop_assert_eq!(sorted(&one), sorted(&other));
+    }
+
+    #[test]
+    fn no_more_is_taken_back_than_the_cap_allows(rows in any_rows()) {
+        let plan = rows.plan();
+        for report in &plan.report.clusters {
+            let of = |it: &&Machine| {
+                it.phase() == Phase::Configured && it.wanted().cluster() == Some(&report.cluster)
+            };
+            let nodes = u32::try_from(rows.rows.iter().filter(of).count()).unwrap();
+            prop_assert!(report.reclaimed <= RUN.figures.reclaim_cap(nodes));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What happens next to a machine, and why.
+//!
+//! One order of questions: may the look be acted upon, what does the provider say, does it name our
+//! cluster, and then: is the machine where the row has it, where its order began, or elsewhere.
+
+use super::facts::{Bound, Facts, Hold, Order, Pace, Reported, RowFacts, Sight, Want};
+use super::phase::Phase;
+use super::reason::Reason;
+use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+/// The verdict for one cell of the table.
+pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
+    let hold = |rest, reason| Verdict::rest(row.phase, row.order, rest, reason);
+    if row.phase == Phase::Gone {
+        return Verdict::rest(Phase::Gone, Order::None, Rest::Never, Reason::Gone);
+    }
+    if seen.sight == Sight::Superseded {
+        return hold(Rest::Poll, Reason::Superseded);
+    }
+    let phase = match (seen.report, seen.report.phase()) {
+        (Reported::Absent, _) => return absent(row, seen.sight),
+        (Reported::Missing, _) => return hold(Rest::Now, Reason::MissingFromList),
+        (Reported::Stale, _) => return hold(Rest::Poll, Reason::StaleLook),
+        (Reported::Malformed, _) => return hold(Rest::Poll, Reason::RecordRefused),
+        (_, None) => return hold(Rest::Poll, Reason::Unreachable),
+        (_, Some(phase)) => phase,
+    };
+    if phase.is_bound() && !agrees(row.phase, seen.binding) {
+        return disputed(row);
+    }
+    if row.hold == Hold::Disputed {
+        let settled = hold(Rest::Now, Reason::BindingSettled);
+        return Verdict { event: Some(EventKind::Settled), ..settled };
+    }
+    if phase == row.phase {
+        stay(row, seen.sight)
+    } else if row.phase.origin() == Some(phase) {
+        undone(row)
+    } else {
+        follow(row.phase, phase, seen.binding)
+    }
+}
+
+/// Only a positive answer about this very machine ends it, and none behind the rail.
+fn absent(row: RowFacts, sight: Sight) -> Verdict {
+    let hold = |reason| Verdict::rest(row.phase, row.order, Rest::Poll, reason);
+    match sight {
+        Sight::RailTripped => hold(Reason::RailTripped),
+        Sight::Paused => hold(Reason::Paused),
+        Sight::Superseded => hold(Reason::Superseded),
+        Sight::Clear => Verdict {
+            event: Some(EventKind::Gone),
+            rest: Rest::Never,
+            ..Verdict::crossing(Phase::Gone, Turn::Cleared, Reason::Gone)
+        },
+    }
+}
+
+/// Whether the cluster that a provider names for a bound machine is the one of the row.
+const fn agrees(row: Phase, named: Bound) -> bool {
+    match row {
+        Phase::Configuring | Phase::Configured | Phase::Draining | Phase::Failed => {
+            matches!(named, Bound::Ours)
+        }
+        Phase::Idle | Phase::Deleting => matches!(named, Bound::Asked),
+        Phase::Speculative | Phase::Creating | Phase::Gone => false,
+    }
+}
+
+/// Nothing is done to a machine that somebody else may be using.
+fn disputed(row: RowFacts) -> Verdict {
+    let held = Verdict::rest(row.phase, Order::None, Rest::Poll, Reason::BindingDisputed);
+    let new = row.hold != Hold::Disputed;
+    Verdict { event: new.then_some(EventKind::Disputed), ..held }
+}
+
+/// The provider sees the machine where the row has it.
+fn stay(row: RowFacts, sight: Sight) -> Verdict {
+    let rest = |reason| Verdict::rest(row.phase, Order::None, Rest::OnChange, reason);
+    let begin = |phase, binding| {
+        if sight == Sight::Paused {
+            return Verdict::rest(row.phase, Order::None, Rest::Poll, Reason::Paused);
+        }
+        Verdict::crossing(phase, binding, Reason::OrderRecorded).ordering()
+    };
+    match (row.phase, row.want) {
+        (Phase::Speculative, Want::Bind | Want::Rebind) => begin(Phase::Creating, Turn::Kept),
+        (Phase::Speculative, Want::Unbound | Want::Release) => rest(Reason::Unused),
+        (Phase::Idle, Want::Bind | Want::Rebind) => begin(Phase::Configuring, Turn::Wanted),
+        (Phase::Idle, Want::Unbound) => rest(Reason::Spare),
+        (Phase::Idle, Want::Release) => begin(Phase::Deleting, Turn::Kept),
+        (Phase::Configured, Want::Bind) => rest(Reason::Steady),
+        (Phase::Configured, Want::Rebind | Want::Unbound | Want::Release) => {
+            begin(Phase::Draining, Turn::Kept)
+        }
+        (Phase::Creating | Phase::Configuring | Phase::Draining | Phase::Deleting, _) => pass(row),
+        (Phase::Failed, _) => clean_up(row, sight),
+        (Phase::Gone, _) => rest(Reason::Gone),
+    }
+}
+
+/// A passing phase: the order is sent, waited for, or given again.
+fn pass(row: RowFacts) -> Verdict {
+    match (row.order, row.pace) {
+        (Order::Recorded, _) => send(row),
+        (Order::None, Pace::Overdue) => repeat(row, overdue(row.phase)),
+        (Order::Sent, _) | (Order::None, Pace::InTime) => {
+            Verdict::rest(row.phase, Order::None, Rest::Poll, waiting(row.phase))
+        }
+    }
+}
+
+/// The provider sees the machine where its order began: the order has had no effect.
+fn undone(row: RowFacts) -> Verdict {
+    let wanted = match row.phase {
+        Phase::Creating => matches!(row.want, Want::Bind | Want::Rebind),
+        Phase::Configuring => row.want == Want::Bind,
+        Phase::Draining => row.want != Want::Bind,
+        Phase::Deleting => row.want == Want::Release,
+        Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => false,
+    };
+    match (wanted, row.order) {
+        (true, Order::Recorded) => send(row),
+        (true, Order::Sent | Order::None) => repeat(row, Reason::OrderRepeated),
+        (false, _) => take_back(row.phase),
+    }
+}
+
+/// What was ordered in vain and is not wanted any more is forgotten, but not that it was asked: the
+/// request may still arrive.
+fn take_back(phase: Phase) -> Verdict {
+    let origin = match phase {
+        Phase::Creating => Phase::Speculative,
+        Phase::Configuring | Phase::Deleting => Phase::Idle,
+        Phase::Draining => Phase::Configured,
+        Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => phase,
+    };
+    let binding = if phase == Phase::Configuring { Turn::TakenBack } else { Turn::Kept };
+    Verdict::crossing(origin, binding, Reason::OrderTakenBack)
+}
+
+/// The provider sees the machine elsewhere: the row follows, whoever moved it.
+fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
+    let unbound = matches!(from, Phase::Idle | Phase::Deleting);
+    let binding = match to {
+        Phase::Configuring | Phase::Configured | Phase::Draining | Phase::Failed => {
+            if unbound && named == Bound::Asked { Turn::Asked } else { Turn::Kept }
+        }
+        Phase::Speculative | Phase::Creating | Phase::Idle | Phase::Deleting | Phase::Gone => {
+            Turn::Cleared
+        }
+    };
+    let reason = if to == Phase::Failed {
+        Reason::ProviderFailed
+    } else if from == Phase::Failed {
+        Reason::Recovered
+    } else if from.goal() == Some(to) {
+        Reason::Completed
+    } else if footing(to) < footing(from) {
+        Reason::HostLost
+    } else {
+        Reason::MovedUnasked
+    };
+    Verdict::crossing(to, binding, reason)
+}
+
+/// How much a machine has that can be lost: nothing, a host, a place in a cluster.
+const fn footing(phase: Phase) -> u8 {
+    match phase {
+        Phase::Speculative | Phase::Creating | Phase::Gone => 0,
+        Phase::Idle | Phase::Deleting | Phase::Failed => 1,
+        Phase::Configuring | Phase::Configured | Phase::Draining => 2,
+    }
+}
+
+/// A failed machine is given back once whoever used it had time to leave.
+fn clean_up(row: RowFacts, sight: Sight) -> Verdict {
+    let rest = |rest, reason| Verdict::rest(row.phase, Order::None, rest, reason);
+    match (row.order, row.hold, row.pace) {
+        (Order::Recorded, _, _) => send(row),
+        (Order::Sent, _, _) => rest(Rest::Poll, Reason::Failed),
+        (Order::None, Hold::Held, _) => rest(Rest::OnChange, Reason::FailedAndHeld),
+        (Order::None, Hold::Free | Hold::Disputed, Pace::InTime) => {
+            rest(Rest::Deadline, Reason::Failed)
+        }
+        (Order::None, Hold::Free | Hold::Disputed, Pace::Overdue) if sight == Sight::Paused => {
+            rest(Rest::Poll, Reason::Paused)
+        }
+        (Order::None, Hold::Free | Hold::Disputed, Pace::Overdue) => {
+            repeat(row, Reason::CleaningUp)
+        }
+    }
+}
+
+fn send(row: RowFacts) -> Verdict {
+    let verb = match row.phase {
+        Phase::Creating => EffectKind::Create,
+        Phase::Configuring => EffectKind::Configure,
+        Phase::Draining => EffectKind::Drain,
+        Phase::Deleting
+        | Phase::Failed
+        | Phase::Speculative
+        | Phase::Idle
+        | Phase::Configured
+        | Phase::Gone => EffectKind::Delete,
+    };
+    let sent = Verdict::rest(row.phase, Order::Sent, Rest::Poll, Reason::OrderSent);
+    Verdict { effect: Some(verb), ..sent }
+}
+
+/// A new token for the order of the phase; it is sent by the next step.
+fn repeat(row: RowFacts, reason: Reason) -> Verdict {
+    Verdict::rest(row.phase, Order::Recorded, Rest::Now, reason)
+}
+
+const fn waiting(phase: Phase) -> Reason {
+    match phase {
+        Phase::Creating => Reason::WaitingForHost,
+        Phase::Configuring => Reason::WaitingForNode,
+        Phase::Draining => Reason::WaitingForDrain,
+        Phase::Deleting
+        | Phase::Speculative
+        | Phase::Idle
+        | Phase::Configured
+        | Phase::Failed
+        | Phase::Gone => Reason::WaitingForDeletion,
+    }
+}
+
+const fn overdue(phase: Phase) -> Reason {
+    match phase {
+        Phase::Creating => Reason::CreateOverdue,
+        Phase::Configuring => Reason::ConfigureOverdue,
+        Phase::Draining => Reason::DrainOverdue,
+        Phase::Deleting
+        | Phase::Speculative
+        | Phase::Idle
+        | Phase::Configured
+        | Phase::Failed
+        | Phase::Gone => Reason::DeleteOverdue,
+    }
+}

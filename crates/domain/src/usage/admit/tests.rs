@@ -1,0 +1,278 @@
+use super::*;
+use crate::object::manifest::Scope;
+use crate::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER};
+use crate::usage::fixture::{NOW, key, reference, usage, usage_key};
+use crate::usage::graph::Family;
+use crate::usage::phase::Phase;
+
+fn deletion() -> Deletion {
+    Deletion {
+        object: key("db"),
+        uid: Uid::new("db-1"),
+        deleting: false,
+        break_glass: None,
+        owners: vec![],
+        propagation: Propagation::Background,
+        requester: "jane".to_owned(),
+        dry_run: false,
+        rows_live: false,
+    }
+}
+
+fn index(usages: impl IntoIterator<Item = Usage>) -> Graph {
+    let mut graph = Graph::default();
+    for it in usages {
+        graph.put(Entry::of(&it));
+    }
+    graph
+}
+
+/// `app` uses `db`, under another name and uid.
+fn another(number: usize) -> Usage {
+    usage(|it| {
+        it.key = usage_key(&format!("u{number:03}"));
+        it.uid = Uid::new(format!("u-{number:03}"));
+    })
+}
+
+fn reasoned() -> Usage {
+    usage(|it| {
+        it.status.by = None;
+        if let Ok(spec) = &mut it.spec {
+            (spec.by, spec.reason) = (None, Some("production".to_owned()));
+        }
+    })
+}
+
+fn ask(request: &Request, index: &Graph, freshness: Freshness) -> Answer {
+    Admission::default().admit(request, index, (freshness, NOW))
+}
+
+fn delete(deletion: Deletion, index: &Graph) -> Answer {
+    ask(&Request::Delete(deletion), index, Freshness::Live)
+}
+
+fn denied(answer: Answer) -> Denial {
+    match answer {
+        Answer::Deny(denial) => *denial,
+        Answer::Allow(_) | Answer::Recheck => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+fn what_is_used_is_not_deleted_and_the_deletion_is_kept() {
+    let denial = denied(delete(deletion(), &index([usage(|_| {})])));
+    let blocker = Blocker {
+        usage: usage_key("u"),
+        uid: Uid::new("u-1"),
+        users: vec![key("app")],
+        reason: None,
+    };
+    let attempt = Attempt {
+        object: key("db"),
+        uid: Uid::new("db-1"),
+        propagation: Propagation::Background,
+        requester: "jane".to_owned(),
+        origin: Origin::Asked,
+        at: NOW,
+        expires_at: NOW.after(Duration::from_hours(24)),
+        progress: Progress::Recorded,
+    };
+    let expected = Denial {
+        refusal: Refusal::in_use(&key("db")),
+        blockers: vec![blocker],
+        more: 0,
+        remedy: Remedy::EndTheUse,
+        record: Some((usage_key("u"), Uid::new("u-1"), attempt)),
+    };
+    assert_eq!(denial, expected);
+}
+
+#[test]
+fn a_dry_run_is_denied_and_leaves_no_trace() {
+    let dry = Deletion { dry_run: true, ..deletion() };
+    let denial = denied(delete(dry, &index([usage(|_| {})])));
+    assert_eq!((denial.refusal, denial.record), (Refusal::in_use(&key("db")), None));
+}
+
+#[test]
+fn nobody_is_exempt_and_the_collector_is_remembered_with_the_owners() {
+    let index = index([usage(|_| {})]);
+    for (requester, origin) in [
+        (COLLECTOR, Origin::Collected { owners: vec![Uid::new("a"), Uid::new("b")] }),
+        (NAMESPACE_CONTROLLER, Origin::Asked),
+        ("system:admin", Origin::Asked),
+    ] {
+        let owners = vec![Uid::new("b"), Uid::new("a")];
+        let it = Deletion { requester: requester.to_owned(), owners, ..deletion() };
+        let (.., attempt) = denied(delete(it, &index)).record.unwrap();
+        assert_eq!(attempt.origin, origin);
+    }
+}
+
+#[test]
+fn from_an_index_that_may_lag_nothing_is_allowed() {
+    let request = Request::Delete(deletion());
+    assert_eq!(ask(&request, &index([]), Freshness::Cached), Answer::Recheck);
+    assert_eq!(ask(&request, &index([]), Freshness::Live), Answer::Allow(None));
+    let known = index([usage(|_| {})]);
+    assert!(matches!(ask(&request, &known, Freshness::Cached), Answer::Deny(_)));
+}
+
+#[test]
+fn who_has_let_go_is_not_in_the_way() {
+    for phase in [Phase::Idle, Phase::Releasing, Phase::Released] {
+        let over = index([usage(|it| it.status.phase = phase)]);
+        assert_eq!(delete(deletion(), &over), Answer::Allow(None), "{phase}");
+    }
+    let leaving = index([usage(|it| it.deleting = true)]);
+    assert!(matches!(delete(deletion(), &leaving), Answer::Deny(_)), "its user still lives");
+}
+
+#[test]
+fn what_is_on_its_way_out_may_be_asked_again() {
+    let it = Deletion { deleting: true, ..deletion() };
+    assert_eq!(delete(it, &index([usage(|_| {})])), Answer::Allow(None));
+}
+
+#[test]
+fn a_person_can_break_the_glass_with_a_note() {
+    let index = index([usage(|_| {})]);
+    let note = |text: &str| Deletion { break_glass: Some(text.to_owned()), ..deletion() };
+    assert_eq!(delete(note("fire"), &index), Answer::Allow(Some("fire".to_owned())));
+    assert!(matches!(delete(note("  "), &index), Answer::Deny(_)), "a note says something");
+}
+
+#[test]
+fn blockers_are_named_up_to_a_bound_and_the_rest_is_counted() {
+    let denial = denied(delete(deletion(), &index((0..70).map(another))));
+    assert_eq!((denial.blockers.len(), denial.more), (BLOCKERS_MAX, 70 - BLOCKERS_MAX));
+    let (usage, ..) = denial.record.unwrap();
+    assert_eq!(usage, usage_key("u000"), "one of them remembers it, and passes it on");
+}
+
+#[test]
+fn the_remedy_of_what_nobody_uses_is_to_delete_the_usage() {
+    let denial = denied(delete(deletion(), &index([reasoned()])));
+    assert_eq!(denial.remedy, Remedy::DeleteTheUsage);
+    assert_eq!(denial.blockers[0].reason.as_deref(), Some("production"));
+}
+
+#[test]
+fn for_crossplane_nobody_answers() {
+    let mut graph = Graph::default();
+    graph.put(Entry { family: Family::Crossplane, ..Entry::of(&usage(|_| {})) });
+    assert_eq!(delete(deletion(), &graph), Answer::Allow(None));
+    assert_eq!(graph.blockers(&key("db")).count(), 1, "it is shown");
+}
+
+fn namespace_of(name: &str) -> Deletion {
+    let object = ObjectKey {
+        group: String::new(),
+        kind: "Namespace".to_owned(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    Deletion { object, ..deletion() }
+}
+
+#[test]
+fn a_namespace_goes_if_what_is_in_it_goes_in_order_by_itself() {
+    assert_eq!(delete(namespace_of("ns"), &index([usage(|_| {})])), Answer::Allow(None));
+    let from_outside = usage(|it| {
+        if let Some(by) = &mut it.status.by {
+            by.found[0].namespace = "other".to_owned();
+        }
+    });
+    for held in [from_outside, reasoned()] {
+        let denial = denied(delete(namespace_of("ns"), &index([held])));
+        assert_eq!(denial.refusal, Refusal::NamespaceInUse { namespace: "ns".to_owned() });
+        assert_eq!((denial.remedy, denial.record), (Remedy::EmptyTheNamespace, None));
+    }
+    assert_eq!(delete(namespace_of("other"), &index([reasoned()])), Answer::Allow(None));
+}
+
+#[test]
+fn the_namespace_of_a_project_goes_when_nothing_in_it_is_in_use_and_no_life_goes_on() {
+    let name = "usher-project-1";
+    let inside = usage(|it| {
+        for resolved in [&mut it.status.of, &mut it.status.by].into_iter().flatten() {
+            resolved.found[0].namespace = name.to_owned();
+        }
+    });
+    let denial = denied(delete(namespace_of(name), &index([inside])));
+    assert_eq!(denial.blockers.len(), 1);
+    let living = Deletion { rows_live: true, ..namespace_of(name) };
+    assert_eq!(denied(delete(living, &index([]))).blockers, []);
+    assert_eq!(delete(namespace_of(name), &index([])), Answer::Allow(None));
+    let elsewhere = Deletion { rows_live: true, ..namespace_of("ns") };
+    assert_eq!(delete(elsewhere, &index([])), Answer::Allow(None));
+}
+
+#[test]
+fn a_mark_stays_while_anybody_holds() {
+    let update =
+        |marked, keeps_mark| Request::Update(Update { object: key("db"), marked, keeps_mark });
+    let (held, free) = (index([usage(|_| {})]), index([]));
+    let denial = denied(ask(&update(true, false), &held, Freshness::Cached));
+    assert_eq!(denial.refusal, Refusal::MarkInUse { object: key("db").to_string() });
+    assert_eq!(denial.remedy, Remedy::KeepTheMark);
+    assert_eq!(ask(&update(true, false), &free, Freshness::Cached), Answer::Recheck);
+    assert_eq!(ask(&update(true, false), &free, Freshness::Live), Answer::Allow(None));
+    for (marked, keeps) in [(true, true), (false, true), (false, false)] {
+        assert_eq!(ask(&update(marked, keeps), &held, Freshness::Cached), Answer::Allow(None));
+    }
+}
+
+fn declaration(usage: Usage, before: Option<Usage>) -> Request {
+    let scope = Some(Scope::Namespaced);
+    let around = Surroundings { of: scope, by: scope, consents: false };
+    Request::Declare(Box::new(Declaration { usage, before, around }))
+}
+
+#[test]
+fn a_declaration_is_examined() {
+    let declare = |usage, before| ask(&declaration(usage, before), &index([]), Freshness::Cached);
+    assert_eq!(declare(usage(|_| {}), None), Answer::Allow(None));
+    let itself = |it: &mut Usage| {
+        if let Ok(spec) = &mut it.spec {
+            spec.by = Some(reference("db"));
+        }
+    };
+    let refused = denied(declare(usage(itself), None));
+    assert_eq!(refused.refusal.code(), "usage_uses_itself");
+    assert_eq!(refused.remedy, Remedy::CorrectTheUsage);
+    assert_eq!(
+        denied(declare(usage(itself), Some(usage(|_| {})))).refusal.code(),
+        "usage_uses_itself"
+    );
+    let unread = usage(|it| it.spec = Err(Refusal::PurposeMissing));
+    assert_eq!(denied(declare(unread, None)).refusal, Refusal::PurposeMissing);
+}
+
+#[test]
+fn a_write_that_leaves_the_declaration_alone_is_allowed_whatever_it_says() {
+    let bad = |deleting| {
+        usage(|it| {
+            it.deleting = deleting;
+            it.spec = Err(Refusal::PurposeMissing);
+        })
+    };
+    let request = declaration(bad(true), Some(bad(false)));
+    assert_eq!(ask(&request, &index([]), Freshness::Cached), Answer::Allow(None));
+}
+
+#[test]
+fn a_circle_is_refused_with_its_members() {
+    let reversed = usage(|it| {
+        it.uid = Uid::new("u-0");
+        std::mem::swap(&mut it.status.of, &mut it.status.by);
+    });
+    let request = declaration(usage(|_| {}), None);
+    let denial = denied(ask(&request, &index([reversed.clone()]), Freshness::Cached));
+    let (app, db) = (key("app"), key("db"));
+    let circle = format!("{app} → {db} → {app}");
+    assert_eq!(denial.refusal, Refusal::Circle { circle });
+    let over = Usage { status: crate::usage::aggregate::Status::default(), ..reversed };
+    assert_eq!(ask(&request, &index([over]), Freshness::Cached), Answer::Allow(None));
+}

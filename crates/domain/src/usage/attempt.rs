@@ -1,0 +1,190 @@
+//! A deletion that was denied because its object was in use, kept until the use ends.
+
+use serde::{Deserialize, Serialize};
+use usher_kernel::{Timestamp, Uid};
+
+use super::reference::ObjectKey;
+use crate::object::closed::closed_set;
+
+/// Who the garbage collector is.
+pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+/// Who takes the content out of a namespace that was deleted.
+pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+/// How much of a requester's name is kept.
+pub const REQUESTER_MAX: usize = 256;
+
+/// One denied deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The object.
+    pub object: ObjectKey,
+    /// The only object whose deletion was asked for.
+    pub uid: Uid,
+    /// What was to happen to what it owns.
+    pub propagation: Propagation,
+    /// Who asked.
+    pub requester: String,
+    /// On whose account.
+    pub origin: Origin,
+    /// When.
+    pub at: Timestamp,
+    /// When it is not wanted any more.
+    pub expires_at: Timestamp,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+closed_set! {
+    /// What happens to what a deleted object owns.
+    "propagation policy" Propagation {
+        /// It goes after its owner.
+        Background = "Background",
+        /// It goes before its owner.
+        Foreground = "Foreground",
+        /// It stays.
+        Orphan = "Orphan",
+    }
+}
+
+/// On whose account a deletion was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// Somebody asked for it.
+    Asked,
+    /// The collector found that nobody owns it; it is not wanted once its owners have changed.
+    Collected {
+        /// The uids of its owners then, sorted.
+        owners: Vec<Uid>,
+    },
+}
+
+impl Origin {
+    /// Judges who asks. Whoever empties a namespace asks like anybody else.
+    pub fn judge(requester: &str, owners: &[Uid]) -> Self {
+        if requester == COLLECTOR {
+            let mut owners = owners.to_vec();
+            owners.sort();
+            Self::Collected { owners }
+        } else {
+            Self::Asked
+        }
+    }
+}
+
+/// How far a recorded deletion has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// It waits for the end of the use.
+    Recorded,
+    /// It is being replayed.
+    Begun,
+    /// Whoever asked does not want it any more.
+    Withdrawn {
+        /// Since when: what was asked before does not count.
+        at: Timestamp,
+    },
+}
+
+closed_set! {
+    /// What became of a recorded deletion.
+    "attempt outcome" Outcome {
+        /// The object is gone or on its way out.
+        Deleted = "Deleted",
+        /// Another Usage that holds the object knows of it.
+        HandedOver = "HandedOver",
+        /// It was withdrawn.
+        Withdrawn = "Withdrawn",
+        /// Its time ran out.
+        Expired = "Expired",
+        /// The collector asked, and the owners have changed since.
+        OwnersChanged = "OwnersChanged",
+        /// The Usage that ended the protection replays nothing.
+        NotReplayed = "NotReplayed",
+    }
+}
+
+impl Attempt {
+    /// What these two, of one object, come to: the newer one's wish, and a person's before the
+    /// collector's. What was withdrawn is not brought back by what was asked before, and what has
+    /// begun stays as it is.
+    #[must_use]
+    pub fn merged(&self, newer: &Self) -> Self {
+        match self.progress {
+            Progress::Begun => self.clone(),
+            Progress::Withdrawn { at } if newer.at <= at => self.clone(),
+            Progress::Withdrawn { .. } => newer.clone(),
+            Progress::Recorded if !self.is_refreshed_by(newer) => self.clone(),
+            Progress::Recorded => {
+                let asked = self.origin == Origin::Asked && newer.origin != Origin::Asked;
+                let wish = if asked { self } else { newer };
+                let expires_at = self.expires_at.max(newer.expires_at);
+                Self { at: newer.at, expires_at, ..wish.clone() }
+            }
+        }
+    }
+
+    /// Whether a newer attempt says something else, or comes when half of the time has run out.
+    /// Whoever asks again and again does not make us write each time.
+    fn is_refreshed_by(&self, newer: &Self) -> bool {
+        let whole = self.expires_at.since(self.at);
+        let asked = newer.origin == Origin::Asked || self.origin != Origin::Asked;
+        let differs = newer.propagation != self.propagation || newer.origin != self.origin;
+        (asked && differs) || newer.at.since(self.at) > whole / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::usage::fixture::{NOW, attempt};
+
+    #[test]
+    fn only_the_collector_collects_and_its_owners_are_sorted() {
+        let owners = [Uid::new("b"), Uid::new("a")];
+        let sorted = vec![Uid::new("a"), Uid::new("b")];
+        assert_eq!(Origin::judge(COLLECTOR, &owners), Origin::Collected { owners: sorted });
+        assert_eq!(Origin::judge(NAMESPACE_CONTROLLER, &owners), Origin::Asked);
+        assert_eq!(Origin::judge("jane", &owners), Origin::Asked);
+    }
+
+    #[test]
+    fn whoever_asks_again_and_again_changes_nothing() {
+        let first = attempt("a");
+        let again = Attempt { at: NOW.after(Duration::from_secs(1)), ..first.clone() };
+        assert_eq!(first.merged(&again), first);
+        let late = Attempt { at: NOW.after(Duration::from_hours(13)), ..first.clone() };
+        assert_eq!(first.merged(&late), late);
+    }
+
+    #[test]
+    fn a_person_counts_before_the_collector() {
+        let person = attempt("a");
+        let collected = Attempt { origin: Origin::Collected { owners: vec![] }, ..attempt("a") };
+        assert_eq!(collected.merged(&person), person);
+        assert_eq!(person.merged(&collected), person);
+    }
+
+    #[test]
+    fn another_policy_replaces_the_first() {
+        let first = attempt("a");
+        let foreground = Attempt { propagation: Propagation::Foreground, ..first.clone() };
+        assert_eq!(first.merged(&foreground), foreground);
+    }
+
+    #[test]
+    fn what_was_withdrawn_is_not_brought_back_by_what_was_asked_before() {
+        let withdrawn = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };
+        assert_eq!(withdrawn.merged(&attempt("a")), withdrawn);
+        let later = Attempt { at: NOW.after(Duration::from_secs(1)), ..attempt("a") };
+        assert_eq!(withdrawn.merged(&later), later);
+    }
+
+    #[test]
+    fn what_has_begun_stays() {
+        let begun = Attempt { progress: Progress::Begun, ..attempt("a") };
+        let other = Attempt { propagation: Propagation::Orphan, ..attempt("a") };
+        assert_eq!(begun.merged(&other), begun);
+    }
+}

@@ -1,0 +1,76 @@
+//! The verbs of a Usage's life, with the names they use.
+//!
+//! A verb on the Usage itself insists on the revision at which the record was read.
+
+use usher_kernel::Uid;
+
+use super::attempt::{Attempt, Propagation};
+use super::reference::{ObjectKey, UsageKey};
+use super::verdict::EffectKind;
+
+/// One repeatable verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put our finalizer on the Usage.
+    AddFinalizer,
+    /// Write the mark onto the object with this uid.
+    Mark {
+        /// The object.
+        object: ObjectKey,
+        /// The only object that may be marked.
+        uid: Uid,
+        /// The mark: it names the Usage.
+        mark: String,
+    },
+    /// Let no owner of the Usage wait for it.
+    Yield,
+    /// Take this mark, and no other, off the object with this uid.
+    Unmark {
+        /// The object.
+        object: ObjectKey,
+        /// The only object whose mark may be taken off.
+        uid: Uid,
+        /// The only mark that may be taken off.
+        mark: String,
+    },
+    /// Record the deletion with another Usage.
+    HandOver {
+        /// Which.
+        to: UsageKey,
+        /// Which incarnation of it.
+        uid: Uid,
+        /// The deletion.
+        attempt: Attempt,
+    },
+    /// Ask the object with this uid to go, as it was asked before.
+    Replay {
+        /// The object.
+        object: ObjectKey,
+        /// The only object that may be deleted.
+        uid: Uid,
+        /// What happens to what it owns.
+        propagation: Propagation,
+        /// The only revision that may be deleted, where its owners matter.
+        revision: Option<String>,
+    },
+    /// Ask the Usage itself to go.
+    Retire,
+    /// Take our finalizer off the Usage.
+    RemoveFinalizer,
+}
+
+impl Effect {
+    /// Which verb this is.
+    pub const fn kind(&self) -> EffectKind {
+        match self {
+            Self::AddFinalizer => EffectKind::AddFinalizer,
+            Self::Mark { .. } => EffectKind::Mark,
+            Self::Yield => EffectKind::Yield,
+            Self::Unmark { .. } => EffectKind::Unmark,
+            Self::HandOver { .. } => EffectKind::HandOver,
+            Self::Replay { .. } => EffectKind::Replay,
+            Self::Retire => EffectKind::Retire,
+            Self::RemoveFinalizer => EffectKind::RemoveFinalizer,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The finite facts a decision may branch on, and nothing else.
+//!
+//! [`RowFacts`] come from the Usage, [`Facts`] from one observation. Their product is what the
+//! transition table covers, cell by cell.
+
+use super::phase::Phase;
+use crate::object::closed::closed_set;
+
+/// What the Usage says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFacts {
+    /// Where it is.
+    pub phase: Phase,
+    /// Whether its deletion was asked for.
+    pub intent: Intent,
+    /// Whether our finalizer holds it.
+    pub finalizer: Finalizer,
+    /// Whether what it refers to is resolved again.
+    pub resolve: Resolve,
+    /// Whether its owners wait for it.
+    pub owners: Owners,
+}
+
+/// What one observation saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How far the answers can be trusted.
+    pub sight: Sight,
+    /// Whether the references still mean what is recorded.
+    pub resolution: Resolution,
+    /// What is used.
+    pub of: Of,
+    /// Who uses it.
+    pub by: By,
+    /// Marks on what is not to be held (any more).
+    pub excess: Excess,
+    /// The next recorded deletion of what is not held (any more).
+    pub attempt: Attempt,
+}
+
+closed_set! {
+    /// Whether deletion of the Usage was asked for.
+    "usage intent" Intent {
+        /// It is wanted.
+        None = "None",
+        /// It has a deletion timestamp.
+        Requested = "Requested",
+    }
+}
+
+closed_set! {
+    /// Whether our finalizer is on the Usage.
+    "usage finalizer" Finalizer {
+        /// It is.
+        On = "On",
+        /// It is not.
+        Off = "Off",
+    }
+}
+
+closed_set! {
+    /// How often references are resolved.
+    "resolve" Resolve {
+        /// Once: the use ends with the uid of its user.
+        Once = "Once",
+        /// At every look: a new object under the same reference takes the place of the old one.
+        Always = "Always",
+    }
+}
+
+closed_set! {
+    /// Whether an owner of the Usage waits for it before it goes.
+    "usage owners" Owners {
+        /// None does.
+        Free = "Free",
+        /// One does.
+        Waiting = "Waiting",
+    }
+}
+
+closed_set! {
+    /// How far the answers of this look can be trusted.
+    "usage sight" Sight {
+        /// Everybody answered.
+        Clear = "Clear",
+        /// Somebody did not answer.
+        Unreachable = "Unreachable",
+        /// Somebody would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned, or it forgot.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once: unasked absence is held.
+        RailTripped = "RailTripped",
+    }
+}
+
+closed_set! {
+    /// Whether the references still mean what is recorded.
+    "resolution" Resolution {
+        /// They do.
+        Same = "Same",
+        /// They mean something else, which is recorded first.
+        Changed = "Changed",
+        /// They cannot be used; what is recorded stays.
+        Refused = "Refused",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// What is used; of several objects the one that needs something first.
+    "of" Of {
+        /// Nothing is meant yet.
+        Unresolved = "Unresolved",
+        /// It is not there.
+        Absent = "Absent",
+        /// Its kind was removed from the world.
+        KindRemoved = "KindRemoved",
+        /// It stands, and its uid is not on record yet.
+        Unrecorded = "Unrecorded",
+        /// It stands and carries no mark that counts.
+        Unmarked = "Unmarked",
+        /// Its deletion was refused, and its mark has outlived the Usage that wrote it.
+        Outlived = "Outlived",
+        /// It is marked; nobody has answered yet whether its deletion is refused.
+        Marked = "Marked",
+        /// It is marked and its deletion would be allowed.
+        Allowed = "Allowed",
+        /// It is marked and its deletion was refused.
+        Proven = "Proven",
+        /// It is on its way out: nobody can hold it.
+        Leaving = "Leaving",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Who uses it; of several users the one that is most alive.
+    "by" By {
+        /// Nobody: it is protected for a reason.
+        None = "None",
+        /// The user was never seen.
+        Missing = "Missing",
+        /// The user lives.
+        Present = "Present",
+        /// The user is on its way out, and still there.
+        Leaving = "Leaving",
+        /// The object that was the user is gone.
+        Gone = "Gone",
+        /// The user's kind was removed from the world.
+        KindRemoved = "KindRemoved",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Marks on what is not to be held (any more).
+    "excess" Excess {
+        /// None.
+        None = "None",
+        /// One stands and nobody else holds its object.
+        Marked = "Marked",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// The next recorded deletion of what is not held (any more).
+    "attempt" Attempt {
+        /// None.
+        None = "None",
+        /// It is done, or will not be done.
+        Settled = "Settled",
+        /// Somebody else holds the object and does not know of it.
+        HandOver = "HandOver",
+        /// It is to be replayed, which is recorded first.
+        Due = "Due",
+        /// Its replay is on record.
+        Begun = "Begun",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}

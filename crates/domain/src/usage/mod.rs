@@ -1,0 +1,38 @@
+//! Usages: nothing that is in use can be deleted, and what was asked to go goes when the use ends.
+//!
+//! A Usage says that an object is used, by another one or for a reason. Its life marks the used
+//! object, so that admission is asked before it is deleted; holds it until the user is gone by uid;
+//! lets it go, repeats the deletion that was denied meanwhile, and then goes itself.
+//!
+//! Read in this order: [`reference`] and [`aggregate`] (the row), [`facts`] (what may be branched
+//! on), [`reconcile`] (what happens next and why), [`selector`] (who is meant), [`attempt`] (what
+//! was denied), [`look`] and [`observe`] (how answers become facts), [`life`] (the kernel's view of
+//! all that), [`accept`] and [`command`] (what a person can ask for), [`graph`] (who holds whom),
+//! [`admit`] (what the API server may do), [`stray`] (marks that nobody accounts for).
+
+pub mod accept;
+pub mod admit;
+pub mod aggregate;
+pub mod attempt;
+pub mod command;
+pub mod condition;
+pub mod effect;
+pub mod event;
+pub mod facts;
+pub mod graph;
+pub mod life;
+pub mod look;
+pub mod observe;
+pub mod phase;
+pub mod reason;
+pub mod reconcile;
+pub mod reference;
+pub mod refusal;
+pub mod selector;
+pub mod stray;
+pub mod verdict;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod laws;

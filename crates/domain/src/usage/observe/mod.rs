@@ -1,0 +1,469 @@
+//! From raw answers to facts and sightings: every judgement of trust in one place.
+//!
+//! **Invariants**
+//! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
+//! - A user is one uid. With `Once` another object under its name is somebody else; with `Always`
+//!   it takes the place of the one that is gone.
+//! - A row of a mark is seen as long as our mark may stand on the object with that uid.
+//! - What is recorded is held or let go by the record: what a look resolves counts from the next.
+
+use std::collections::BTreeSet;
+
+use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
+
+use super::aggregate::Usage;
+use super::attempt::{Attempt, Origin, Outcome, Progress};
+use super::facts::{self, By, Excess, Facts, Of, Resolution, Resolve, Sight};
+use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
+use super::reference::{ObjectKey, Role, UsageKey};
+use super::refusal::Refusal;
+use super::selector::{Candidates, Meant, resolve};
+use crate::object::authority::Authority;
+
+/// One observation: facts to branch on, sightings to record, and what the verbs need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// What becomes identity rows of the same commit.
+    pub sightings: Vec<Sighting>,
+    /// What the references mean, if that is known.
+    pub meant: Option<Meant>,
+    /// Why they cannot be used.
+    pub refusal: Option<Refusal>,
+    /// The held objects whose deletion was seen to be refused while marked.
+    pub proven: BTreeSet<Uid>,
+    /// The object to mark.
+    pub unmarked: Option<(ObjectKey, Uid)>,
+    /// The object to take a mark off, and that mark.
+    pub excess: Option<(ObjectKey, Uid, String)>,
+    /// The recorded deletion to deal with.
+    pub attempt: Option<Dealt>,
+}
+
+impl Observed {
+    /// Whether somebody who was asked did not answer, so that this look may have missed something.
+    pub fn is_blind(&self) -> bool {
+        self.sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
+    }
+}
+
+/// A recorded deletion and what is to become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dealt {
+    /// Which.
+    pub uid: Uid,
+    /// What is to become of it.
+    pub deal: Deal,
+}
+
+/// What is to become of a recorded deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deal {
+    /// It is done, or will not be done.
+    Settle(Outcome),
+    /// It is recorded with this Usage.
+    HandOver(UsageKey, Uid),
+    /// It is replayed, onto this revision only where the owners matter.
+    Replay(Option<String>),
+}
+
+/// Judges one look.
+pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
+    let judge = Judge { usage, book, look };
+    let (resolution, meant, refusal) = judge.resolution();
+    let targets: Vec<Target> = usage.targets().iter().map(|it| judge.target(it)).collect();
+    let foremost = targets.iter().max_by_key(|it| needs(it.of));
+    let of = foremost.map_or(Of::Unresolved, |it| it.of);
+    let unmarked = match of {
+        Of::Unmarked | Of::Outlived => foremost.and_then(|it| it.object.clone()),
+        Of::Unresolved
+        | Of::Absent
+        | Of::KindRemoved
+        | Of::Unrecorded
+        | Of::Marked
+        | Of::Allowed
+        | Of::Proven
+        | Of::Leaving
+        | Of::Unknown => None,
+    };
+    let (excess_fact, excess, mut sightings) = judge.excess();
+    sightings.extend(targets.iter().filter_map(|it| it.sighting.clone()));
+    let (by, user_sightings) = judge.by();
+    sightings.extend(user_sightings);
+    let (attempt_fact, attempt) = judge.attempt();
+    let facts = Facts {
+        sight: judge.sight(),
+        resolution,
+        of,
+        by,
+        excess: excess_fact,
+        attempt: attempt_fact,
+    };
+    let proven = targets.into_iter().filter_map(|it| it.proven).collect();
+    Observed { facts, sightings, meant, refusal, proven, unmarked, excess, attempt }
+}
+
+#[derive(Clone, Copy)]
+struct Judge<'a> {
+    usage: &'a Usage,
+    book: &'a Book,
+    look: &'a Look,
+}
+
+/// One held object, judged.
+struct Target {
+    of: Of,
+    object: Option<(ObjectKey, Uid)>,
+    proven: Option<Uid>,
+    sighting: Option<Sighting>,
+}
+
+/// Which of several objects needs something first.
+const fn needs(of: Of) -> u8 {
+    match of {
+        Of::Unrecorded => 10,
+        Of::Unmarked => 9,
+        Of::Outlived => 8,
+        Of::Unknown => 7,
+        Of::Marked => 6,
+        Of::Allowed => 5,
+        Of::KindRemoved => 4,
+        Of::Absent => 3,
+        Of::Leaving => 2,
+        Of::Proven => 1,
+        Of::Unresolved => 0,
+    }
+}
+
+/// Which of several users is most alive.
+const fn liveliness(by: By) -> u8 {
+    match by {
+        By::Present => 6,
+        By::Leaving => 5,
+        By::Unknown => 4,
+        By::KindRemoved => 3,
+        By::Missing => 2,
+        By::Gone => 1,
+        By::None => 0,
+    }
+}
+
+impl Judge<'_> {
+    /// The worst cause of blindness in this look.
+    fn sight(&self) -> Sight {
+        let look = self.look;
+        if look.authority == Authority::Replaced {
+            return Sight::ClusterReplaced;
+        }
+        if look.rail_tripped {
+            return Sight::RailTripped;
+        }
+        let unknowns = [
+            look.of_candidates.as_ref().err(),
+            look.by_candidates.as_ref().err(),
+            look.consents.as_ref().err(),
+            look.circle.as_ref().err(),
+            look.others.as_ref().err(),
+        ];
+        let objects = look.objects.values().filter_map(|it| it.as_ref().err());
+        let probes = look.probes.values().filter_map(|it| it.as_ref().err());
+        match unknowns.into_iter().flatten().chain(objects).chain(probes).max() {
+            None => Sight::Clear,
+            Some(Unknown::Unreachable) => Sight::Unreachable,
+            Some(Unknown::Forbidden) => Sight::Forbidden,
+            Some(Unknown::RailTripped) => Sight::RailTripped,
+            Some(Unknown::ClusterReplaced) => Sight::ClusterReplaced,
+        }
+    }
+
+    /// What stands under a name. Absence behind the rail, or in another world, is no answer.
+    fn heard(&self, key: &ObjectKey) -> Heard<&Found> {
+        let found = match self.look.objects.get(key) {
+            None => return Err(Unknown::Unreachable),
+            Some(Err(why)) => return Err(*why),
+            Some(Ok(found)) => found,
+        };
+        let absent = match found {
+            Found::Present(_) => false,
+            Found::Absent | Found::KindRemoved => true,
+        };
+        match self.look.authority {
+            Authority::Replaced if absent => Err(Unknown::ClusterReplaced),
+            Authority::Pinned if absent && self.look.rail_tripped => Err(Unknown::RailTripped),
+            Authority::Pinned | Authority::Replaced => Ok(found),
+        }
+    }
+
+    fn sighting(&self, name: Name, answer: Answer) -> Sighting {
+        Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
+    }
+
+    /// What the references mean, and whether that is what is recorded. A Usage on its way out
+    /// resolves nothing any more.
+    fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
+        if self.usage.deleting {
+            return (Resolution::Same, None, None);
+        }
+        let spec = match &self.usage.spec {
+            Ok(spec) => spec,
+            Err(refusal) => return (Resolution::Refused, None, Some(refusal.clone())),
+        };
+        let look = self.look;
+        let heard = (&look.of_candidates, &look.by_candidates, look.consents, &look.circle);
+        let (Ok(of), Ok(by), Ok(consents), Ok(circle)) = heard else {
+            return (Resolution::Unknown, None, None);
+        };
+        let mut meant = match resolve(self.usage, spec, Candidates { of, by }) {
+            Ok(meant) => meant,
+            Err(refusal) => return (Resolution::Refused, None, Some(refusal)),
+        };
+        if circle.is_some() {
+            meant.of.found.clear();
+        }
+        let status = &self.usage.status;
+        let of_changed = status.of.as_ref() != Some(&meant.of);
+        if of_changed && !consents && !meant.of.found.is_empty() {
+            let namespace = spec.of.namespace.clone();
+            return (Resolution::Refused, None, Some(Refusal::ConsentMissing { namespace }));
+        }
+        if of_changed || status.by != meant.by {
+            return (Resolution::Changed, Some(meant), None);
+        }
+        match circle {
+            None => (Resolution::Same, None, None),
+            Some(circle) => {
+                (Resolution::Refused, None, Some(Refusal::Circle { circle: circle.clone() }))
+            }
+        }
+    }
+
+    fn recorded(&self, role: Role, key: &ObjectKey) -> Option<&Row> {
+        self.book.latest(&role.name(key))
+    }
+
+    /// Whether our mark may stand on the object with this uid.
+    fn is_recorded(&self, key: &ObjectKey, uid: &Uid) -> bool {
+        let row = self.recorded(Role::Mark, key);
+        row.is_some_and(|it| it.standing == Standing::Seen && it.uid.as_ref() == Some(uid))
+    }
+
+    /// One object that is meant; it counts only while the Usage holds.
+    fn target(&self, key: &ObjectKey) -> Target {
+        let of = |of| Target { of, object: None, proven: None, sighting: None };
+        if !self.usage.status.phase.holds() {
+            return of(Of::Unresolved);
+        }
+        let heard = match self.heard(key) {
+            Err(why) => {
+                // What is not known is neither exposed nor proven anew.
+                let proven = self.recorded(Role::Mark, key).and_then(|it| it.uid.clone());
+                let proven = proven.filter(|it| self.usage.status.proven.contains(it));
+                let sighting = self.sighting(Role::Mark.name(key), Answer::Unknown(why));
+                return Target { proven, sighting: Some(sighting), ..of(Of::Unknown) };
+            }
+            Ok(heard) => heard,
+        };
+        let (fact, answer) = match heard {
+            Found::Absent => (Of::Absent, Answer::Absent { settled: false }),
+            Found::KindRemoved => (Of::KindRemoved, Answer::Absent { settled: false }),
+            Found::Present(object) => {
+                let answer = Answer::Present { uid: object.uid.clone(), ours: true };
+                (self.standing(key, object), answer)
+            }
+        };
+        let sighting = Some(self.sighting(Role::Mark.name(key), answer));
+        let uid = match heard {
+            Found::Present(object) => Some(object.uid.clone()),
+            Found::Absent | Found::KindRemoved => None,
+        };
+        let proven = uid.clone().filter(|_| matches!(fact, Of::Proven | Of::Outlived));
+        Target { of: fact, object: uid.map(|it| (key.clone(), it)), proven, sighting }
+    }
+
+    fn standing(&self, key: &ObjectKey, object: &Object) -> Of {
+        if object.deleting {
+            return Of::Leaving;
+        }
+        if !self.is_recorded(key, &object.uid) {
+            return Of::Unrecorded;
+        }
+        let proven = self.usage.status.proven.contains(&object.uid);
+        let Some(mark) = &object.mark else { return Of::Unmarked };
+        let counted = match &self.look.others {
+            Ok(others) => is_counted(self.usage, key, mark, others),
+            Err(_) if mark == self.usage.mark() => true,
+            Err(_) => return Of::Unknown,
+        };
+        match (counted, proven) {
+            (false, true) => Of::Outlived,
+            (false, false) => Of::Unmarked,
+            (true, true) => Of::Proven,
+            (true, false) => match self.look.probes.get(key) {
+                Some(Ok(Probe::Refused)) => Of::Proven,
+                Some(Ok(Probe::Allowed)) => Of::Allowed,
+                Some(Err(_)) | None => Of::Marked,
+            },
+        }
+    }
+
+    /// Who uses it: of several users the one that is most alive.
+    fn by(&self) -> (By, Vec<Sighting>) {
+        if !self.usage.has_user() {
+            return (By::None, vec![]);
+        }
+        let (mut most, mut sightings) = (None::<By>, Vec::new());
+        for key in self.usage.users() {
+            let (by, answer) = self.user(key);
+            sightings.extend(answer.map(|it| self.sighting(Role::User.name(key), it)));
+            most = most.into_iter().chain([by]).max_by_key(|it| liveliness(*it));
+        }
+        (most.unwrap_or(By::Missing), sightings)
+    }
+
+    fn user(&self, key: &ObjectKey) -> (By, Option<Answer>) {
+        let row = self.recorded(Role::User, key);
+        let standing = row.map_or(Standing::Intended, |it| it.standing);
+        let was_seen = match standing {
+            Standing::Seen | Standing::Gone => true,
+            Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
+        };
+        match self.heard(key) {
+            Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
+            // Nothing is recorded of it: should the kind come back, it is known who was seen.
+            Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
+            Ok(Found::KindRemoved) => (By::KindRemoved, None),
+            Ok(Found::Absent) => {
+                let by = if was_seen { By::Gone } else { By::Missing };
+                (by, Some(Answer::Absent { settled: false }))
+            }
+            Ok(Found::Present(object)) => {
+                let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
+                let once = self.usage.facts().resolve == Resolve::Once;
+                let other = was_seen && (!same || standing == Standing::Gone);
+                let ours = !(once && other);
+                let answer = Answer::Present { uid: object.uid.clone(), ours };
+                let by = match (ours, object.deleting) {
+                    (false, _) => By::Gone,
+                    (true, true) => By::Leaving,
+                    (true, false) => By::Present,
+                };
+                (by, Some(answer))
+            }
+        }
+    }
+
+    /// Marks on what is not held: those that only this Usage accounts for come off, those of
+    /// objects that others hold are left to them.
+    fn excess(&self) -> (Excess, Option<(ObjectKey, Uid, String)>, Vec<Sighting>) {
+        let (mut fact, mut first, mut sightings) = (Excess::None, None, Vec::new());
+        for (key, row) in self.unheld() {
+            let (answer, mark) = self.leftover(&key, row);
+            if let Answer::Unknown(_) = &answer
+                && fact == Excess::None
+            {
+                fact = Excess::Unknown;
+            }
+            if let (Some(mark), Some(uid)) = (mark, row.uid.clone()) {
+                fact = Excess::Marked;
+                first.get_or_insert((key, uid, mark));
+            }
+            sightings.push(self.sighting(row.name.clone(), answer));
+        }
+        (fact, first, sightings)
+    }
+
+    /// The newest open row of every object that is not to be held.
+    fn unheld(&self) -> Vec<(ObjectKey, &Row)> {
+        let open = self.book.rows().iter().filter(|it| !it.standing.is_settled());
+        let marks = open.filter_map(|row| Some((Role::Mark.key(&row.name)?, row)));
+        marks.filter(|(key, _)| !self.usage.holds(key)).collect()
+    }
+
+    /// What is left of our mark on an object, and the mark to take off. What was only intended was
+    /// never marked: the uid is recorded first.
+    fn leftover(&self, key: &ObjectKey, row: &Row) -> (Answer, Option<String>) {
+        let none = (Answer::Absent { settled: true }, None);
+        if row.standing == Standing::Intended {
+            return none;
+        }
+        let object = match self.heard(key) {
+            Err(why) => return (Answer::Unknown(why), None),
+            Ok(Found::Absent | Found::KindRemoved) => return none,
+            Ok(Found::Present(object)) => object,
+        };
+        let Some(mark) = &object.mark else { return none };
+        if row.uid.as_ref() != Some(&object.uid) {
+            return none;
+        }
+        match &self.look.others {
+            Err(why) => (Answer::Unknown(*why), None),
+            Ok(others) if others.iter().any(|it| it.holds.contains(key)) => none,
+            Ok(_) => {
+                let answer = Answer::Present { uid: object.uid.clone(), ours: true };
+                (answer, Some(mark.clone()))
+            }
+        }
+    }
+
+    /// The next recorded deletion that can be dealt with; one that nobody knows about comes last.
+    fn attempt(&self) -> (facts::Attempt, Option<Dealt>) {
+        let mut fact = facts::Attempt::None;
+        for attempt in &self.usage.status.attempts {
+            if self.usage.holds(&attempt.object) {
+                continue;
+            }
+            match self.deal(attempt) {
+                Err(_) => fact = facts::Attempt::Unknown,
+                Ok(deal) => {
+                    let fact = match (&deal, attempt.progress) {
+                        (Deal::Settle(_), _) => facts::Attempt::Settled,
+                        (Deal::HandOver(..), _) => facts::Attempt::HandOver,
+                        (Deal::Replay(_), Progress::Begun) => facts::Attempt::Begun,
+                        (Deal::Replay(_), Progress::Recorded | Progress::Withdrawn { .. }) => {
+                            facts::Attempt::Due
+                        }
+                    };
+                    return (fact, Some(Dealt { uid: attempt.uid.clone(), deal }));
+                }
+            }
+        }
+        (fact, None)
+    }
+
+    fn deal(&self, attempt: &Attempt) -> Heard<Deal> {
+        if let Progress::Withdrawn { .. } = attempt.progress {
+            return Ok(Deal::Settle(Outcome::Withdrawn));
+        }
+        let object = match self.heard(&attempt.object)? {
+            Found::Absent | Found::KindRemoved => return Ok(Deal::Settle(Outcome::Deleted)),
+            Found::Present(object) => object,
+        };
+        if object.uid != attempt.uid || object.deleting {
+            return Ok(Deal::Settle(Outcome::Deleted));
+        }
+        if attempt.expires_at <= self.look.at {
+            return Ok(Deal::Settle(Outcome::Expired));
+        }
+        let revision = match &attempt.origin {
+            Origin::Asked => None,
+            Origin::Collected { owners } if *owners == object.owners => {
+                Some(object.revision.clone())
+            }
+            Origin::Collected { .. } => return Ok(Deal::Settle(Outcome::OwnersChanged)),
+        };
+        let others = self.look.others.as_ref().map_err(|why| *why)?;
+        let holding = || others.iter().filter(|it| it.holds.contains(&attempt.object));
+        if holding().any(|it| it.attempts.contains(&attempt.uid)) {
+            return Ok(Deal::Settle(Outcome::HandedOver));
+        }
+        match holding().min_by_key(|it| &it.uid) {
+            Some(Other { usage, uid, .. }) => Ok(Deal::HandOver(usage.clone(), uid.clone())),
+            None if self.usage.replays() => Ok(Deal::Replay(revision)),
+            None => Ok(Deal::Settle(Outcome::NotReplayed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,452 @@
+use usher_kernel::Timestamp;
+
+use super::*;
+use crate::usage::aggregate::{Resolved, Spec};
+use crate::usage::attempt::Propagation;
+use crate::usage::fixture::{
+    NOW, START, attempt, key, look, object, reference, row, rows, selecting, usage, usage_key,
+};
+use crate::usage::phase::Phase;
+use crate::usage::selector::Candidate;
+
+fn seen(usage: &Usage, rows: Vec<Row>, look: &Look) -> Observed {
+    fold(usage, &Book::new(rows), look)
+}
+
+/// The facts of a bent Usage and a bent look.
+fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Look)) -> Facts {
+    let mut look = look();
+    turn(&mut look);
+    seen(&usage(bend), rows(), &look).facts
+}
+
+const STEADY: Facts = Facts {
+    sight: Sight::Clear,
+    resolution: Resolution::Same,
+    of: Of::Proven,
+    by: By::Present,
+    excess: Excess::None,
+    attempt: facts::Attempt::None,
+};
+
+fn stand(look: &mut Look, name: &str, found: Heard<Found>) {
+    look.objects.insert(key(name), found);
+}
+
+fn leaving(uid: &str, mark: Option<&str>) -> Found {
+    match object(uid, mark) {
+        Found::Present(it) => Found::Present(Object { deleting: true, ..it }),
+        found @ (Found::Absent | Found::KindRemoved) => found,
+    }
+}
+
+fn spec(usage: &mut Usage) -> &mut Spec {
+    usage.spec.as_mut().unwrap()
+}
+
+fn holder(number: usize, object: &str) -> Other {
+    Other {
+        usage: usage_key(&format!("o{number}")),
+        uid: Uid::new(format!("o-{number}")),
+        holds: [key(object)].into(),
+        attempts: BTreeSet::new(),
+    }
+}
+
+fn releasing(usage: &mut Usage) {
+    usage.status.phase = Phase::Releasing;
+}
+
+#[test]
+fn a_world_in_which_all_is_well_is_seen_so() {
+    assert_eq!(facts(|_| {}, |_| {}), STEADY);
+}
+
+#[test]
+fn every_state_of_what_is_used_is_told_apart() {
+    let of = |found: Heard<Found>| facts(|_| {}, |it| stand(it, "db", found)).of;
+    assert_eq!(of(Ok(Found::Absent)), Of::Absent);
+    assert_eq!(of(Ok(Found::KindRemoved)), Of::KindRemoved);
+    assert_eq!(of(Ok(leaving("db-1", Some("u-1")))), Of::Leaving);
+    assert_eq!(of(Ok(object("db-2", Some("u-1")))), Of::Unrecorded, "another uid");
+    assert_eq!(of(Ok(object("db-1", None))), Of::Unmarked);
+    assert_eq!(of(Ok(object("db-1", Some("true")))), Of::Outlived, "nobody holds by that mark");
+    assert_eq!(of(Err(Unknown::Forbidden)), Of::Unknown);
+    let unresolved = facts(|it| it.status.of = Some(empty()), |_| {});
+    assert_eq!((unresolved.resolution, unresolved.of), (Resolution::Changed, Of::Unresolved));
+}
+
+fn empty() -> Resolved {
+    Resolved { from: reference("db"), found: vec![] }
+}
+
+#[test]
+fn protection_is_proven_by_a_refusal_and_by_nothing_else() {
+    let of = |probe: Option<Heard<Probe>>| {
+        let turn =
+            |it: &mut Look| it.probes = probe.into_iter().map(|it| (key("db"), it)).collect();
+        facts(|it| it.status.proven.clear(), turn).of
+    };
+    assert_eq!(of(None), Of::Marked);
+    assert_eq!(of(Some(Err(Unknown::Unreachable))), Of::Marked);
+    assert_eq!(of(Some(Ok(Probe::Allowed))), Of::Allowed);
+    assert_eq!(of(Some(Ok(Probe::Refused))), Of::Proven);
+}
+
+#[test]
+fn a_proof_is_kept_while_nobody_knows_and_lost_with_the_mark() {
+    let proven = |found: Heard<Found>| {
+        let mut look = look();
+        stand(&mut look, "db", found);
+        seen(&usage(|_| {}), rows(), &look).proven
+    };
+    let kept = BTreeSet::from([Uid::new("db-1")]);
+    assert_eq!(proven(Err(Unknown::Unreachable)), kept);
+    assert_eq!(proven(Ok(object("db-1", Some("other")))), kept, "the mark outlived its Usage");
+    assert_eq!(proven(Ok(object("db-1", None))), BTreeSet::new());
+    assert_eq!(proven(Ok(object("db-2", Some("u-1")))), BTreeSet::new());
+    assert_eq!(proven(Ok(Found::Absent)), BTreeSet::new());
+}
+
+#[test]
+fn the_mark_of_another_usage_counts_while_it_holds() {
+    let of = |others: Heard<Vec<Other>>| {
+        let turn = |it: &mut Look| {
+            stand(it, "db", Ok(object("db-1", Some("o-1"))));
+            it.others = others;
+        };
+        facts(|_| {}, turn).of
+    };
+    assert_eq!(of(Ok(vec![holder(1, "db")])), Of::Proven);
+    assert_eq!(of(Ok(vec![holder(1, "else")])), Of::Outlived);
+    assert_eq!(of(Ok(vec![holder(2, "db")])), Of::Outlived, "it wrote another mark");
+    assert_eq!(of(Err(Unknown::Unreachable)), Of::Unknown);
+    let own = facts(|_| {}, |it| it.others = Err(Unknown::Unreachable)).of;
+    assert_eq!(own, Of::Proven, "our own mark needs nobody");
+}
+
+#[test]
+fn of_several_objects_the_one_that_needs_something_comes_first() {
+    let two = |it: &mut Usage| {
+        it.status.of = Some(Resolved { from: reference("db"), found: vec![key("db"), key("db2")] });
+    };
+    let mut look = look();
+    stand(&mut look, "db2", Ok(object("db2-1", None)));
+    let mut rows = rows();
+    rows.push(row(Role::Mark, "db2", Standing::Seen, Some("db2-1")));
+    let seen = seen(&usage(two), rows, &look);
+    assert_eq!(seen.facts.of, Of::Unmarked);
+    assert_eq!(seen.unmarked, Some((key("db2"), Uid::new("db2-1"))));
+    assert_eq!(seen.proven, [Uid::new("db-1")].into());
+}
+
+#[test]
+fn a_user_is_one_uid() {
+    let by = |found: Heard<Found>| facts(|_| {}, |it| stand(it, "app", found)).by;
+    assert_eq!(by(Ok(leaving("app-1", None))), By::Leaving, "a timestamp releases nothing");
+    assert_eq!(by(Ok(Found::Absent)), By::Gone);
+    assert_eq!(by(Ok(object("app-2", None))), By::Gone, "another object under the name");
+    assert_eq!(by(Ok(Found::KindRemoved)), By::KindRemoved);
+    assert_eq!(by(Err(Unknown::Unreachable)), By::Unknown);
+    let always =
+        |found| facts(|it| spec(it).resolve = Resolve::Always, |it| stand(it, "app", Ok(found))).by;
+    assert_eq!(always(object("app-2", None)), By::Present, "it takes the place");
+    assert_eq!(always(Found::Absent), By::Gone);
+}
+
+#[test]
+fn whoever_was_never_seen_is_missing_and_not_gone() {
+    let by = |standing, uid, found: Found| {
+        let rows = vec![row(Role::User, "app", standing, uid)];
+        let mut look = look();
+        stand(&mut look, "app", Ok(found));
+        let seen = seen(&usage(|_| {}), rows, &look);
+        (seen.facts.by, seen.sightings.last().map(|it| it.answer.clone()))
+    };
+    let absent = Some(Answer::Absent { settled: false });
+    assert_eq!(by(Standing::Intended, None, Found::Absent), (By::Missing, absent));
+    let here = |ours| Some(Answer::Present { uid: Uid::new("app-1"), ours });
+    let found = object("app-1", None);
+    assert_eq!(by(Standing::Intended, None, found.clone()), (By::Present, here(true)));
+    assert_eq!(by(Standing::Gone, Some("app-1"), found), (By::Gone, here(false)));
+    let gone = by(Standing::Gone, Some("app-1"), Found::KindRemoved);
+    assert_eq!(gone.0, By::Gone, "it was gone before its kind");
+}
+
+#[test]
+fn without_a_user_there_is_only_the_reason() {
+    let reasoned = |it: &mut Usage| {
+        it.status.by = None;
+        spec(it).by = None;
+    };
+    assert_eq!(facts(reasoned, |_| {}).by, By::None);
+    assert_eq!(facts(|it| it.status.by = None, |_| {}).by, By::Missing, "not resolved yet");
+}
+
+#[test]
+fn of_several_users_the_one_that_is_most_alive_counts() {
+    let two = |it: &mut Usage| {
+        it.status.by = Some(Resolved { from: reference("app"), found: vec![key("app"), key("b")] });
+    };
+    let by = |found: Heard<Found>| facts(two, |it| stand(it, "b", found)).by;
+    assert_eq!(by(Ok(Found::Absent)), By::Present);
+    let both = |one: Heard<Found>, other: Heard<Found>| {
+        let turn = |it: &mut Look| {
+            stand(it, "app", one);
+            stand(it, "b", other);
+        };
+        facts(two, turn).by
+    };
+    assert_eq!(both(Ok(Found::Absent), Err(Unknown::Unreachable)), By::Unknown);
+    assert_eq!(both(Ok(Found::Absent), Ok(leaving("b-1", None))), By::Leaving);
+    assert_eq!(both(Ok(Found::Absent), Ok(Found::Absent)), By::Missing, "one was never seen");
+}
+
+#[test]
+fn behind_the_rail_and_in_another_world_absence_is_no_answer() {
+    let gone = |it: &mut Look| {
+        stand(it, "app", Ok(Found::Absent));
+        stand(it, "db", Ok(Found::KindRemoved));
+    };
+    let railed = facts(
+        |_| {},
+        |it| {
+            gone(it);
+            it.rail_tripped = true;
+        },
+    );
+    let unknown = Facts { of: Of::Unknown, by: By::Unknown, ..STEADY };
+    assert_eq!(railed, Facts { sight: Sight::RailTripped, ..unknown });
+    let rebuilt = facts(
+        |_| {},
+        |it| {
+            gone(it);
+            it.authority = Authority::Replaced;
+        },
+    );
+    assert_eq!(rebuilt, Facts { sight: Sight::ClusterReplaced, ..unknown });
+}
+
+#[test]
+fn the_worst_cause_of_blindness_is_named() {
+    let blind = |turn: fn(&mut Look)| facts(|_| {}, turn).sight;
+    assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Sight::Unreachable);
+    assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Sight::Forbidden);
+    assert_eq!(blind(|it| it.by_candidates = Err(Unknown::Forbidden)), Sight::Forbidden);
+    assert_eq!(blind(|it| it.consents = Err(Unknown::Unreachable)), Sight::Unreachable);
+    assert_eq!(blind(|it| it.circle = Err(Unknown::Unreachable)), Sight::Unreachable);
+    let both = |it: &mut Look| {
+        stand(it, "app", Err(Unknown::Unreachable));
+        it.probes.insert(key("db"), Err(Unknown::Forbidden));
+    };
+    assert_eq!(blind(both), Sight::Forbidden);
+    assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Sight::Clear, "not asked");
+}
+
+#[test]
+fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
+    let edited = |it: &mut Usage| spec(it).of = reference("new");
+    let changed = seen(&usage(edited), rows(), &look());
+    assert_eq!(changed.facts.resolution, Resolution::Changed);
+    assert_eq!(changed.facts.excess, Excess::None, "the record still says that it is held");
+    assert_eq!(changed.meant.unwrap().of.found, [key("new")]);
+    let recorded = |it: &mut Usage| {
+        edited(it);
+        it.status.of = Some(Resolved { from: reference("new"), found: vec![key("new")] });
+    };
+    let after = seen(&usage(recorded), rows(), &look());
+    assert_eq!(after.facts.excess, Excess::Marked);
+    assert_eq!(after.excess, Some((key("db"), Uid::new("db-1"), "u-1".to_owned())));
+}
+
+#[test]
+fn a_usage_on_its_way_out_resolves_nothing() {
+    let edited = |it: &mut Usage| {
+        it.deleting = true;
+        spec(it).of = reference("new");
+    };
+    assert_eq!(facts(edited, |_| {}).resolution, Resolution::Same);
+    let unread = |it: &mut Usage| {
+        it.deleting = true;
+        it.spec = Err(Refusal::PurposeMissing);
+    };
+    assert_eq!(facts(unread, |_| {}), STEADY);
+}
+
+#[test]
+fn what_cannot_be_resolved_is_refused_or_unknown_and_changes_nothing() {
+    let unread = seen(&usage(|it| it.spec = Err(Refusal::PurposeMissing)), rows(), &look());
+    assert_eq!(unread.refusal, Some(Refusal::PurposeMissing));
+    assert_eq!((unread.facts.resolution, unread.meant), (Resolution::Refused, None));
+    let itself = seen(&usage(|it| spec(it).by = Some(reference("db"))), rows(), &look());
+    assert_eq!(itself.refusal.unwrap().code(), "usage_uses_itself");
+    for turn in [
+        (|it: &mut Look| it.of_candidates = Err(Unknown::Unreachable)) as fn(&mut Look),
+        |it| it.by_candidates = Err(Unknown::Unreachable),
+        |it| it.consents = Err(Unknown::Unreachable),
+        |it| it.circle = Err(Unknown::Unreachable),
+    ] {
+        let edited = |it: &mut Usage| spec(it).of = reference("new");
+        assert_eq!(facts(edited, turn).resolution, Resolution::Unknown);
+    }
+}
+
+#[test]
+fn consent_is_asked_for_what_is_new_and_not_for_what_is_held() {
+    let mut look = look();
+    look.consents = Ok(false);
+    let edited = seen(&usage(|it| spec(it).of = reference("new")), rows(), &look);
+    let refusal = Refusal::ConsentMissing { namespace: "ns".to_owned() };
+    assert_eq!(edited.refusal, Some(refusal));
+    assert_eq!(seen(&usage(|_| {}), rows(), &look).facts, STEADY);
+}
+
+#[test]
+fn whoever_would_close_a_circle_means_nothing() {
+    let turn = |it: &mut Look| it.circle = Ok(Some("a → b → a".to_owned()));
+    let mut look = look();
+    turn(&mut look);
+    let first = seen(&usage(|_| {}), rows(), &look);
+    assert_eq!(first.facts.resolution, Resolution::Changed);
+    assert_eq!(first.meant.unwrap().of.found, []);
+    let after = seen(&usage(|it| it.status.of = Some(empty())), rows(), &look);
+    assert_eq!(after.refusal.unwrap().code(), "usage_circle");
+    assert_eq!((after.facts.resolution, after.facts.of), (Resolution::Refused, Of::Unresolved));
+}
+
+#[test]
+fn a_selector_is_resolved_from_what_was_listed() {
+    let selects = |it: &mut Usage| spec(it).of = selecting("a");
+    let candidate = Candidate {
+        name: "db".to_owned(),
+        created_at: Timestamp::from_millis(1),
+        labels: [("app".to_owned(), "a".to_owned())].into(),
+        controller: None,
+        deleting: false,
+    };
+    let mut look = look();
+    look.of_candidates = Ok(vec![candidate]);
+    let meant = seen(&usage(selects), rows(), &look).meant.unwrap();
+    assert_eq!(meant.of, Resolved { from: selecting("a"), found: vec![key("db")] });
+}
+
+#[test]
+fn a_mark_is_taken_off_only_where_nobody_else_holds() {
+    let excess = |turn: fn(&mut Look)| {
+        let mut look = look();
+        turn(&mut look);
+        let seen = seen(&usage(releasing), rows(), &look);
+        let mark = seen.sightings.iter().find(|it| Role::Mark.key(&it.name).is_some()).cloned();
+        (seen.facts.excess, mark.unwrap().answer)
+    };
+    let settled = Answer::Absent { settled: true };
+    let ours = Answer::Present { uid: Uid::new("db-1"), ours: true };
+    assert_eq!(excess(|_| {}), (Excess::Marked, ours.clone()));
+    assert_eq!(excess(|it| it.others = Ok(vec![holder(1, "else")])), (Excess::Marked, ours));
+    assert_eq!(excess(|it| it.others = Ok(vec![holder(1, "db")])), (Excess::None, settled.clone()));
+    let unmarked = |it: &mut Look| stand(it, "db", Ok(object("db-1", None)));
+    assert_eq!(excess(unmarked), (Excess::None, settled.clone()));
+    let another = |it: &mut Look| stand(it, "db", Ok(object("db-2", Some("u-1"))));
+    assert_eq!(excess(another), (Excess::None, settled.clone()));
+    assert_eq!(excess(|it| stand(it, "db", Ok(Found::Absent))), (Excess::None, settled));
+    let blind = Answer::Unknown(Unknown::Unreachable);
+    let others = |it: &mut Look| it.others = Err(Unknown::Unreachable);
+    assert_eq!(excess(others), (Excess::Unknown, blind.clone()));
+    let unseen = |it: &mut Look| stand(it, "db", Err(Unknown::Unreachable));
+    assert_eq!(excess(unseen), (Excess::Unknown, blind));
+}
+
+#[test]
+fn what_was_only_intended_was_never_marked() {
+    let rows = vec![row(Role::Mark, "db", Standing::Intended, None)];
+    let seen = seen(&usage(releasing), rows, &look());
+    assert_eq!(seen.facts.excess, Excess::None);
+    assert_eq!(seen.sightings[0].answer, Answer::Absent { settled: true });
+}
+
+/// What becomes of a recorded deletion once nothing is held, in a bent world.
+fn dealt(
+    bend: impl FnOnce(&mut Attempt),
+    turn: impl FnOnce(&mut Usage, &mut Look),
+) -> Option<Deal> {
+    let mut attempt = attempt("db-1");
+    bend(&mut attempt);
+    let (mut usage, mut look) = (usage(releasing), look());
+    usage.status.attempts = vec![attempt];
+    turn(&mut usage, &mut look);
+    seen(&usage, rows(), &look).attempt.map(|it| it.deal)
+}
+
+fn collected(owners: &[&str]) -> Origin {
+    Origin::Collected { owners: owners.iter().map(|it| Uid::new(*it)).collect() }
+}
+
+#[test]
+fn a_denied_deletion_is_replayed_when_the_use_is_over() {
+    assert_eq!(dealt(|_| {}, |_, _| {}), Some(Deal::Replay(None)));
+    let held = |it: &mut Usage, _: &mut Look| it.status.phase = Phase::Protected;
+    assert_eq!(dealt(|_| {}, held), None, "not while it is held");
+    let by_collector = dealt(|it| it.origin = collected(&[]), |_, _| {});
+    assert_eq!(by_collector, Some(Deal::Replay(Some("1".to_owned()))), "as it was seen");
+    let mut with_fact = usage(releasing);
+    for (progress, fact) in
+        [(Progress::Recorded, facts::Attempt::Due), (Progress::Begun, facts::Attempt::Begun)]
+    {
+        with_fact.status.attempts = vec![Attempt { progress, ..attempt("db-1") }];
+        assert_eq!(seen(&with_fact, rows(), &look()).facts.attempt, fact);
+    }
+}
+
+#[test]
+fn a_denied_deletion_that_is_not_wanted_is_settled() {
+    let settled = |outcome| Some(Deal::Settle(outcome));
+    let withdrawn = |it: &mut Attempt| it.progress = Progress::Withdrawn { at: START };
+    assert_eq!(dealt(withdrawn, |_, _| {}), settled(Outcome::Withdrawn));
+    assert_eq!(dealt(|it| it.expires_at = NOW, |_, _| {}), settled(Outcome::Expired));
+    let owners = |it: &mut Attempt| it.origin = collected(&["xr"]);
+    assert_eq!(dealt(owners, |_, _| {}), settled(Outcome::OwnersChanged));
+    let silent = |it: &mut Usage, _: &mut Look| spec(it).replay = false;
+    assert_eq!(dealt(|_| {}, silent), settled(Outcome::NotReplayed));
+}
+
+#[test]
+fn a_denied_deletion_of_what_is_gone_or_going_is_done() {
+    let done = Some(Deal::Settle(Outcome::Deleted));
+    for found in [Found::Absent, Found::KindRemoved, leaving("db-1", None), object("db-2", None)] {
+        let turn = |_: &mut Usage, it: &mut Look| stand(it, "db", Ok(found.clone()));
+        assert_eq!(dealt(|_| {}, turn), done, "{found:?}");
+    }
+}
+
+#[test]
+fn a_denied_deletion_is_passed_on_to_whoever_still_holds() {
+    let with = |others: Vec<Other>| dealt(|_| {}, move |_, it: &mut Look| it.others = Ok(others));
+    let to = |number: usize| {
+        Some(Deal::HandOver(usage_key(&format!("o{number}")), Uid::new(format!("o-{number}"))))
+    };
+    assert_eq!(with(vec![holder(2, "db"), holder(1, "db")]), to(1));
+    assert_eq!(with(vec![holder(1, "else")]), Some(Deal::Replay(None)));
+    let knowing = Other { attempts: [Uid::new("db-1")].into(), ..holder(2, "db") };
+    let handed = Some(Deal::Settle(Outcome::HandedOver));
+    assert_eq!(with(vec![holder(1, "db"), knowing]), handed);
+    let silent = |it: &mut Usage, look: &mut Look| {
+        spec(it).replay = false;
+        look.others = Ok(vec![holder(1, "db")]);
+    };
+    assert_eq!(dealt(|_| {}, silent), to(1), "whoever ends the protection decides");
+}
+
+#[test]
+fn what_can_be_dealt_with_comes_before_what_nobody_knows() {
+    let unknown = |_: &mut Usage, it: &mut Look| stand(it, "db", Err(Unknown::Unreachable));
+    assert_eq!(dealt(|_| {}, unknown), None);
+    let blind = usage(|it| {
+        releasing(it);
+        let elsewhere =
+            Attempt { object: key("else"), propagation: Propagation::Orphan, ..attempt("else-1") };
+        it.status.attempts = vec![elsewhere, attempt("db-1")];
+    });
+    let seen = seen(&blind, rows(), &look());
+    assert_eq!(seen.facts.attempt, facts::Attempt::Due);
+    assert_eq!(seen.attempt.unwrap().uid, Uid::new("db-1"));
+}

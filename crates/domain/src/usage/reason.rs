@@ -1,0 +1,71 @@
+//! Why a Usage is where it is: one closed set for conditions, metrics and answers.
+
+use crate::object::closed::closed_set;
+
+closed_set! {
+    /// Why a decision did what it did, or why it waits.
+    "usage reason" Reason {
+        /// Our finalizer comes before anything else.
+        AddingFinalizer = "AddingFinalizer",
+        /// What the references mean is recorded.
+        Resolving = "Resolving",
+        /// The references cannot be used.
+        Refused = "Refused",
+        /// No object matches.
+        NothingMatches = "NothingMatches",
+        /// The used object is not there.
+        TargetMissing = "TargetMissing",
+        /// The used object is on its way out.
+        TargetLeaving = "TargetLeaving",
+        /// The uid of the used object is recorded before it is marked.
+        Recording = "Recording",
+        /// The used object is being marked.
+        Marking = "Marking",
+        /// Nobody has answered yet whether its deletion is refused.
+        Probing = "Probing",
+        /// Its deletion would be allowed: admission does not work for it.
+        NotRefused = "NotRefused",
+        /// It is used, and protected.
+        InUse = "InUse",
+        /// It is protected for a reason, without a user.
+        ProtectedForReason = "ProtectedForReason",
+        /// It is protected, and its user was never seen.
+        UserMissing = "UserMissing",
+        /// The user is on its way out, and still there.
+        UserLeaving = "UserLeaving",
+        /// The object that was the user is gone.
+        UserGone = "UserGone",
+        /// Another user stands where one was gone.
+        UserReturned = "UserReturned",
+        /// The Usage was deleted and nobody uses the object.
+        UsageDeleted = "UsageDeleted",
+        /// A kind was removed from the world.
+        KindRemoved = "KindRemoved",
+        /// The owners of the Usage need not wait for it.
+        Yielding = "Yielding",
+        /// A mark is being taken off.
+        Unmarking = "Unmarking",
+        /// A denied deletion is passed on to another Usage that holds the object.
+        HandingOver = "HandingOver",
+        /// That a denied deletion is replayed is recorded first.
+        BeginningReplay = "BeginningReplay",
+        /// A denied deletion is being repeated.
+        Replaying = "Replaying",
+        /// A denied deletion is done, or will not be done.
+        AttemptSettled = "AttemptSettled",
+        /// Nothing is held any more.
+        Released = "Released",
+        /// The use is over: the Usage itself is asked to go.
+        Retiring = "Retiring",
+        /// Our finalizer is being taken off.
+        RemovingFinalizer = "RemovingFinalizer",
+        /// Somebody who must answer did not.
+        Unreachable = "Unreachable",
+        /// Somebody who must answer would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned: absence proves nothing.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once: absence is held until an operator opens the rail.
+        RailTripped = "RailTripped",
+    }
+}

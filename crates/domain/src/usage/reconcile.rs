@@ -1,0 +1,266 @@
+//! What happens next to a Usage, and why.
+//!
+//! One pure, total function from facts to a verdict. The transition table beside this crate says
+//! the same by hand, cell by cell.
+//!
+//! **Invariants**
+//! - The finalizer comes before anything else and goes after everything else.
+//! - What is used is held until its user is gone, whoever else is on the way out.
+//! - That the use is over is committed before anything is let go, so that of several Usages of one
+//!   object the last one sees that it is the last.
+//! - Nothing is let go on an answer that is missing.
+
+use super::facts::{
+    Attempt, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve, RowFacts, Sight,
+};
+use super::phase::Phase;
+use super::reason::Reason;
+use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+/// The verdict for one cell of the table.
+pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
+    if seen.sight == Sight::ClusterReplaced {
+        return Verdict::rest(row.phase, Rest::Poll, Reason::ClusterReplaced);
+    }
+    match row.phase {
+        Phase::Pending | Phase::Protected => match end_of_use(row, seen.by) {
+            Some((phase, reason)) => Verdict::rest(phase, Rest::Now, reason),
+            None => hold(row, seen),
+        },
+        Phase::Idle => idle(row, seen),
+        Phase::Releasing => release(row, seen),
+        Phase::Released => go(row, seen),
+    }
+}
+
+/// Whether the use is over, and what follows.
+///
+/// A removed kind is as good as gone for a Usage that was asked to go: its objects went with it and
+/// no object with their uids can come back. For one that was not, it is a reason to wait. A Usage
+/// on its way out that our finalizer does not hold may vanish at any time and can hold nothing.
+fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
+    let asked = row.intent == Intent::Requested;
+    if asked && row.finalizer == Finalizer::Off {
+        return Some((Phase::Releasing, Reason::UsageDeleted));
+    }
+    match by {
+        By::Present | By::Leaving | By::Unknown => None,
+        By::None | By::Missing => asked.then_some((Phase::Releasing, Reason::UsageDeleted)),
+        By::KindRemoved => asked.then_some((Phase::Releasing, Reason::KindRemoved)),
+        By::Gone => match row.resolve {
+            Resolve::Always if !asked => Some((Phase::Idle, Reason::UserGone)),
+            Resolve::Once | Resolve::Always => Some((Phase::Releasing, Reason::UserGone)),
+        },
+    }
+}
+
+/// finalizer → resolve → tell → mark → yield → let go of what is not meant any more.
+fn hold(row: RowFacts, seen: Facts) -> Verdict {
+    let wanted = row.intent == Intent::None;
+    if wanted && row.finalizer == Finalizer::Off {
+        let effect = EffectKind::AddFinalizer;
+        return Verdict::doing(effect, row.phase, Reason::AddingFinalizer);
+    }
+    if wanted && seen.resolution == Resolution::Changed {
+        return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
+    }
+    match (row.phase, is_protected(seen.of)) {
+        (Phase::Protected, Some(false)) => {
+            return Verdict::telling(EventKind::Exposed, Phase::Pending, lack(seen));
+        }
+        (Phase::Pending, Some(true)) => {
+            return Verdict::telling(EventKind::Protected, Phase::Protected, Reason::InUse);
+        }
+        (
+            Phase::Pending | Phase::Protected | Phase::Idle | Phase::Releasing | Phase::Released,
+            None | Some(_),
+        ) => {}
+    }
+    match seen.of {
+        Of::Unrecorded => return Verdict::rest(row.phase, Rest::Now, Reason::Recording),
+        Of::Unmarked | Of::Outlived => {
+            return Verdict::doing(EffectKind::Mark, row.phase, Reason::Marking);
+        }
+        Of::Unresolved
+        | Of::Absent
+        | Of::KindRemoved
+        | Of::Marked
+        | Of::Allowed
+        | Of::Proven
+        | Of::Leaving
+        | Of::Unknown => {}
+    }
+    yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| wait(row, seen))
+}
+
+/// Whether all that is used is protected; nothing if nobody knows, or if only the mark has to be
+/// written anew: whoever wrote it leaves it to those who still hold.
+const fn is_protected(of: Of) -> Option<bool> {
+    match of {
+        Of::Proven => Some(true),
+        Of::Unknown | Of::Outlived => None,
+        Of::Unresolved
+        | Of::Absent
+        | Of::KindRemoved
+        | Of::Unrecorded
+        | Of::Unmarked
+        | Of::Marked
+        | Of::Allowed
+        | Of::Leaving => Some(false),
+    }
+}
+
+/// What is missing for protection.
+fn lack(seen: Facts) -> Reason {
+    match seen.of {
+        Of::Unresolved => Reason::NothingMatches,
+        Of::Absent => Reason::TargetMissing,
+        Of::KindRemoved => Reason::KindRemoved,
+        Of::Unrecorded => Reason::Recording,
+        Of::Unmarked | Of::Outlived => Reason::Marking,
+        Of::Marked => Reason::Probing,
+        Of::Allowed => Reason::NotRefused,
+        Of::Leaving => Reason::TargetLeaving,
+        Of::Proven => Reason::InUse,
+        Of::Unknown => sightless(seen.sight),
+    }
+}
+
+/// A Usage that waits for its user on its way out lets its owners go first: one of them may be
+/// what its user waits for.
+fn yielding(row: RowFacts) -> Option<Verdict> {
+    let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;
+    waits.then(|| Verdict::doing(EffectKind::Yield, row.phase, Reason::Yielding))
+}
+
+/// Lets go of what is not to be held: its mark first, then its recorded deletion.
+fn clear(row: RowFacts, seen: Facts) -> Option<Verdict> {
+    if seen.excess == Excess::Marked {
+        return Some(Verdict::doing(EffectKind::Unmark, row.phase, Reason::Unmarking));
+    }
+    match seen.attempt {
+        Attempt::None | Attempt::Unknown => None,
+        Attempt::Settled => {
+            let told = EventKind::AttemptSettled;
+            let told = Verdict::telling(told, row.phase, Reason::AttemptSettled);
+            Some(Verdict { turn: Some(Turn::Settle), ..told })
+        }
+        Attempt::HandOver => {
+            Some(Verdict::doing(EffectKind::HandOver, row.phase, Reason::HandingOver))
+        }
+        Attempt::Due => Some(Verdict::turning(Turn::Begin, row.phase, Reason::BeginningReplay)),
+        Attempt::Begun => Some(Verdict::doing(EffectKind::Replay, row.phase, Reason::Replaying)),
+    }
+}
+
+/// Nothing is to be done: why, and until when.
+fn wait(row: RowFacts, seen: Facts) -> Verdict {
+    let rest = |rest, reason| Verdict::rest(row.phase, rest, reason);
+    if is_blind(seen) {
+        return rest(Rest::Poll, sightless(seen.sight));
+    }
+    if row.intent == Intent::None {
+        match seen.resolution {
+            Resolution::Unknown => return rest(Rest::Poll, sightless(seen.sight)),
+            Resolution::Refused => return rest(Rest::Poll, Reason::Refused),
+            Resolution::Same | Resolution::Changed => {}
+        }
+    }
+    match seen.of {
+        Of::Unresolved | Of::Absent | Of::Leaving => rest(Rest::OnChange, lack(seen)),
+        Of::KindRemoved
+        | Of::Unrecorded
+        | Of::Unmarked
+        | Of::Outlived
+        | Of::Marked
+        | Of::Allowed
+        | Of::Unknown => rest(Rest::Poll, lack(seen)),
+        Of::Proven => match seen.by {
+            By::None => rest(Rest::OnChange, Reason::ProtectedForReason),
+            By::Missing => rest(Rest::OnChange, Reason::UserMissing),
+            By::Present => rest(Rest::OnChange, Reason::InUse),
+            By::Leaving => rest(Rest::Poll, Reason::UserLeaving),
+            By::Gone => rest(Rest::Poll, Reason::UserGone),
+            By::KindRemoved => rest(Rest::Poll, Reason::KindRemoved),
+            By::Unknown => rest(Rest::Poll, sightless(seen.sight)),
+        },
+    }
+}
+
+/// The user is gone, and another one under the same reference takes its place.
+fn idle(row: RowFacts, seen: Facts) -> Verdict {
+    let asked = row.intent == Intent::Requested;
+    if !asked && seen.resolution == Resolution::Changed {
+        return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
+    }
+    match seen.by {
+        By::Present | By::Leaving => {
+            return Verdict::rest(Phase::Pending, Rest::Now, Reason::UserReturned);
+        }
+        By::None | By::Missing if !asked => {
+            return Verdict::rest(Phase::Pending, Rest::Now, Reason::UserReturned);
+        }
+        By::None | By::Missing | By::Gone | By::KindRemoved => {
+            if asked || row.resolve == Resolve::Once {
+                let reason = if asked { Reason::UsageDeleted } else { Reason::UserGone };
+                return Verdict::rest(Phase::Releasing, Rest::Now, reason);
+            }
+        }
+        By::Unknown => {}
+    }
+    clear(row, seen).unwrap_or_else(|| {
+        let blind = seen.by == By::Unknown || is_blind(seen);
+        let (rest, reason) = if blind {
+            (Rest::Poll, sightless(seen.sight))
+        } else {
+            (Rest::OnChange, Reason::UserGone)
+        };
+        Verdict::rest(row.phase, rest, reason)
+    })
+}
+
+fn is_blind(seen: Facts) -> bool {
+    seen.excess == Excess::Unknown || seen.attempt == Attempt::Unknown
+}
+
+/// The use is over: there is no way back from here.
+fn release(row: RowFacts, seen: Facts) -> Verdict {
+    yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| {
+        if is_blind(seen) {
+            Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight))
+        } else {
+            Verdict::telling(EventKind::Released, Phase::Released, Reason::Released)
+        }
+    })
+}
+
+/// Nothing is held any more: the Usage itself goes. A deletion that was denied on its account in
+/// the meantime is dealt with first.
+fn go(row: RowFacts, seen: Facts) -> Verdict {
+    if let Some(verdict) = clear(row, seen) {
+        return verdict;
+    }
+    if is_blind(seen) {
+        return Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight));
+    }
+    match (row.intent, row.finalizer) {
+        (Intent::None, Finalizer::On | Finalizer::Off) => {
+            Verdict::doing(EffectKind::Retire, row.phase, Reason::Retiring)
+        }
+        (Intent::Requested, Finalizer::On) => {
+            Verdict::doing(EffectKind::RemoveFinalizer, row.phase, Reason::RemovingFinalizer)
+        }
+        (Intent::Requested, Finalizer::Off) => {
+            Verdict::rest(row.phase, Rest::Never, Reason::Released)
+        }
+    }
+}
+
+const fn sightless(sight: Sight) -> Reason {
+    match sight {
+        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
+        Sight::Forbidden => Reason::Forbidden,
+        Sight::ClusterReplaced => Reason::ClusterReplaced,
+        Sight::RailTripped => Reason::RailTripped,
+    }
+}

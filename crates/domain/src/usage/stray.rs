@@ -1,0 +1,214 @@
+//! Marks that nobody accounts for: what a late driver wrote, and what was left by a Usage that was
+//! taken away by force.
+//!
+//! A tiny life beside the Usages: it looks at one marked object and takes the mark off if no Usage
+//! holds the object. Whoever is about to hold it has said so before it relies on the mark, and
+//! writes its own over one that it cannot rely on, so that the verb here never takes off a mark
+//! that counts.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Uid, Unknown, Wake};
+
+use super::facts::Sight;
+use super::look::Heard;
+use super::reference::ObjectKey;
+use crate::object::authority::Authority;
+use crate::object::closed::closed_set;
+
+/// A marked object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The object.
+    pub object: ObjectKey,
+    /// Which incarnation.
+    pub uid: Uid,
+}
+
+closed_set! {
+    /// The mark on the object.
+    "stray mark" Mark {
+        /// There is none, or the object is gone.
+        Off = "Off",
+        /// It is there.
+        On = "On",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Who holds the object.
+    "holders" Holders {
+        /// Nobody.
+        None = "None",
+        /// Somebody.
+        Some = "Some",
+        /// Nobody knows.
+        Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// The verb of this life.
+    "stray effect" EffectKind {
+        /// Take the mark off.
+        Unmark = "Unmark",
+    }
+}
+
+closed_set! {
+    /// Why a mark is where it is.
+    "stray reason" Reason {
+        /// Somebody holds the object.
+        Held = "Held",
+        /// Nobody holds it: the mark is being taken off.
+        Unmarking = "Unmarking",
+        /// There is no mark.
+        Unmarked = "Unmarked",
+        /// Somebody who must answer did not.
+        Unreachable = "Unreachable",
+        /// Somebody who must answer would not let us look.
+        Forbidden = "Forbidden",
+        /// The world is not the one that was pinned.
+        ClusterReplaced = "ClusterReplaced",
+        /// Too much vanished at once.
+        RailTripped = "RailTripped",
+    }
+}
+
+/// What one observation saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How far the answers can be trusted.
+    pub sight: Sight,
+    /// The mark.
+    pub mark: Mark,
+    /// Who holds the object.
+    pub holders: Holders,
+}
+
+/// Everything one look saw, unjudged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whether the world is the pinned one.
+    pub authority: Authority,
+    /// Whether too much vanished at once.
+    pub rail_tripped: bool,
+    /// The mark on the object with the recorded uid, read before the holders; none if it is gone.
+    pub mark: Heard<Option<String>>,
+    /// Whether any Usage holds the object, by an index that has caught up since.
+    pub is_held: Heard<bool>,
+}
+
+/// One observation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The only part a decision branches on.
+    pub facts: Facts,
+    /// The mark.
+    pub mark: Option<String>,
+}
+
+/// Take this mark, and no other, off the object with the recorded uid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmark {
+    /// The object.
+    pub object: ObjectKey,
+    /// The only object whose mark may be taken off.
+    pub uid: Uid,
+    /// The only mark that may be taken off.
+    pub mark: String,
+}
+
+/// The life of a marked object, with its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The longest rest while something is waited for.
+    pub interval: Duration,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(30) }
+    }
+}
+
+/// Judges one look.
+pub fn fold(look: &Look) -> Observed {
+    let worst = look.mark.as_ref().err().max(look.is_held.as_ref().err());
+    let sight = match (look.authority, look.rail_tripped, worst) {
+        (Authority::Replaced, _, _) | (_, _, Some(Unknown::ClusterReplaced)) => {
+            Sight::ClusterReplaced
+        }
+        (Authority::Pinned, true, _) | (_, _, Some(Unknown::RailTripped)) => Sight::RailTripped,
+        (Authority::Pinned, false, None) => Sight::Clear,
+        (Authority::Pinned, false, Some(Unknown::Unreachable)) => Sight::Unreachable,
+        (Authority::Pinned, false, Some(Unknown::Forbidden)) => Sight::Forbidden,
+    };
+    let (mark, value) = match &look.mark {
+        Err(_) => (Mark::Unknown, None),
+        Ok(None) => (Mark::Off, None),
+        Ok(Some(value)) => (Mark::On, Some(value.clone())),
+    };
+    let holders = match look.is_held {
+        Err(_) => Holders::Unknown,
+        Ok(true) => Holders::Some,
+        Ok(false) => Holders::None,
+    };
+    Observed { facts: Facts { sight, mark, holders }, mark: value }
+}
+
+/// The verdict for one cell of the table: a verb, if any, and why.
+pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
+    if seen.sight == Sight::ClusterReplaced {
+        return (None, Reason::ClusterReplaced);
+    }
+    match (seen.mark, seen.holders) {
+        (Mark::Off, Holders::None | Holders::Some | Holders::Unknown) => (None, Reason::Unmarked),
+        (Mark::On, Holders::None) => (Some(EffectKind::Unmark), Reason::Unmarking),
+        (Mark::On, Holders::Some) => (None, Reason::Held),
+        (Mark::Unknown, Holders::None | Holders::Some | Holders::Unknown)
+        | (Mark::On, Holders::Unknown) => {
+            let reason = match seen.sight {
+                Sight::Clear | Sight::Unreachable => Reason::Unreachable,
+                Sight::Forbidden => Reason::Forbidden,
+                Sight::ClusterReplaced => Reason::ClusterReplaced,
+                Sight::RailTripped => Reason::RailTripped,
+            };
+            (None, reason)
+        }
+    }
+}
+
+impl Lifecycle for Life {
+    type State = Marked;
+    type Observed = Observed;
+    type Effect = Unmark;
+    type Event = Infallible;
+    type Reason = Reason;
+
+    fn decide(&self, record: &Record<Marked>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+        let (effect, reason) = rules(seen.facts);
+        let state = &record.state;
+        let unmark = |mark| {
+            let (object, uid) = (state.object.clone(), state.uid.clone());
+            Unmark { object, uid, mark }
+        };
+        let effect = match effect {
+            Some(EffectKind::Unmark) => seen.mark.clone().map(unmark),
+            None => None,
+        };
+        let wake = match reason {
+            Reason::Unmarked => Wake::Never,
+            Reason::Held => Wake::OnChange,
+            Reason::Unmarking
+            | Reason::Unreachable
+            | Reason::Forbidden
+            | Reason::ClusterReplaced
+            | Reason::RailTripped => Wake::At(now.after(self.interval)),
+        };
+        Decision { next: state.clone(), rows: vec![], effect, event: None, wake, reason }
+    }
+}

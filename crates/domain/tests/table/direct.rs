@@ -1,0 +1,313 @@
+//! The direct resource's life: its facts, its answer, its laws, and where its rules stand.
+
+use usher_domain::direct::facts::{
+    Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
+    Search, Stamp,
+};
+use usher_domain::direct::phase::Phase;
+use usher_domain::direct::proof::Outcome;
+use usher_domain::direct::reason::Reason;
+use usher_domain::direct::reconcile::rules;
+use usher_domain::direct::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
+
+/// One cell: what the rules are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    row: RowFacts,
+    seen: Facts,
+}
+
+/// Any cell.
+const START: Cell = Cell {
+    row: RowFacts {
+        phase: Phase::Pending,
+        identity: Identity::None,
+        quiet: Quiet::Yes,
+        asked: Asked::No,
+        ended: Ended::No,
+    },
+    seen: Facts {
+        object: Object::Held,
+        hold: Hold::None,
+        policy: Policy::Hold,
+        refs: Refs::Agrees,
+        search: Search::None,
+        stamp: Stamp::Current,
+        operation: Operation::None,
+        cloud: Cloud::Absent,
+    },
+};
+
+/// The direct resource's machine.
+pub(crate) fn machine() -> Machine<Cell> {
+    Machine::new("direct", START, |cell| judge(*cell))
+        .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
+        .fact(Origin::Row, "identity", words!(Identity), |c, v| {
+            c.row.identity = Identity::ALL[v];
+        })
+        .fact(Origin::Row, "quiet", words!(Quiet), |c, v| c.row.quiet = Quiet::ALL[v])
+        .fact(Origin::Row, "asked", words!(Asked), |c, v| c.row.asked = Asked::ALL[v])
+        .fact(Origin::Row, "ended", words!(Ended), |c, v| c.row.ended = Ended::ALL[v])
+        .fact(Origin::Seen, "object", words!(Object), |c, v| c.seen.object = Object::ALL[v])
+        .fact(Origin::Seen, "hold", words!(Hold), |c, v| c.seen.hold = Hold::ALL[v])
+        .fact(Origin::Seen, "policy", words!(Policy), |c, v| c.seen.policy = Policy::ALL[v])
+        .fact(Origin::Seen, "refs", words!(Refs), |c, v| c.seen.refs = Refs::ALL[v])
+        .fact(Origin::Seen, "search", words!(Search), |c, v| c.seen.search = Search::ALL[v])
+        .fact(Origin::Seen, "stamp", words!(Stamp), |c, v| c.seen.stamp = Stamp::ALL[v])
+        .fact(Origin::Seen, "operation", words!(Operation), |c, v| {
+            c.seen.operation = Operation::ALL[v];
+        })
+        .fact(Origin::Seen, "cloud", words!(Cloud), |c, v| c.seen.cloud = Cloud::ALL[v])
+        .field("effect", words!(EffectKind), Absent::Nothing)
+        .following("phase", "phase", words!(Phase), Absent::Refused)
+        .field("event", words!(EventKind), Absent::Nothing)
+        .field("turn", Turn::WORDS.to_vec(), Absent::Nothing)
+        .field("rest", words!(Rest), Absent::Refused)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+fn judge(cell: Cell) -> Judgement {
+    let verdict = rules(cell.row, cell.seen);
+    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+}
+
+/// The fields in the order of [`machine`].
+fn outcome(verdict: Verdict) -> Said {
+    let said = Said::default()
+        .with(1, verdict.phase as usize)
+        .with(4, verdict.rest as usize)
+        .with(5, verdict.reason as usize);
+    let said = verdict.effect.map_or(said, |it| said.with(0, it as usize));
+    let said = verdict.event.map_or(said, |it| said.with(2, it as usize));
+    verdict.turn.index().map_or(said, |it| said.with(3, it))
+}
+
+const QUIET_EVENT: &str = "a verdict with an event has no effect";
+const TOLD: &str = "an event is told exactly when the phase becomes Ready, Deleting or Deleted";
+const NO_WAY_BACK: &str = "nobody comes back from Deleting but to Deleted, and from there not";
+const RELEASE: &str = "the finalizer goes only when the end is on record";
+const ABSENCE: &str = "an end by absence needs an answer, or a ledger that never sent anything";
+const ORPHAN: &str = "an orphan is let go by policy only, or when the object is out of our hands";
+const DELETES: &str = "only what was seen and is ours is asked to go, and not while it is wanted";
+const UNGUARDED: &str = "nothing is done to what somebody holds or whose policy is unreadable";
+const ABANDONED: &str = "whoever abandons touches nothing and waits for nothing";
+const COPY: &str = "a copy and what is given up never act on the cloud";
+const AHEAD: &str = "nothing is created before its identity is on record and on the object";
+const PARENTLESS: &str = "whose identity is on record is never held by a reference to leave";
+const SETTLED: &str = "nothing ends by absence while something of ours may be on its way";
+const NEVER: &str = "the rest is Never only in Deleted";
+
+/// The laws, in the order in which [`broken`] asks for them.
+const LAWS: [&str; 14] = [
+    QUIET_EVENT,
+    TOLD,
+    NO_WAY_BACK,
+    RELEASE,
+    ABSENCE,
+    ORPHAN,
+    DELETES,
+    UNGUARDED,
+    ABANDONED,
+    COPY,
+    AHEAD,
+    PARENTLESS,
+    SETTLED,
+    NEVER,
+];
+
+/// The first law that a verdict breaks.
+fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
+    let Cell { row, seen } = cell;
+    let does = |kind| verdict.effect == Some(kind);
+    let ends = |outcome| verdict.turn == Turn::End(outcome);
+    let by_absence = ends(Outcome::Deleted) || ends(Outcome::AlreadyAbsent);
+    let leaving = row.phase == Phase::Deleting && seen.object == Object::Leaving;
+    let out_of_hands = matches!(seen.object, Object::Free | Object::Gone);
+    let open = leaving && row.ended == Ended::No;
+    let acts = does(EffectKind::Create) || does(EffectKind::Update) || does(EffectKind::Delete);
+    let holds = [
+        verdict.event.is_none() || verdict.effect.is_none(),
+        verdict.event == crossing(row.phase, verdict.phase),
+        is_forward(row.phase, verdict.phase),
+        !does(EffectKind::RemoveFinalizer) || row.ended == Ended::Yes,
+        !by_absence || is_answered(cell),
+        !ends(Outcome::OrphanReleased) || out_of_hands || seen.policy == Policy::Release,
+        !does(EffectKind::Delete) || is_deletable(cell),
+        !open || !is_guarded(seen) || (verdict.effect.is_none() && verdict.turn == Turn::Keep),
+        !open || !abandons(seen) || ends(Outcome::Abandoned),
+        !acts || !matches!(row.identity, Identity::BoundElsewhere | Identity::Abandoned),
+        !does(EffectKind::Create) || is_ahead(cell),
+        !open || !is_recorded(row.identity) || !is_about_references(verdict.reason),
+        !by_absence || is_settled(cell),
+        verdict.rest != Rest::Never || verdict.phase == Phase::Deleted,
+    ];
+    holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+fn crossing(from: Phase, to: Phase) -> Option<EventKind> {
+    match to {
+        Phase::Ready if from != to => Some(EventKind::Ready),
+        Phase::Deleting if from != to => Some(EventKind::Deleting),
+        Phase::Deleted if from != to => Some(EventKind::Deleted),
+        Phase::Pending | Phase::Creating | Phase::Ready | Phase::Deleting | Phase::Deleted => None,
+    }
+}
+
+fn is_forward(from: Phase, to: Phase) -> bool {
+    match from {
+        Phase::Deleted => to == Phase::Deleted,
+        Phase::Deleting => matches!(to, Phase::Deleting | Phase::Deleted),
+        Phase::Pending | Phase::Creating | Phase::Ready => true,
+    }
+}
+
+fn is_answered(Cell { row, seen }: Cell) -> bool {
+    let absent = matches!(seen.cloud, Cloud::Absent | Cloud::ContainerGone);
+    match row.identity {
+        Identity::None | Identity::Gone => true,
+        Identity::Lost | Identity::Malformed => absent && seen.search == Search::None,
+        Identity::Intended
+        | Identity::Seen
+        | Identity::Foreign
+        | Identity::BoundElsewhere
+        | Identity::Abandoned => false,
+    }
+}
+
+fn is_deletable(Cell { row, seen }: Cell) -> bool {
+    let ours = matches!(seen.cloud, Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded);
+    let leaving = row.phase == Phase::Deleted || seen.object == Object::Leaving;
+    row.identity == Identity::Seen && ours && leaving
+}
+
+fn is_guarded(seen: Facts) -> bool {
+    seen.hold == Hold::Somebody || seen.policy == Policy::Unreadable
+}
+
+fn abandons(seen: Facts) -> bool {
+    seen.hold == Hold::None && seen.policy == Policy::Abandon
+}
+
+fn is_ahead(Cell { row, seen }: Cell) -> bool {
+    let recorded = row.identity == Identity::Intended && seen.stamp == Stamp::Current;
+    recorded && seen.cloud == Cloud::Absent && seen.object == Object::Held
+}
+
+fn is_recorded(identity: Identity) -> bool {
+    matches!(identity, Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign)
+}
+
+fn is_about_references(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ReferenceInvalid
+            | Reason::ReferenceNotFound
+            | Reason::ReferenceTerminating
+            | Reason::ReferenceNotReady
+            | Reason::ReferenceKindNotInstalled
+            | Reason::ReferenceForbidden
+            | Reason::ReferenceUnavailable
+            | Reason::Orphaned
+    )
+}
+
+fn is_settled(Cell { row, seen }: Cell) -> bool {
+    let still = matches!(seen.operation, Operation::None | Operation::Failed);
+    let out_of_hands = seen.object != Object::Leaving;
+    row.identity == Identity::None || out_of_hands || (still && row.quiet == Quiet::Yes)
+}
+
+/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check() -> Result<String, String> {
+    let cases = cases();
+    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in &cases {
+        let told = broken(*cell, *verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    let (laws, ways) = (LAWS.len(), cases.len());
+    Ok(format!("direct laws: {laws} laws, told when broken in {ways} ways"))
+}
+
+/// Each law, and a cell and a verdict that break it and no earlier one.
+fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+    let stay = hold(Phase::Deleting);
+    let gone = leaving(|_| ());
+    let loud = Verdict {
+        event: Some(EventKind::Deleted),
+        effect: Some(EffectKind::Stamp),
+        ..hold(Phase::Deleted)
+    };
+    let create = Verdict { effect: Some(EffectKind::Create), ..hold(Phase::Pending) };
+    let update = Verdict { effect: Some(EffectKind::Update), ..hold(Phase::Pending) };
+    let intended = Cell { row: RowFacts { identity: Identity::Intended, ..START.row }, ..START };
+    let unstamped = Cell { seen: Facts { stamp: Stamp::Stale, ..START.seen }, ..intended };
+    let copy = RowFacts { identity: Identity::BoundElsewhere, ..START.row };
+    let mut cases = vec![
+        (QUIET_EVENT, gone, loud),
+        (TOLD, START, hold(Phase::Ready)),
+        (TOLD, gone, Verdict { event: Some(EventKind::Deleting), ..stay }),
+        (NO_WAY_BACK, gone, hold(Phase::Pending)),
+        (RELEASE, gone, doing(EffectKind::RemoveFinalizer)),
+        (DELETES, gone, doing(EffectKind::Delete)),
+        (ABANDONED, leaving(|it| it.seen.policy = Policy::Abandon), stay),
+        (COPY, Cell { row: copy, ..START }, update),
+        (AHEAD, START, create),
+        (AHEAD, unstamped, create),
+        (PARENTLESS, gone, Verdict { reason: Reason::ReferenceNotFound, ..stay }),
+        (NEVER, gone, Verdict { rest: Rest::Never, ..stay }),
+    ];
+    cases.extend(ends());
+    cases
+}
+
+/// The laws about ends and what must not be touched.
+fn ends() -> Vec<(&'static str, Cell, Verdict)> {
+    let ending = |outcome| Verdict { turn: Turn::End(outcome), ..hold(Phase::Deleting) };
+    let refused = leaving(|it| {
+        it.row.identity = Identity::Lost;
+        it.seen.cloud = Cloud::Forbidden;
+    });
+    let somebodys = leaving(|it| {
+        it.row.identity = Identity::Seen;
+        it.seen.cloud = Cloud::Foreign;
+    });
+    let running = leaving(|it| it.seen.operation = Operation::Running);
+    let unreadable = leaving(|it| it.seen.policy = Policy::Unreadable);
+    vec![
+        (ABSENCE, leaving(|it| it.row.identity = Identity::Seen), ending(Outcome::Deleted)),
+        (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
+        (ABSENCE, refused, ending(Outcome::AlreadyAbsent)),
+        (ORPHAN, leaving(|it| it.row.identity = Identity::Lost), ending(Outcome::OrphanReleased)),
+        (DELETES, somebodys, doing(EffectKind::Delete)),
+        (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
+        (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
+        (SETTLED, running, ending(Outcome::Deleted)),
+        (SETTLED, leaving(|it| it.row.quiet = Quiet::No), ending(Outcome::Deleted)),
+    ]
+}
+
+/// A row on its way out whose cloud object is gone.
+fn leaving(bend: impl FnOnce(&mut Cell)) -> Cell {
+    let mut cell = START;
+    cell.row.phase = Phase::Deleting;
+    cell.row.identity = Identity::Gone;
+    cell.seen.object = Object::Leaving;
+    bend(&mut cell);
+    cell
+}
+
+fn doing(effect: EffectKind) -> Verdict {
+    Verdict { effect: Some(effect), ..hold(Phase::Deleting) }
+}
+
+fn hold(phase: Phase) -> Verdict {
+    let (effect, turn, event) = (None, Turn::Keep, None);
+    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Held }
+}

@@ -1,0 +1,217 @@
+//! The machine's life: its facts, its answer, its laws, and where its rules stand.
+
+use usher_domain::fleet::facts::{
+    Bound, Facts, Hold, Order, Pace, Reported, RowFacts, Sight, Want,
+};
+use usher_domain::fleet::phase::Phase;
+use usher_domain::fleet::reason::Reason;
+use usher_domain::fleet::reconcile::rules;
+use usher_domain::fleet::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+
+/// One cell: what the rules are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    row: RowFacts,
+    seen: Facts,
+}
+
+/// Any cell.
+const START: Cell = Cell {
+    row: RowFacts {
+        phase: Phase::Idle,
+        want: Want::Unbound,
+        order: Order::None,
+        pace: Pace::InTime,
+        hold: Hold::Free,
+    },
+    seen: Facts { sight: Sight::Clear, report: Reported::Idle, binding: Bound::None },
+};
+
+/// The machine's machine.
+pub(crate) fn machine() -> Machine<Cell> {
+    Machine::new("machine", START, |cell| judge(*cell))
+        .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
+        .fact(Origin::Row, "want", words!(Want), |c, v| c.row.want = Want::ALL[v])
+        .fact(Origin::Row, "order", words!(Order), |c, v| c.row.order = Order::ALL[v])
+        .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
+        .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])
+        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "report", words!(Reported), |c, v| c.seen.report = Reported::ALL[v])
+        .fact(Origin::Seen, "binding", words!(Bound), |c, v| c.seen.binding = Bound::ALL[v])
+        .field("effect", words!(EffectKind), Absent::Nothing)
+        .following("phase", "phase", words!(Phase), Absent::Refused)
+        .following("order", "order", words!(Order), Absent::Refused)
+        .field("binding", turns(), Absent::Nothing)
+        .field("event", words!(EventKind), Absent::Nothing)
+        .field("rest", words!(Rest), Absent::Refused)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+/// The words for what becomes of a binding; that it is kept is not said.
+fn turns() -> Vec<&'static str> {
+    Turn::ALL.iter().skip(1).map(|turn| turn.as_str()).collect()
+}
+
+fn judge(cell: Cell) -> Judgement {
+    let verdict = rules(cell.row, cell.seen);
+    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+}
+
+/// The fields in the order of [`machine`].
+fn outcome(verdict: Verdict) -> Outcome {
+    let said = Outcome::default()
+        .with(1, verdict.phase as usize)
+        .with(2, verdict.order as usize)
+        .with(5, verdict.rest as usize)
+        .with(6, verdict.reason as usize);
+    let said = verdict.effect.map_or(said, |effect| said.with(0, effect as usize));
+    let turn = (verdict.binding as usize).checked_sub(1);
+    let said = turn.map_or(said, |turn| said.with(3, turn));
+    verdict.event.map_or(said, |event| said.with(4, event as usize))
+}
+
+const QUIET_EVENT: &str = "a verdict with an event has no effect";
+const RECORDED: &str = "only a recorded order is sent, and by the look that counts";
+const CLEARED: &str = "a binding is cleared by the arrival in an unbound phase and by nothing else";
+const KEPT: &str = "no bound machine becomes unbound but by clearing or taking back";
+const TOLD: &str = "an event is told exactly when the phase or the dispute changes";
+const GONE: &str = "only an answer about this very machine, that nothing holds, ends it";
+const SILENT: &str = "an answer that does not count changes nothing";
+const DISPUTED: &str = "nothing is ordered while another cluster is named";
+const PAUSED: &str = "nothing new is begun while paused";
+const HELD: &str = "a failed machine that a resource holds is not given back";
+const WANTED: &str = "a bound machine is asked to leave only if it is not wanted where it is";
+const NEVER: &str =
+    "the rest is Never exactly in Gone, and passing phases do not rest for a change";
+
+/// The laws, in the order in which [`broken`] asks for them.
+const LAWS: [&str; 12] = [
+    QUIET_EVENT,
+    RECORDED,
+    CLEARED,
+    KEPT,
+    TOLD,
+    GONE,
+    SILENT,
+    DISPUTED,
+    PAUSED,
+    HELD,
+    WANTED,
+    NEVER,
+];
+
+/// The first law that a verdict breaks.
+fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
+    let Cell { row, seen } = cell;
+    let moves = verdict.phase != row.phase;
+    let leaves = row.phase.is_bound() && moves && !verdict.phase.is_bound();
+    let silent = matches!(
+        seen.report,
+        Reported::Unknown | Reported::Stale | Reported::Missing | Reported::Malformed
+    ) || seen.sight == Sight::Superseded;
+    let changes = moves || verdict.effect.is_some() || verdict.order != row.order;
+    let begins = verdict.order == Order::Recorded && moves;
+    let told = verdict.event.is_some();
+    let disputed = matches!(verdict.event, Some(EventKind::Disputed | EventKind::Settled));
+    let records = row.order != Order::Recorded && verdict.order == Order::Recorded;
+    let orders = verdict.effect.is_some() || records;
+    let ends = verdict.phase == Phase::Gone;
+    let holds = [
+        !told || verdict.effect.is_none(),
+        verdict.effect.is_none() || row.order == Order::Recorded && verdict.order == Order::Sent,
+        verdict.binding != Turn::Cleared || moves && !verdict.phase.is_bound(),
+        !leaves
+            || verdict.phase == Phase::Failed
+            || matches!(verdict.binding, Turn::Cleared | Turn::TakenBack),
+        told == (moves || disputed) && (!disputed || !moves),
+        !ends || !moves || seen.report == Reported::Absent && seen.sight == Sight::Clear,
+        !silent || !changes || row.phase == Phase::Gone,
+        verdict.reason != Reason::BindingDisputed || !orders,
+        seen.sight != Sight::Paused || !begins,
+        row.phase != Phase::Failed || row.hold != Hold::Held || !records,
+        !(orders && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
+            || row.want != Want::Bind,
+        (verdict.rest == Rest::Never) == ends
+            && (verdict.rest != Rest::OnChange || !verdict.phase.is_passing()),
+    ];
+    holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check() -> Result<String, String> {
+    let cases = cases();
+    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in &cases {
+        let told = broken(*cell, *verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    let (laws, ways) = (LAWS.len(), cases.len());
+    Ok(format!("machine laws: {laws} laws, told when broken in {ways} ways"))
+}
+
+/// Each law, and a cell and a verdict that break it and no earlier one.
+fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+    let row = |phase, order| Cell { row: RowFacts { phase, order, ..START.row }, ..START };
+    let with = |cell: Cell, report| Cell { seen: Facts { report, ..cell.seen }, ..cell };
+    let draining = row(Phase::Draining, Order::Recorded);
+    let configured = with(row(Phase::Configured, Order::None), Reported::Configured);
+    let sent =
+        Verdict { effect: Some(EffectKind::Drain), order: Order::Sent, ..hold(Phase::Draining) };
+    let moved = |phase| Verdict { event: Some(EventKind::Moved), ..hold(phase) };
+    let cleared = |verdict| Verdict { binding: Turn::Cleared, ..verdict };
+    let ended = Verdict { event: Some(EventKind::Gone), rest: Rest::Never, ..hold(Phase::Gone) };
+    let begun = Verdict { order: Order::Recorded, ..moved(Phase::Draining) };
+    let paused = Facts { sight: Sight::Paused, ..configured.seen };
+    let failed = Cell { row: RowFacts { hold: Hold::Held, ..START.row }, ..START };
+    let failed = Cell { row: RowFacts { phase: Phase::Failed, ..failed.row }, ..failed };
+    let wanted = Cell { row: RowFacts { want: Want::Bind, ..configured.row }, ..configured };
+    vec![
+        (QUIET_EVENT, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
+        (RECORDED, row(Phase::Draining, Order::None), sent),
+        (RECORDED, draining, Verdict { order: Order::Recorded, ..sent }),
+        (CLEARED, with(draining, Reported::Draining), cleared(hold(Phase::Draining))),
+        (CLEARED, configured, cleared(moved(Phase::Draining))),
+        (KEPT, configured, moved(Phase::Idle)),
+        (TOLD, configured, hold(Phase::Draining)),
+        (TOLD, configured, moved(Phase::Configured)),
+        (GONE, with(START, Reported::Missing), ended),
+        (
+            GONE,
+            Cell {
+                seen: Facts { sight: Sight::RailTripped, report: Reported::Absent, ..START.seen },
+                ..START
+            },
+            ended,
+        ),
+        (SILENT, with(START, Reported::Stale), moved(Phase::Speculative)),
+        (SILENT, with(START, Reported::Unknown), moved(Phase::Failed)),
+        (DISPUTED, configured, Verdict { reason: Reason::BindingDisputed, ..begun }),
+        (PAUSED, Cell { seen: paused, ..configured }, begun),
+        (HELD, failed, Verdict { order: Order::Recorded, ..hold(Phase::Failed) }),
+        (WANTED, wanted, begun),
+        (NEVER, START, Verdict { rest: Rest::Never, ..hold(Phase::Idle) }),
+        (
+            NEVER,
+            row(Phase::Draining, Order::None),
+            Verdict { rest: Rest::OnChange, ..hold(Phase::Draining) },
+        ),
+    ]
+}
+
+fn hold(phase: Phase) -> Verdict {
+    Verdict {
+        effect: None,
+        phase,
+        binding: Turn::Kept,
+        order: Order::None,
+        event: None,
+        rest: Rest::Poll,
+        reason: Reason::Steady,
+    }
+}

@@ -1,0 +1,205 @@
+//! The life of a Usage: its facts, its answer, its laws, and where its rules stand.
+
+use usher_domain::usage::facts::{
+    Attempt, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve, RowFacts, Sight,
+};
+use usher_domain::usage::phase::Phase;
+use usher_domain::usage::reason::Reason;
+use usher_domain::usage::reconcile::rules;
+use usher_domain::usage::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+
+use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+
+/// One cell: what the rules are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    row: RowFacts,
+    seen: Facts,
+}
+
+/// Any cell.
+const START: Cell = Cell {
+    row: RowFacts {
+        phase: Phase::Pending,
+        intent: Intent::None,
+        finalizer: Finalizer::On,
+        resolve: Resolve::Once,
+        owners: Owners::Free,
+    },
+    seen: Facts {
+        sight: Sight::Clear,
+        resolution: Resolution::Same,
+        of: Of::Proven,
+        by: By::Present,
+        excess: Excess::None,
+        attempt: Attempt::None,
+    },
+};
+
+/// The machine of a Usage.
+pub(crate) fn machine() -> Machine<Cell> {
+    Machine::new("usage", START, |cell| judge(*cell))
+        .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
+        .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
+        .fact(Origin::Row, "finalizer", words!(Finalizer), |c, v| {
+            c.row.finalizer = Finalizer::ALL[v];
+        })
+        .fact(Origin::Row, "resolve", words!(Resolve), |c, v| c.row.resolve = Resolve::ALL[v])
+        .fact(Origin::Row, "owners", words!(Owners), |c, v| c.row.owners = Owners::ALL[v])
+        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "resolution", words!(Resolution), |c, v| {
+            c.seen.resolution = Resolution::ALL[v];
+        })
+        .fact(Origin::Seen, "of", words!(Of), |c, v| c.seen.of = Of::ALL[v])
+        .fact(Origin::Seen, "by", words!(By), |c, v| c.seen.by = By::ALL[v])
+        .fact(Origin::Seen, "excess", words!(Excess), |c, v| c.seen.excess = Excess::ALL[v])
+        .fact(Origin::Seen, "attempt", words!(Attempt), |c, v| c.seen.attempt = Attempt::ALL[v])
+        .field("effect", words!(EffectKind), Absent::Nothing)
+        .following("phase", "phase", words!(Phase), Absent::Refused)
+        .field("turn", words!(Turn), Absent::Nothing)
+        .field("event", words!(EventKind), Absent::Nothing)
+        .field("rest", words!(Rest), Absent::Refused)
+        .field("reason", words!(Reason), Absent::Refused)
+}
+
+fn judge(cell: Cell) -> Judgement {
+    let verdict = rules(cell.row, cell.seen);
+    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+}
+
+/// The fields in the order of [`machine`].
+fn outcome(verdict: Verdict) -> Outcome {
+    let said = Outcome::default()
+        .with(1, verdict.phase as usize)
+        .with(4, verdict.rest as usize)
+        .with(5, verdict.reason as usize);
+    let said = verdict.effect.map_or(said, |it| said.with(0, it as usize));
+    let said = verdict.turn.map_or(said, |it| said.with(2, it as usize));
+    verdict.event.map_or(said, |it| said.with(3, it as usize))
+}
+
+const QUIET_EVENT: &str = "a verdict with an event or a turn has no effect";
+const REBUILT: &str = "in a rebuilt cluster nothing is done";
+const USER_FIRST: &str = "nothing is let go while its user lives or nobody knows";
+const STICKY: &str = "there is no way back from the end of a use";
+const SAID_FIRST: &str = "a use ends in a verdict that does nothing else";
+const PROVEN: &str = "protection is told exactly when a deletion was seen to be refused";
+const HELD_FIRST: &str = "nothing is marked before the finalizer is on and the uid on record";
+const LAST: &str = "the finalizer goes when nothing is held and no deletion is open";
+const UNKNOWN: &str = "nothing ends on an answer that is missing";
+const NEVER: &str = "only a Usage that nothing of ours holds rests for good";
+
+/// The laws, in the order in which [`broken`] asks for them.
+const LAWS: [&str; 10] = [
+    QUIET_EVENT,
+    REBUILT,
+    USER_FIRST,
+    STICKY,
+    SAID_FIRST,
+    PROVEN,
+    HELD_FIRST,
+    LAST,
+    UNKNOWN,
+    NEVER,
+];
+
+/// The first law that a verdict breaks.
+fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
+    let (row, seen) = (cell.row, cell.seen);
+    let over = |phase| matches!(phase, Phase::Releasing | Phase::Released);
+    let ends = row.phase.holds() && !verdict.phase.holds();
+    let used = matches!(seen.by, By::Present | By::Leaving | By::Unknown);
+    let held_by_us = row.finalizer == Finalizer::On || row.intent == Intent::None;
+    let clear = seen.excess == Excess::None && seen.attempt == Attempt::None;
+    let lets_go = matches!(verdict.effect, Some(EffectKind::RemoveFinalizer | EffectKind::Retire));
+    let crossed = row.phase == Phase::Pending && verdict.phase == Phase::Protected;
+    let marks = verdict.effect == Some(EffectKind::Mark);
+    let recorded = matches!(seen.of, Of::Unmarked | Of::Outlived);
+    let holds = [
+        verdict.effect.is_none() || (verdict.event.is_none() && verdict.turn.is_none()),
+        verdict.effect.is_none() || seen.sight != Sight::ClusterReplaced,
+        !ends || !used || !held_by_us,
+        !over(row.phase) || over(verdict.phase),
+        !ends || (verdict.effect.is_none() && verdict.event.is_none()),
+        (verdict.event == Some(EventKind::Protected)) == crossed
+            && (!crossed || seen.of == Of::Proven),
+        !marks || (row.finalizer == Finalizer::On && recorded),
+        !lets_go || (row.phase == Phase::Released && clear),
+        verdict.phase != Phase::Released || row.phase == Phase::Released || clear,
+        verdict.rest != Rest::Never
+            || (row.finalizer == Finalizer::Off && row.intent == Intent::Requested),
+    ];
+    holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check() -> Result<String, String> {
+    let cases = cases();
+    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in &cases {
+        let told = broken(*cell, *verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    let (laws, ways) = (LAWS.len(), cases.len());
+    Ok(format!("usage laws: {laws} laws, told when broken in {ways} ways"))
+}
+
+/// Each law, and a cell and a verdict that break it and no earlier one.
+fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+    let hold = |phase| Verdict {
+        effect: None,
+        phase,
+        turn: None,
+        event: None,
+        rest: Rest::Poll,
+        reason: Reason::InUse,
+    };
+    let with = |phase, effect| Verdict { effect: Some(effect), ..hold(phase) };
+    let telling = |phase, event| Verdict { event: Some(event), ..hold(phase) };
+    let row = |phase| Cell { row: RowFacts { phase, ..START.row }, ..START };
+    let by = |by| Cell { seen: Facts { by, ..START.seen }, ..START };
+    let of = |of| Cell { seen: Facts { of, ..START.seen }, ..START };
+    let rebuilt = Facts { sight: Sight::ClusterReplaced, ..START.seen };
+    let unmarked = of(Of::Unmarked);
+    let off = RowFacts { finalizer: Finalizer::Off, ..START.row };
+    let open = |attempt| Facts { attempt, ..START.seen };
+    let both = Verdict { turn: Some(Turn::Begin), ..with(Phase::Pending, EffectKind::Replay) };
+    let told =
+        Verdict { event: Some(EventKind::Exposed), ..with(Phase::Pending, EffectKind::Mark) };
+    let blind = Cell { seen: open(Attempt::Unknown), ..row(Phase::Releasing) };
+    let marked = Facts { excess: Excess::Marked, ..START.seen };
+    vec![
+        (QUIET_EVENT, START, both),
+        (QUIET_EVENT, START, told),
+        (REBUILT, Cell { seen: rebuilt, ..START }, with(Phase::Pending, EffectKind::Yield)),
+        (USER_FIRST, START, hold(Phase::Releasing)),
+        (USER_FIRST, by(By::Leaving), hold(Phase::Releasing)),
+        (USER_FIRST, by(By::Unknown), hold(Phase::Idle)),
+        (STICKY, row(Phase::Releasing), hold(Phase::Pending)),
+        (STICKY, row(Phase::Released), hold(Phase::Idle)),
+        (SAID_FIRST, by(By::Gone), with(Phase::Releasing, EffectKind::Unmark)),
+        (SAID_FIRST, by(By::Gone), telling(Phase::Releasing, EventKind::Released)),
+        (PROVEN, START, hold(Phase::Protected)),
+        (PROVEN, of(Of::Marked), telling(Phase::Protected, EventKind::Protected)),
+        (PROVEN, row(Phase::Protected), telling(Phase::Protected, EventKind::Protected)),
+        (HELD_FIRST, Cell { row: off, ..unmarked }, with(Phase::Pending, EffectKind::Mark)),
+        (HELD_FIRST, of(Of::Unrecorded), with(Phase::Pending, EffectKind::Mark)),
+        (LAST, row(Phase::Releasing), with(Phase::Releasing, EffectKind::RemoveFinalizer)),
+        (
+            LAST,
+            Cell { seen: marked, ..row(Phase::Released) },
+            with(Phase::Released, EffectKind::RemoveFinalizer),
+        ),
+        (
+            LAST,
+            Cell { seen: open(Attempt::Unknown), ..row(Phase::Released) },
+            with(Phase::Released, EffectKind::Retire),
+        ),
+        (UNKNOWN, blind, telling(Phase::Released, EventKind::Released)),
+        (NEVER, START, Verdict { rest: Rest::Never, ..hold(Phase::Pending) }),
+    ]
+}

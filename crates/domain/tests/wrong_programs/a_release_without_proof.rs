@@ -1,0 +1,7 @@
+//! Whoever wants to end a resource by absence needs an authority's answer, not a wish.
+
+use usher_domain::direct::proof::{Ended, ProvenAbsent};
+
+fn main() {
+    let _ = Ended::absent(ProvenAbsent(()), true);
+}

@@ -1,0 +1,11 @@
+//! A recorded identity is read from a record; nobody makes one up.
+
+use usher_domain::direct::identity::Identified;
+use usher_domain::direct::mark::Binding;
+use usher_domain::direct::recorded::{Recorded, Standing};
+
+fn made_up(binding: Binding, identified: Identified) -> Recorded {
+    Recorded { binding, standing: Standing::Gone, identified }
+}
+
+fn main() {}

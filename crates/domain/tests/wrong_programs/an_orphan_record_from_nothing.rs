@@ -1,0 +1,8 @@
+//! An orphan is let go with a record that the rules wrote.
+
+use usher_domain::direct::orphan::OrphanRecord;
+use usher_domain::direct::proof::Ended;
+
+fn main() {
+    let _ = Ended::recorded(&OrphanRecord::default());
+}
