@@ -170,6 +170,7 @@ impl Supervisor {
         match spawned {
             Ok(child) => {
                 tended.child = Some(child);
+                self.units.mark_started(name)?;
                 Ok(Outcome::Waiting(now.after(SOON)))
             }
             Err(why) => {

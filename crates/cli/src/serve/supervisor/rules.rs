@@ -90,8 +90,11 @@ pub fn rules(
         (Wanted::Run, Process::None) => start(memory, now),
         (Wanted::Run, Process::Booting) => Act::Wait(now.after(SOON)),
         (Wanted::Stop, Process::None | Process::Left) => Act::Remove,
-        (Wanted::Stop, Process::Booting | Process::Running | Process::Leaving) => {
-            stop(memory, grace, now)
+        (Wanted::Stop, Process::Running | Process::Leaving) => stop(memory, grace, now),
+        (Wanted::Stop, Process::Booting) => {
+            let act = stop(memory, grace, now);
+            let Act::Wait(until) = act else { return act };
+            Act::Wait(until.min(now.after(SOON)))
         }
     }
 }
@@ -197,13 +200,24 @@ mod tests {
             (killed, 12_000, Act::Kill),
         ];
         for (memory, now, expected) in cases {
-            for process in [Process::Booting, Process::Running, Process::Leaving] {
+            for process in [Process::Running, Process::Leaving] {
                 assert_eq!(act(Wanted::Stop, process, memory, now), expected, "{memory:?} {now}");
             }
             for process in [Process::None, Process::Left] {
                 assert_eq!(act(Wanted::Stop, process, memory, now), Act::Remove);
             }
         }
+    }
+
+    #[test]
+    fn what_does_not_hold_its_lock_is_looked_at_often_while_it_ends() {
+        let asked = Memory { asked_at: Some(at(1_000)), ..Memory::default() };
+        let soon = act(Wanted::Stop, Process::Booting, asked, 2_000);
+        assert_eq!(soon, Act::Wait(at(2_000).after(SOON)));
+        let last = act(Wanted::Stop, Process::Booting, asked, 10_990);
+        assert_eq!(last, Act::Wait(at(11_000)), "its grace ends sooner");
+        assert_eq!(act(Wanted::Stop, Process::Booting, asked, 11_000), Act::Kill);
+        assert_eq!(act(Wanted::Stop, Process::Booting, Memory::default(), 0), Act::Ask);
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn what_does_not_listen_is_killed_after_its_grace_and_not_before() {
     until("it is deaf", || units.folder("a").join("deaf").exists());
     supervisor.tend("a", Wanted::Stop, at(2)).unwrap();
     let early = supervisor.tend("a", Wanted::Stop, at(11)).unwrap();
-    assert_eq!(early, Outcome::Waiting(at(12)));
+    assert_eq!(early, Outcome::Waiting(at(11).after(SOON)));
     assert!(child_number(&supervisor, "a").is_some());
     supervisor.tend("a", Wanted::Stop, at(12)).unwrap();
     until("it is gone", || supervisor.tend("a", Wanted::Stop, at(12)).unwrap() == Outcome::Gone);
@@ -103,6 +103,26 @@ fn a_program_that_is_not_there_is_told() {
     let why = units.failure("a").unwrap().unwrap();
     assert!(why.starts_with("cannot start \"/nowhere/agent\": "), "{why}");
     assert_eq!(supervisor.tend("a", Wanted::Stop, at(1)).unwrap(), Outcome::Gone);
+}
+
+#[test]
+fn a_program_that_is_away_for_a_moment_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let units = units(&dir);
+    let program = dir.path().join("program");
+    std::os::unix::fs::symlink("/bin/true", &program).unwrap();
+    units.record("a", &unit(program.to_str().unwrap(), &[]), &[]).unwrap();
+    let mut supervisor = Supervisor::new(units.clone());
+    supervisor.tend("a", Wanted::Run, at(1)).unwrap();
+    until("it ended", || {
+        child_number(&supervisor, "a").is_none() || {
+            supervisor.tend("a", Wanted::Run, at(1)).unwrap();
+            false
+        }
+    });
+    fs::remove_file(&program).unwrap();
+    supervisor.tend("a", Wanted::Run, at(60)).unwrap();
+    assert_eq!(units.failure("a").unwrap(), None);
 }
 
 #[test]

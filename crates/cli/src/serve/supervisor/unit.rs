@@ -5,6 +5,7 @@
 //!                 process.lock     held by the process while it lives
 //!                 supervisor.lock  held by whoever supervises it
 //!                 left             written by a process that left in order
+//!                 started          it was started at least once
 //!                 failed           why it cannot be started at all
 //!                 log              what it says
 //! ```
@@ -30,6 +31,7 @@ pub const SUPERVISOR_LOCK: &str = "supervisor.lock";
 pub const LEFT: &str = usher_agent::LEFT_FILE;
 
 const UNIT: &str = "unit.json";
+const STARTED: &str = "started";
 const FAILED: &str = "failed";
 const LOG: &str = "log";
 const STAGED: &str = ".staged-";
@@ -169,9 +171,19 @@ impl Units {
         }
     }
 
-    /// Notes that the process cannot be started at all.
+    /// Notes that the process was started.
+    pub(super) fn mark_started(&self, name: &str) -> io::Result<()> {
+        let path = self.folder(name).join(STARTED);
+        if path.try_exists()? { Ok(()) } else { write_private(&path, b"") }
+    }
+
+    /// Notes that the process cannot be started at all. One that was started before can: its
+    /// program is away for a moment.
     pub(super) fn fail(&self, name: &str, why: &str) -> io::Result<()> {
-        fs::write(self.folder(name).join(FAILED), why)
+        if self.folder(name).join(STARTED).try_exists()? {
+            return Ok(());
+        }
+        write_private(&self.folder(name).join(FAILED), why.as_bytes())
     }
 
     /// Where the process writes what it says.
