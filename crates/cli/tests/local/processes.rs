@@ -12,6 +12,7 @@ use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate::Stage as _;
 
 use crate::plane::NODE_SECRET;
+use crate::stage::clear;
 use crate::yard::{Yard, script, signal};
 
 #[tokio::test]
@@ -183,7 +184,7 @@ async fn a_machine_that_was_removed_by_hand_is_not_absent_before_its_process_end
     let agent = yard.the_agent().await;
     let (part, _) = yard.machine();
     yard.kill(keeper);
-    fs::remove_dir_all(&part).unwrap();
+    clear(&part);
     let seen = look(&yard).await;
     let name = part.file_name().unwrap().to_str().unwrap();
     assert!(is_present(&seen, name), "{seen:?}");
@@ -200,7 +201,7 @@ async fn a_record_that_was_removed_by_hand_ends_its_process_and_another_begins()
     yard.keep(&[]);
     let agent = yard.the_agent().await;
     let (_, record) = yard.machine();
-    fs::remove_dir_all(&record).unwrap();
+    clear(&record);
     yard.until("it ended", |it| !it.processes().contains(&agent)).await;
     yard.until("another one began", |it| it.machine().1.exists()).await;
     yard.until_deleted().await;
@@ -213,7 +214,7 @@ async fn a_process_whose_record_was_removed_ends_although_nobody_supervises_it()
     let agent = yard.the_agent().await;
     yard.kill(keeper);
     let (_, record) = yard.machine();
-    fs::remove_dir_all(&record).unwrap();
+    clear(&record);
     yard.until("it ended", |it| !it.processes().contains(&agent)).await;
     yard.keep(&[]);
     yard.until_deleted().await;
@@ -226,7 +227,7 @@ async fn a_substrate_that_was_removed_by_hand_is_replaced_by_a_new_generation() 
     let agent = yard.the_agent().await;
     let xr = yard.resource().pinned().xr_name.clone();
     let folder = usher_cli::serve::local::object::Kind::Substrate;
-    fs::remove_dir_all(yard.stage.world.registry().path(folder, &xr)).unwrap();
+    clear(&yard.stage.world.registry().path(folder, &xr));
     yard.until("a new generation is ready", |it| {
         it.resource().phase() == Phase::Ready && it.resource().generation().0 == 2
     })

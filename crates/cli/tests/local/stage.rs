@@ -158,6 +158,19 @@ impl LocalStage {
     }
 }
 
+/// Removes a folder that others are still writing in.
+pub(crate) fn clear(folder: &Path) {
+    for _ in 0..1_000 {
+        match fs::remove_dir_all(folder) {
+            Ok(()) => return,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return,
+            Err(why) if why.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+            Err(why) => panic!("{}: {why}", folder.display()),
+        }
+    }
+    panic!("{} cannot be removed", folder.display());
+}
+
 fn kind(name: &Name) -> Kind {
     if name.kind == "Anchor" { Kind::Anchor } else { Kind::Substrate }
 }
@@ -227,7 +240,7 @@ impl Stage for LocalStage {
                 change.create(kind(&name), foreign(&name)).unwrap();
             }
             Meddling::Remove(name) => {
-                fs::remove_dir_all(self.world.registry().path(kind(&name), &name.name)).unwrap();
+                clear(&self.world.registry().path(kind(&name), &name.name));
             }
             Meddling::Rebuild => self.displace(None).await,
             Meddling::Forget => {
