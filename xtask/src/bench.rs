@@ -4,13 +4,26 @@ use crate::failure::{Failure, Outcome};
 use crate::repo::Repo;
 use crate::sim;
 
-/// Every measurement by its name, with the runner's words for it.
-const BENCHES: [(&str, &[&str]); 1] = [("kernel", &["bench", "kernel"])];
+/// Every measurement by its name, and what runs it.
+const BENCHES: [(&str, Bench); 3] = [
+    ("kernel", Bench::Sim(&["bench", "kernel"])),
+    ("rules", Bench::Sim(&["bench", "rules"])),
+    ("store", Bench::Cargo(&["bench", "--package", "usher-store", "--bench", "store", "--"])),
+];
+
+/// What runs a measurement, with its words for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bench {
+    /// The runner of the simulation.
+    Sim(&'static [&'static str]),
+    /// Cargo.
+    Cargo(&'static [&'static str]),
+}
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: kernel
+    /// Measure this: kernel, rules, store
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement
@@ -20,14 +33,16 @@ pub(crate) struct Args {
 
 /// Runs the named measurement.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
-    let mut words = find(&args.name)?.to_vec();
-    words.extend(args.rest.iter().map(String::as_str));
-    sim::runner(repo, &words)
+    let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
+    match find(&args.name)? {
+        Bench::Sim(words) => sim::runner(repo, &[words, &rest].concat()),
+        Bench::Cargo(words) => repo.cargo(&[words, &rest].concat(), &[]),
+    }
 }
 
-fn find(name: &str) -> Result<&'static [&'static str], Failure> {
+fn find(name: &str) -> Result<Bench, Failure> {
     let known = || BENCHES.map(|(name, _)| name).join(", ");
-    BENCHES.iter().find(|(known, _)| *known == name).map(|(_, words)| *words).ok_or_else(|| {
+    BENCHES.iter().find(|(known, _)| *known == name).map(|(_, bench)| *bench).ok_or_else(|| {
         Failure::told(format!("cannot measure \"{name}\": choose one of {}", known()))
     })
 }
@@ -38,8 +53,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of kernel";
+        let sentence = "cannot measure \"speed\": choose one of kernel, rules, store";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
-        assert_eq!(find("kernel"), Ok(["bench", "kernel"].as_slice()));
+        assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }
 }

@@ -222,7 +222,7 @@ fn defines_test(code: &str, name: &str) -> bool {
         is_it && {
             let before = &code[..pair[0].0];
             let item = before.rfind(['}', '{', ';']).map_or(0, |at| at + 1);
-            before[item..].contains("#[test]") || before[item..].contains("::test]")
+            ["#[test]", "::test]", "::test("].iter().any(|mark| before[item..].contains(mark))
         }
     })
 }
@@ -231,8 +231,16 @@ fn defines_test(code: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const SOURCE: &str =
-        "fn helper() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn it_holds() {}\n}\n";
+    const SOURCE: &str = r#"
+        fn helper() {}
+        #[cfg(test)]
+        mod tests {
+            #[test]
+            fn it_holds() {}
+            #[tokio::test(flavor = "multi_thread")]
+            async fn it_waits() {}
+        }
+    "#;
 
     fn tree(rows: &str) -> Tree {
         let list = format!("# Requirements\n\n{HEADER}\n|---|---|---|---|\n{rows}\n");
@@ -254,6 +262,7 @@ mod tests {
         let rows = "\
 | K-1 | it holds | `kernel::schedule::it_holds` | breakage:emit-twice |
 | K-2 | it holds | `kernel::schedule::tests::it_holds`, sim:told-once | an early claim |
+| K-3 | it waits | `kernel::schedule::it_waits` | an early end |
 | B-1 | all cells | table:broker, tidy:edges | a changed row |
 | B-2 | later | open: no store yet |  |";
         assert_eq!(whats(rows), Vec::<String>::new());

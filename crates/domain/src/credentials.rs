@@ -16,6 +16,7 @@ use usher_kernel::Timestamp;
 
 use crate::object::id::{CloudId, CredentialId, ProjectId};
 use crate::object::provider::Provider;
+use crate::object::slug::Slug;
 
 pub use crate::object::kv::{BadCoordinates, KvCoordinates};
 
@@ -24,6 +25,8 @@ pub use crate::object::kv::{BadCoordinates, KvCoordinates};
 pub struct Credential {
     /// Its id.
     pub id: CredentialId,
+    /// What it is called.
+    pub name: Slug,
     /// The cloud it was issued for.
     pub cloud: CloudId,
     /// Who runs that cloud.
@@ -308,6 +311,7 @@ mod tests {
     fn credential() -> Credential {
         Credential {
             id: CredentialId::from_uuid(Uuid::from_u128(1)),
+            name: "hetzner".parse().unwrap(),
             cloud: CloudId::from_uuid(Uuid::from_u128(2)),
             provider: Provider::Hetzner,
             coordinates: KvCoordinates::new("secret", "clouds/hetzner").unwrap(),

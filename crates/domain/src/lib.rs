@@ -9,15 +9,21 @@
 //! - Every parser answers garbage with a closed refusal that names the offender.
 //! - Iteration order is deterministic: equal input gives equal bytes.
 
+pub mod audit;
 pub mod blueprint;
 pub mod broker;
+pub mod catalog;
+pub mod clouds;
 pub mod credentials;
 pub mod direct;
 pub mod fleet;
+pub mod idempotency;
 pub mod labels;
 pub mod object;
+pub mod operators;
 pub mod peers;
 pub mod placements;
 pub mod projects;
+pub mod sinks;
 pub mod tokens;
 pub mod usage;

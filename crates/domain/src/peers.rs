@@ -81,6 +81,9 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every word, in the order in which a peer passes them.
+    pub const WORDS: [&str; 4] = ["registered", "cordoned", "draining", "deregistered"];
+
     /// The word for it in rows and answers.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -611,6 +614,14 @@ mod tests {
         assert_eq!(causes, ["acknowledged", "timed_out", "grace_elapsed", "forced"]);
         let words = [Liveness::Live, Liveness::Lost, Liveness::Unknown].map(Liveness::as_str);
         assert_eq!(words, ["live", "lost", "unknown"]);
+        let (since, key_revoked_at, at, cause) = (START, START, START, Cause::Forced);
+        let stages = [
+            Stage::Registered,
+            Stage::Cordoned { since },
+            Stage::Draining { since, key_revoked_at },
+            Stage::Deregistered { key_revoked_at, at, cause },
+        ];
+        assert_eq!(stages.map(Stage::as_str), Stage::WORDS);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::Timestamp;
 
-use crate::object::id::ProjectId;
+use crate::object::id::{ProjectId, TenancyId};
 use crate::object::label::is_dns_label;
 use crate::object::occupancy::{Occupancy, Occupied};
 use crate::object::offender::shortened;
@@ -30,6 +31,19 @@ impl Project {
     pub const fn may_terminate(&self, occupancy: Occupancy) -> Result<(), Occupied> {
         occupancy.vacate()
     }
+}
+
+/// The tenancy resource behind a declaration: what a project holds, until it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenancyResource {
+    /// Its id.
+    pub id: TenancyId,
+    /// Whose it is.
+    pub project: ProjectId,
+    /// When it was given.
+    pub created_at: Timestamp,
+    /// When it was released, with the end of what it backs.
+    pub released_at: Option<Timestamp>,
 }
 
 /// What a project is called in commands and paths: a DNS label.

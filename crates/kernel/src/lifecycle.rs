@@ -93,8 +93,12 @@ pub trait Ledger<L: Lifecycle> {
     /// Reads the record.
     fn load(&self) -> impl Future<Output = Result<Record<L::State>, Trouble>>;
 
-    /// Writes state, identity rows and event in one transaction if the version still holds,
-    /// else nothing and [`Trouble::Conflict`].
+    /// Writes state, identity rows and event in one transaction if the version still holds and the
+    /// driver was not overtaken, else nothing and [`Trouble::Conflict`].
+    ///
+    /// The version alone is not enough: whoever overtook may have written nothing and rest until
+    /// something changes, and an overtaken driver cannot say when to look again. A record that is
+    /// an object of a cluster knows no claims; there the watch wakes whoever was written late.
     fn commit(
         &self,
         version: Version,

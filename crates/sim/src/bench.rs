@@ -3,13 +3,18 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::broker;
+use crate::{broker, direct, fleet, usage};
 
 /// A measurement: its name, and what prints its table.
 pub type Bench = (&'static str, fn() -> String);
 
 /// Every measurement.
-pub const BENCHES: [Bench; 1] = [("kernel", broker::bench::table)];
+pub const BENCHES: [Bench; 2] = [("kernel", broker::bench::table), ("rules", rules)];
+
+/// The rules of all contexts but the broker.
+fn rules() -> String {
+    [usage::bench::table(), direct::bench::table(), fleet::bench::table()].join("\n")
+}
 
 /// The head of a table of rates.
 pub fn header() -> String {

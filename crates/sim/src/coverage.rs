@@ -1,5 +1,6 @@
 //! What the lives of a run met: a run that met too little proves too little.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::fault::{self, Fault};
@@ -8,27 +9,51 @@ use crate::strike::{STRIKES, Strike};
 use crate::words::Words as _;
 
 /// What a world can meet, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The verbs of its tables, each with the phase it leads to.
     pub pairs: Vec<String>,
     /// Its faults, the drivers' first.
     pub faults: Vec<String>,
+    /// Which of them are not expected, and not counted.
+    pub left_out: BTreeSet<String>,
+    /// One strike of each verb is expected in so many lives.
+    pub lives_per_strike: u64,
+    /// One life with each fault is expected in so many.
+    pub lives_per_fault: u64,
 }
 
 impl Names {
     /// The names of a world.
     pub fn of<R: Realm>() -> Self {
         let faults = fault::names::<R::Fault>().into_iter().map(str::to_owned).collect();
-        Self { pairs: R::pairs(), faults }
+        Self {
+            pairs: R::pairs(),
+            faults,
+            left_out: BTreeSet::new(),
+            lives_per_strike: 1_000,
+            lives_per_fault: 100,
+        }
+    }
+
+    /// No world yet. Each of several worlds that share a life comes to less than it does alone.
+    pub const fn of_several() -> Self {
+        Self {
+            pairs: vec![],
+            faults: vec![],
+            left_out: BTreeSet::new(),
+            lives_per_strike: 10_000,
+            lives_per_fault: 200,
+        }
     }
 
     /// The names of another world beside these, each told from the others by its world.
-    pub fn beside<R: Realm>(&mut self) {
-        let Self { pairs, faults } = Self::of::<R>();
+    pub fn beside<R: Realm>(&mut self, left_out: &[&str]) {
+        let Self { pairs, faults, .. } = Self::of::<R>();
         let named = |word: String| format!("{}: {word}", R::NAME);
         self.pairs.extend(pairs.into_iter().map(named));
         self.faults.extend(faults.into_iter().map(named));
+        self.left_out.extend(left_out.iter().map(|word| named((*word).to_owned())));
     }
 }
 
@@ -96,18 +121,24 @@ impl Coverage {
     /// What was met too rarely for a run of so many lives.
     pub fn gaps(&self, names: &Names, lives: u64) -> Vec<String> {
         let mut gaps = Vec::new();
+        let mut judge = |name: &String, what: String, count: u64, one_in: u64| {
+            if count * one_in < lives && !names.left_out.contains(name) {
+                gaps.push(what);
+            }
+        };
         for (place, pair) in names.pairs.iter().enumerate() {
             for (strike, count) in Strike::ALL.iter().zip(self.strikes_of(place)) {
-                if count * 1_000 < lives {
-                    gaps.push(format!("{pair} {}: {count}", strike.as_str()));
-                }
+                judge(
+                    pair,
+                    format!("{pair} {}: {count}", strike.as_str()),
+                    count,
+                    names.lives_per_strike,
+                );
             }
         }
         for (place, fault) in names.faults.iter().enumerate() {
             let count = self.lives_with(place);
-            if count * 100 < lives {
-                gaps.push(format!("{fault}: {count} lives"));
-            }
+            judge(fault, format!("{fault}: {count} lives"), count, names.lives_per_fault);
         }
         if self.unknown_pairs > 0 {
             gaps.push(format!("{} verbs outside the table", self.unknown_pairs));
@@ -119,19 +150,20 @@ impl Coverage {
     pub fn table(&self, names: &Names, lives: u64) -> String {
         let mut text = String::new();
         let head = "(phase, effect)";
-        let _ = write!(text, "{head:<36}");
+        let _ = write!(text, "{head:<46}");
         for strike in Strike::ALL {
             let _ = write!(text, "{:>14}", strike.as_str());
         }
         text.push('\n');
-        for (place, pair) in names.pairs.iter().enumerate() {
-            let _ = write!(text, "{pair:<36}");
+        let told = |name: &&String| !names.left_out.contains(*name);
+        for (place, pair) in names.pairs.iter().enumerate().filter(|it| told(&it.1)) {
+            let _ = write!(text, "{pair:<46}");
             for count in self.strikes_of(place) {
                 let _ = write!(text, "{count:>14}");
             }
             text.push('\n');
         }
-        for (place, fault) in names.faults.iter().enumerate() {
+        for (place, fault) in names.faults.iter().enumerate().filter(|it| told(&it.1)) {
             let count = self.lives_with(place);
             let share = count * 1_000 / lives.max(1);
             let (whole, tenth) = (share / 10, share % 10);

@@ -100,6 +100,7 @@ fn begin<R: Realm>(world: &RefCell<R>, life: R::Life, claim: Claim) -> Work<'_, 
         claimed_at: state.now(),
         point: Cell::new(Point::Load),
         done: Cell::new(false),
+        returned: Cell::new(false),
         pair: Cell::new(None),
         notes: state.notes(),
     });
@@ -111,6 +112,9 @@ fn begin<R: Realm>(world: &RefCell<R>, life: R::Life, claim: Claim) -> Work<'_, 
 /// Takes the lease of some life that is due.
 fn claim<R: Realm>(world: &RefCell<R>) -> Option<(R::Life, Claim)> {
     let mut state = world.borrow_mut();
+    if let Some(claimed) = state.claim_behind() {
+        return claimed;
+    }
     let now = state.now();
     let jitter = jitter(&mut *state);
     let lives = state.lives();
@@ -154,6 +158,11 @@ fn finish<R: Realm>(seat: &Seat<'_, R>, outcome: Result<Wake, Stopped>) {
     let jitter = jitter(&mut *state);
     if let Err(stopped) = &outcome {
         state.say(|_| format!("{:?}: {stopped}: {}", seat.life, stopped.trouble));
+    }
+    if outcome.is_ok() && seat.returned.get()
+        || state.finish_behind(seat.life, &seat.claim, &outcome)
+    {
+        return;
     }
     let loses = bend(&*state) == Some(QueueBend::LoseWakeUp);
     let Some(entry) = state.entry(seat.life) else {

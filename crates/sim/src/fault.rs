@@ -81,6 +81,12 @@ impl Mix {
         Self(self.0 | 1 << fault.place())
     }
 
+    /// The mix without a fault.
+    #[must_use]
+    pub fn without(self, fault: impl Fault) -> Self {
+        Self(self.0 & !(1 << fault.place()))
+    }
+
     /// Whether the fault is in the mix.
     pub fn has(self, fault: impl Fault) -> bool {
         self.0 & (1 << fault.place()) != 0

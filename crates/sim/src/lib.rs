@@ -7,7 +7,8 @@
 //!
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
-//! Each world is a folder: [`broker`]. What every adapter must pass stands in [`contract`].
+//! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
+//! What every adapter must pass stands in [`contract`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
@@ -18,14 +19,18 @@ pub mod base;
 pub mod bench;
 pub mod broker;
 pub mod clock;
+pub mod combined;
 pub mod contract;
 pub mod coverage;
+pub mod direct;
 pub mod driver;
 pub mod fault;
+pub mod fleet;
 pub mod life;
 pub mod realm;
 pub mod rng;
 pub mod run;
 pub mod seat;
 pub mod strike;
+pub mod usage;
 pub mod words;

@@ -20,7 +20,12 @@ pub struct Verdict {
 
 /// Lives the life of a seed.
 pub fn live<R: Realm>(seed: u64, breakage: Option<R::Breakage>, listen: bool) -> Verdict {
-    let world = RefCell::new(R::new(seed, breakage, listen));
+    live_in(R::new(seed, breakage, listen))
+}
+
+/// Lives the life of a world.
+pub fn live_in<R: Realm>(world: R) -> Verdict {
+    let world = RefCell::new(world);
     let mut stage = Stage::new(&world);
     for tick in 0..GIVE_UP {
         stage.turn(tick);

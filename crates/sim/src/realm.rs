@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
-use usher_kernel::schedule::Entry;
+use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Stopped, Timestamp, Trouble, Wake};
 
 use crate::base::{Base, Wrong};
@@ -28,6 +28,8 @@ pub enum QueueBend {
     DoubleLease,
     /// A wake-up during a step is lost.
     LoseWakeUp,
+    /// A driver that was overtaken still commits.
+    CommitOvertaken,
 }
 
 /// One simulated world: its lives, its outside, its faults, its checkers.
@@ -69,6 +71,16 @@ pub trait Realm: Sized + 'static {
 
     /// The entry of a life.
     fn entry(&mut self, life: Self::Life) -> Option<&mut Entry>;
+
+    /// Takes the lease of some due life from the store behind this world; `None` if there is none.
+    fn claim_behind(&mut self) -> Option<Option<(Self::Life, Claim)>> {
+        None
+    }
+
+    /// Gives a lease back to the store behind this world; `false` if there is none.
+    fn finish_behind(&mut self, _: Self::Life, _: &Claim, _: &Result<Wake, Stopped>) -> bool {
+        false
+    }
 
     /// What a driver notes at its claim.
     fn notes(&self) -> Self::Notes;

@@ -1,11 +1,13 @@
 //! Runs of many lives: progress, coverage, and the command that replays what went wrong.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::base::Wrong;
+use crate::combined;
+use crate::combined::breakage::Breakage as Combined;
 use crate::coverage::{Coverage, Names};
 use crate::life::{Verdict, live};
 use crate::realm::Realm;
@@ -51,6 +53,19 @@ impl World {
         }
     }
 
+    /// All worlds at once.
+    const fn combined() -> Self {
+        Self {
+            name: combined::life::NAME,
+            live: |seed, breakage, listen| {
+                let breakage = breakage.and_then(|place| Combined::ALL.get(place).copied());
+                combined::life::live(seed, breakage, listen)
+            },
+            names: combined::life::names,
+            breakages: || Combined::ALL.iter().map(|it| it.as_str()).collect(),
+        }
+    }
+
     /// The world with this name.
     pub fn named(name: &str) -> Option<Self> {
         WORLDS.into_iter().find(|it| it.name == name)
@@ -58,7 +73,13 @@ impl World {
 }
 
 /// Every world.
-pub const WORLDS: [World; 1] = [World::of::<crate::broker::state::State>()];
+pub const WORLDS: [World; 5] = [
+    World::of::<crate::broker::state::State>(),
+    World::of::<crate::usage::state::State>(),
+    World::of::<crate::direct::state::State>(),
+    World::of::<crate::fleet::state::State>(),
+    World::combined(),
+];
 
 /// Which lives to live.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +141,8 @@ pub fn one(world: World, seed: u64, trace: bool, out: &mut impl io::Write) -> io
 pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
     let names = (world.breakages)();
     let mut survived = 0;
-    for (place, name) in names.iter().enumerate() {
-        if let Some((seed, wrong)) = first_caught(world, place) {
+    for (name, caught) in names.iter().zip(all_caught(world, names.len())) {
+        if let Some((seed, wrong)) = caught {
             let Wrong { checker, what } = wrong;
             writeln!(out, "{name:<32} caught by {checker:<24} seed {seed}: {what}")?;
         } else {
@@ -139,6 +160,31 @@ pub fn catch<R: Realm>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
     first_caught(World::of::<R>(), breakage.index())
 }
 
+/// What notices each breakage, in their order.
+fn all_caught(world: World, breakages: usize) -> Vec<Option<(u64, Wrong)>> {
+    let next = AtomicUsize::new(0);
+    let caught = Mutex::new(vec![None; breakages]);
+    thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    if place >= breakages {
+                        break;
+                    }
+                    let found = first_caught(world, place);
+                    caught.lock().unwrap_or_else(PoisonError::into_inner)[place] = found;
+                }
+            });
+        }
+    });
+    caught.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn first_caught(world: World, breakage: usize) -> Option<(u64, Wrong)> {
     let wrong = |seed| (world.live)(seed, Some(breakage), false).wrong;
     (0..BREAKAGE_LIVES).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
@@ -150,9 +196,8 @@ fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {
     let end = from + lives;
     let sum = Mutex::new(Sum::default());
     let done = AtomicU64::new(0);
-    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 let mut mine = Sum::default();
                 loop {

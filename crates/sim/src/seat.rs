@@ -9,7 +9,7 @@ use usher_kernel::{Timestamp, Trouble};
 
 use crate::clock::{REQUEST_BOUND, millis};
 use crate::fault::DriverFault;
-use crate::realm::Realm;
+use crate::realm::{QueueBend, Realm};
 use crate::strike::Strike;
 
 /// Where a step pauses.
@@ -43,6 +43,8 @@ pub struct Seat<'a, R: Realm> {
     pub point: Cell<Point>,
     /// Whether its verb was really done.
     pub done: Cell<bool>,
+    /// Whether its commit gave the lease back.
+    pub returned: Cell<bool>,
     /// The verb of the table that it is about to do.
     pub pair: Cell<Option<usize>>,
     /// What the world notes for its drivers.
@@ -92,11 +94,29 @@ impl<R: Realm> Seat<'_, R> {
         done
     }
 
+    /// Commits to the store that also keeps the queue: whoever was overtaken changes nothing there.
+    pub async fn commit_ours(
+        &self,
+        write: impl FnOnce() -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        self.pause(Point::BeforeCommit).await;
+        let written = if self.is_overtaken() { Err(Trouble::Conflict) } else { write() };
+        self.committed(written).await
+    }
+
+    fn is_overtaken(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let bend = state.breakage().and_then(R::bends_queue);
+        let newest = state.entry(self.life).map(|it| it.fence);
+        newest != Some(self.claim.fence) && bend != Some(QueueBend::CommitOvertaken)
+    }
+
     /// After a commit: its answer may be lost.
     pub async fn committed(&self, result: Result<(), Trouble>) -> Result<(), Trouble> {
         self.pause(Point::AfterCommit).await;
         result?;
         if self.state.borrow_mut().strikes(DriverFault::CommitAnswerLost, 50) {
+            self.returned.set(false);
             return Err(Trouble::Unavailable { what: "the answer of the commit".to_owned() });
         }
         Ok(())

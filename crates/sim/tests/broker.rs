@@ -78,7 +78,7 @@ const NOTICED: [(&str, Breakage); 19] = [
     ("no-orphans", Breakage::ConfigNeverCounted),
     ("no-late-enrolment", Breakage::ForgetRevocation),
     ("deleted-means-gone", Breakage::TrustForeground),
-    ("foreign-untouched", Breakage::ForeignIsOurs),
+    ("foreign-untouched", Breakage::DeleteWithoutUid),
     ("one-event-per-crossing", Breakage::TellTwice),
     ("one-live-token", Breakage::IssueUnasked),
     ("name-before-use", Breakage::ForgetNames),

@@ -10,7 +10,7 @@ use crate::tree::is_kind;
 use super::{Finding, Subject};
 
 /// Where refusals are.
-const SOURCES: &str = "crates/domain/src/";
+const SOURCES: [&str; 2] = ["crates/domain/src/", "crates/store/src/"];
 /// Where their pages are.
 const PAGES: &str = "docs/codes/";
 /// The page that lists the others.
@@ -41,7 +41,8 @@ pub(super) fn codes(subject: &Subject) -> Vec<Finding> {
 
 fn collect(subject: &Subject) -> BTreeMap<&str, (&str, usize)> {
     let mut codes = BTreeMap::new();
-    for (path, text) in subject.tree.under(SOURCES).filter(|(path, _)| is_kind(path, "rs")) {
+    let files = SOURCES.iter().flat_map(|folder| subject.tree.under(folder));
+    for (path, text) in files.filter(|(path, _)| is_kind(path, "rs")) {
         let code = rust::code_only(text);
         for (at, _) in code.match_indices("fn code(") {
             let Some(open) = code[at..].find('{').map(|skip| at + skip) else { continue };

@@ -21,11 +21,12 @@ const fn edge(
 }
 
 /// Every crate there is or will be.
-const EDGES: [Edge; 13] = [
+const EDGES: [Edge; 14] = [
     edge("kernel", &[], &[]),
     edge("domain", &["kernel"], &[]),
     edge("wire", &[], &[]),
-    edge("store", &["kernel", "domain"], &["sim"]),
+    edge("pgtest", &[], &[]),
+    edge("store", &["kernel", "domain"], &["sim", "pgtest"]),
     edge("cluster", &["kernel", "domain"], &["sim", "apiserver"]),
     edge("clouds", &["kernel", "domain"], &[]),
     edge("apiserver", &[], &[]),
@@ -47,7 +48,7 @@ const EDGES: [Edge; 13] = [
             "api",
             "agent",
         ],
-        &["sim"],
+        &["sim", "pgtest"],
     ),
     edge("xtask", &[], &[]),
 ];
@@ -171,6 +172,7 @@ mod tests {
         let cases = [
             ("crates/domain", "usher-kernel", false),
             ("crates/store", "usher-sim", true),
+            ("crates/store", "usher-pgtest", true),
             ("crates/cluster", "usher-apiserver", true),
             ("crates/cli", "usher-agent", false),
             ("crates/cli", "usher-sim", true),
@@ -187,6 +189,7 @@ mod tests {
             ("crates/kernel", "usher-domain", false),
             ("crates/kernel", "usher-sim", true),
             ("crates/store", "usher-sim", false),
+            ("crates/store", "usher-pgtest", false),
             ("crates/store", "usher-cluster", false),
             ("crates/cli", "usher-sim", false),
             ("crates/apiserver", "usher-kernel", true),

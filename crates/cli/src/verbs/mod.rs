@@ -2,6 +2,7 @@
 
 mod failpoints;
 mod keep_world;
+mod migrate;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,11 @@ pub enum Verb {
     /// List the failpoints
     #[command(hide = true)]
     Failpoints,
+    /// Bring the schema of a database up to this program's, or take it back
+    ///
+    /// The migrations of one run are one transaction: all of them happen, or none. `usher serve`
+    /// never migrates by itself and refuses a schema that is not its own
+    Migrate(migrate::Flags),
 }
 
 impl Verb {
@@ -27,6 +33,7 @@ impl Verb {
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),
+            Self::Migrate(flags) => migrate::run(&flags),
         }
     }
 }

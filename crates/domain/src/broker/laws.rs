@@ -299,7 +299,11 @@ proptest! {
     #[test]
     fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), look in any_look()) {
         let (_, _, effect, _) = decide(&record, &look);
-        if let Some(Effect::DeleteSubstrate { .. }) = effect {
+        let standalone = record.state.pinned().role == MeshRole::Standalone;
+        let issues = matches!(effect, Some(Effect::IssueToken { .. }));
+        prop_assert!(!standalone || !issues, "it was issued to nobody");
+        // Nobody registers without a token: a standalone resource has no peer to wait for.
+        if let (Some(Effect::DeleteSubstrate { .. }), false) = (effect, standalone) {
             let left = |peer: &Peer| peer.state == PeerState::Deregistered;
             prop_assert!(look.peers.is_ok_and(|peers| peers.values().all(left)));
         }

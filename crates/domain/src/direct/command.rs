@@ -31,7 +31,7 @@ pub fn abandon(
     if !resource.is_leaving() {
         return Err(Refusal::NotLeaving { what });
     }
-    if resource.ended().is_some() {
+    if resource.is_ended() {
         return Ok(Change { next: resource.clone(), rows: vec![] });
     }
     let fields = resource.fields();
@@ -46,7 +46,7 @@ pub fn abandon(
 mod tests {
     use super::*;
     use crate::direct::fixture::{NOW, identified, leaving, record, resource, seen};
-    use usher_kernel::Standing;
+    use usher_kernel::{Book, Standing};
 
     #[test]
     fn giving_up_records_what_is_open_and_ends_the_life() {
@@ -54,7 +54,8 @@ mod tests {
         let row = seen(it.name_of(&identified("a")), "c-1");
         let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();
         assert_eq!(change.rows[0].standing, Standing::Abandoned);
-        assert_eq!(change.next.ended().unwrap().outcome(), Outcome::Abandoned);
+        let after = Book::new(change.rows.clone());
+        assert_eq!(change.next.ended(&after).unwrap().outcome(), Outcome::Abandoned);
         let orphan = change.next.fields().orphan.clone().unwrap();
         assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);
         assert_eq!(orphan.evidence().ordered.as_deref(), Some("eve: account closed"));

@@ -58,6 +58,7 @@ pub fn conditions(row: RowFacts, seen: Facts, (phase, reason): (Phase, Reason)) 
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Abandoned => Status::True,
         Identity::None
         | Identity::Lost
+        | Identity::Found
         | Identity::Foreign
         | Identity::BoundElsewhere
         | Identity::Malformed => Status::False,

@@ -49,6 +49,8 @@ closed_set! {
         None = "None",
         /// Nothing, but the object was ours before this ledger knew it.
         Lost = "Lost",
+        /// Nothing, and this look found it: it comes on record before it is used.
+        Found = "Found",
         /// Recorded, perhaps asked for, not seen yet.
         Intended = "Intended",
         /// Seen, and ours.
@@ -231,5 +233,52 @@ closed_set! {
         Lagging = "Lagging",
         /// Ours is missing, and too much else with it.
         Vanished = "Vanished",
+    }
+}
+
+/// What an answer of the cloud says stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// Nothing.
+    Nothing,
+    /// Nothing: its container is gone.
+    NoContainer,
+    /// Ours, as declared.
+    Ours,
+    /// Ours, not as declared.
+    Drifted,
+    /// Ours by its mark.
+    Unrecorded,
+    /// Ours, and being deleted.
+    Leaving,
+    /// Somebody else's.
+    Foreign,
+}
+
+impl Cloud {
+    /// What stands there; nothing can be said without an answer that counts.
+    pub const fn stands(self) -> Option<Stands> {
+        match self {
+            Self::Absent => Some(Stands::Nothing),
+            Self::ContainerGone => Some(Stands::NoContainer),
+            Self::Ours => Some(Stands::Ours),
+            Self::Drifted => Some(Stands::Drifted),
+            Self::Unrecorded => Some(Stands::Unrecorded),
+            Self::Leaving => Some(Stands::Leaving),
+            Self::Foreign => Some(Stands::Foreign),
+            Self::Unasked
+            | Self::Forbidden
+            | Self::Throttled
+            | Self::Unavailable
+            | Self::Lagging
+            | Self::Vanished => None,
+        }
+    }
+}
+
+impl Refs {
+    /// Whether the spec stands for an identity.
+    pub const fn resolves(self) -> bool {
+        matches!(self, Self::Agrees | Self::Differs)
     }
 }

@@ -1,10 +1,11 @@
 //! Where the identity of a cloud object is found, from the surest place down.
 //!
 //! ```text
-//!   recorded (ledger, or the stamp bound to this very object)
+//!   recorded (the ledger)
 //!     └▶ searched (what carries our mark)
-//!          └▶ spec (every identity-bearing reference is external, resolves, or once resolved)
-//!               └▶ nothing: the deletion policy decides
+//!          └▶ stamped (the name that the stamp bound to this very object tells)
+//!               └▶ spec (every identity-bearing reference is external, resolves, or once resolved)
+//!                    └▶ nothing: the deletion policy decides
 //! ```
 //!
 //! An adapter asks [`rung`] what to ask the cloud about; the rules and `observe` decide what the
@@ -17,14 +18,17 @@ use super::model::Model;
 use super::recorded::{Recorded, Unbound};
 use super::reference::{Resolved, Unresolved};
 use crate::object::kv::KvCoordinates;
+use crate::object::offender::shortened;
 
 /// What the cloud is to be asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rung {
     /// The identity on record; no reference has to be resolved to delete it.
     Recorded(Identified),
-    /// Nothing is on record and something may have been sent: what carries our mark, and what the
-    /// spec stands for.
+    /// Only the stamp names it: what carries our mark is searched for, too.
+    Stamped(Identified),
+    /// Nothing is on record and something may have been sent: what carries our mark is searched
+    /// for, and the references that bear the identity are resolved.
     Search,
     /// Nothing was ever sent: nothing has to be asked.
     Nothing,
@@ -33,20 +37,64 @@ pub enum Rung {
 }
 
 /// The rung that a life stands on.
-pub fn rung(resource: &Resource, object: Option<&Object>) -> Rung {
+pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordinates) -> Rung {
     if let Some(identified) = resource.identity() {
         return Rung::Recorded(identified.clone());
     }
-    let stamps = object.map(|it| [&it.stamp, &it.status]).into_iter().flatten().flatten();
-    let read: Vec<_> = stamps.map(|it| Recorded::read(it, &resource.binding())).collect();
-    if let Some(Ok(it)) = read.iter().find(|it| it.is_ok()) {
-        return Rung::Recorded(it.identified().clone());
+    match Stamped::read(resource, object, credential) {
+        Stamped::Bound(it) => Rung::Stamped(it.identified().clone()),
+        Stamped::Not(Unbound::Foreign { .. }) => Rung::Copy,
+        Stamped::Nothing if resource.is_witnessed() => Rung::Nothing,
+        Stamped::Nothing | Stamped::Not(Unbound::Malformed { .. }) => Rung::Search,
     }
-    let foreign = |it: &Result<Recorded, Unbound>| matches!(it, Err(Unbound::Foreign { .. }));
-    if read.iter().any(foreign) {
-        return Rung::Copy;
+}
+
+/// What the object itself carries of its recorded identity.
+///
+/// Whoever may edit the object may write a stamp. So it tells a name, and never whose the cloud
+/// object under that name is.
+pub(super) enum Stamped {
+    /// No stamp.
+    Nothing,
+    /// A name of this object.
+    Bound(Recorded),
+    /// No record of this object.
+    Not(Unbound),
+}
+
+impl Stamped {
+    /// Annotation and status carry the same stamp; one of them may be lost or old.
+    pub(super) fn read(
+        resource: &Resource,
+        object: Option<&Object>,
+        credential: &KvCoordinates,
+    ) -> Self {
+        let own = object.filter(|it| it.uid == resource.object().uid);
+        let texts = own.into_iter().flat_map(|it| [&it.stamp, &it.status]).flatten();
+        let rank = |it: &Self| match it {
+            Self::Bound(_) => 3,
+            Self::Not(Unbound::Foreign { .. }) => 2,
+            Self::Not(Unbound::Malformed { .. }) => 1,
+            Self::Nothing => 0,
+        };
+        let stamps = texts.map(|it| Self::one(it, resource, credential));
+        stamps.fold(Self::Nothing, |best, it| if rank(&it) > rank(&best) { it } else { best })
     }
-    if read.is_empty() && resource.is_witnessed() { Rung::Nothing } else { Rung::Search }
+
+    fn one(text: &str, resource: &Resource, credential: &KvCoordinates) -> Self {
+        match Recorded::read(text, &resource.binding()) {
+            Err(why) => Self::Not(why),
+            // Nothing was ever sent: whoever wrote this had it from elsewhere.
+            Ok(_) if resource.is_witnessed() => {
+                Self::Not(Unbound::Foreign { text: shortened(text) })
+            }
+            // We write no credential that the object may not use.
+            Ok(it) if it.identified().credential != *credential => {
+                Self::Not(Unbound::Malformed { text: shortened(text) })
+            }
+            Ok(it) => Self::Bound(it),
+        }
+    }
 }
 
 /// The identity that a spec stands for.
@@ -88,12 +136,15 @@ mod tests {
         let recorded = resource(|it| it.identity = Some(identified("b")));
         let own = stamped(stamp("uid-1"));
         let status = Object { status: own.stamp.clone(), ..object() };
+        let successor = Object { uid: Uid::new("uid-2"), ..own.clone() };
         let copied = stamped(stamp("another"));
         let broken = stamped("{".to_owned());
         let cases = [
             (&recorded, Some(&own), Rung::Recorded(identified("b")), "the ledger knows"),
-            (&witnessed, Some(&own), Rung::Recorded(identified("a")), "the stamp knows"),
-            (&lost, Some(&status), Rung::Recorded(identified("a")), "the status knows"),
+            (&lost, Some(&own), Rung::Stamped(identified("a")), "the stamp knows"),
+            (&lost, Some(&status), Rung::Stamped(identified("a")), "the status knows"),
+            (&witnessed, Some(&own), Rung::Copy, "a stamp that nobody of ours wrote"),
+            (&lost, Some(&successor), Rung::Search, "a stamp on another object"),
             (&lost, Some(&copied), Rung::Copy, "a copy"),
             (&witnessed, Some(&copied), Rung::Copy, "a copy of a manifest"),
             (&lost, Some(&object()), Rung::Search, "lost"),
@@ -102,8 +153,10 @@ mod tests {
             (&witnessed, Some(&object()), Rung::Nothing, "nothing was ever sent"),
         ];
         for (resource, object, expected, why) in cases {
-            assert_eq!(rung(resource, object), expected, "{why}");
+            assert_eq!(rung(resource, object, &credential()), expected, "{why}");
         }
+        let elsewhere = KvCoordinates::new("kv", "clouds/other").unwrap();
+        assert_eq!(rung(&lost, Some(&own), &elsewhere), Rung::Search, "not its credential");
     }
 
     #[test]

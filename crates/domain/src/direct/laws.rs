@@ -12,7 +12,7 @@ use super::aggregate::{Fields, History, Resource};
 use super::effect::Effect;
 use super::event::Event;
 use super::facts::Cloud;
-use super::fixture::{NOW, START, binding, fields, found, identified, object};
+use super::fixture::{NOW, START, binding, credential, fields, found, identified, object};
 use super::identity::Identified;
 use super::life::Direct;
 use super::look::{Asked, Container, Found, Heard, Look, Object, Silence};
@@ -109,22 +109,25 @@ fn any_look() -> impl Strategy<Value = Look> {
     let config = prop_oneof![3 => Just(Ok(())), 1 => unresolved().prop_map(Err)];
     let operation = select(Progress::ALL.to_vec())
         .prop_map(|progress| Operation { name: "op".to_owned(), progress });
+    let rail = || prop::bool::weighted(0.1);
     let search = any_heard(prop::collection::vec((any_identified(), any_found()), 0..3));
     (
-        (object, any_authority(), any_authority(), prop::bool::weighted(0.1)),
+        (object, any_authority(), any_authority(), (rail(), rail())),
         (prop::option::weighted(0.8, spec), prop::option::weighted(0.8, config)),
         any_heard(prop::collection::vec(operation, 0..2)),
         (any_asked(), prop::option::of(search)),
         prop::option::of(select(vec![START, NOW])),
     )
         .prop_map(|(outside, references, operations, cloud, heard_until)| {
-            let (object, cluster, authority, rail_tripped) = outside;
+            let (object, cluster, authority, (cluster_rail_tripped, rail_tripped)) = outside;
             Look {
                 by: "cloud".to_owned(),
                 at: NOW,
                 heard_until,
                 cluster,
+                cluster_rail_tripped,
                 object,
+                credential: credential(),
                 spec: references.0,
                 configuration: references.1,
                 references: vec![],
@@ -263,6 +266,24 @@ proptest! {
     }
 
     #[test]
+    fn nothing_comes_on_record_as_ours_without_our_mark(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let known = |row: &Row| record.book.rows().iter().any(|it| it.uid == row.uid);
+        let found = look.cloud.iter().flat_map(|it| it.found.iter().flatten());
+        let searched = look.search.iter().flatten().flatten().map(|it| &it.1);
+        let found: Vec<&Found> = found.chain(searched).collect();
+        for row in decide(&record, &look).rows {
+            if row.standing == Standing::Seen && !known(&row) {
+                let same = found.iter().filter(|it| row.uid.as_ref() == Some(&it.uid));
+                let mut marks = same.filter_map(|it| it.mark.as_ref());
+                prop_assert!(marks.any(|it| record.state.owns(it)), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_create_has_its_name_on_record_and_on_the_object(
         record in any_record(),
         look in any_look(),
@@ -288,16 +309,33 @@ proptest! {
     ) {
         let Decision { effect, next, .. } = decide(&record, &look);
         if let Some(Effect::RemoveFinalizer { ended, .. }) = effect {
-            prop_assert_eq!(Some(ended.clone()), record.state.ended());
+            prop_assert_eq!(Some(ended.clone()), record.state.ended(&record.book));
             prop_assert_eq!(next.fields().outcome, Some(ended.outcome()));
+        }
+    }
+
+    #[test]
+    fn nobody_is_let_go_for_an_absence_that_does_not_count(
+        record in any_record(),
+        look in any_look(),
+    ) {
+        let untold = look.cluster_rail_tripped || look.cluster == Authority::Replaced;
+        let absent = matches!(look.object, Ok(None));
+        if untold && absent && record.state.phase() != Phase::Deleted {
+            let Decision { next, effect, .. } = decide(&record, &look);
+            prop_assert_eq!(next.phase(), record.state.phase());
+            prop_assert_eq!(next.is_ended(), record.state.is_ended());
+            prop_assert!(effect.is_none(), "{effect:?}");
         }
     }
 
     #[test]
     fn an_end_leaves_no_open_name_behind(record in any_record(), look in any_look()) {
         let Decision { rows, next, .. } = decide(&record, &look);
-        let ended = record.state.ended().is_none() && next.ended().is_some();
-        prop_assert!(!ended || record.book.with(&rows).is_settled());
+        let after = record.book.with(&rows);
+        let ended = !record.state.is_ended() && next.is_ended();
+        prop_assert!(!ended || after.is_settled());
+        prop_assert_eq!(ended && next.ended(&after).is_none(), false);
     }
 
     #[test]

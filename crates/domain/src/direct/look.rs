@@ -12,6 +12,7 @@ use super::mark::Mark;
 use super::operation::Operation;
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
+use crate::object::kv::KvCoordinates;
 
 /// An answer of the cloud, or why there is none.
 pub type Heard<T> = Result<T, Silence>;
@@ -41,8 +42,12 @@ pub struct Look {
     pub heard_until: Option<Timestamp>,
     /// Whether the cluster is the pinned one.
     pub cluster: Authority,
+    /// Whether too many of its objects vanished at once.
+    pub cluster_rail_tripped: bool,
     /// The Kubernetes object under the name of the row.
     pub object: Result<Option<Object>, Unknown>,
+    /// Where the credential lies that the object may use.
+    pub credential: KvCoordinates,
     /// The identity that the spec stands for; `None` if nobody asked.
     pub spec: Option<Result<Identified, Unresolved>>,
     /// Whether the configuration references resolve; nobody asks while the object leaves.
@@ -51,7 +56,7 @@ pub struct Look {
     pub references: Vec<String>,
     /// Whether the cloud's answers are those of its authority; a replica that lags is not.
     pub authority: Authority,
-    /// Whether too much vanished at once.
+    /// Whether too much vanished from the cloud at once.
     pub rail_tripped: bool,
     /// The operations on the cloud object, the newest first.
     pub operations: Heard<Vec<Operation>>,

@@ -5,8 +5,8 @@
 //! kernel's view of all that), [`accept`] and [`command`] (what enters and what a person can ask
 //! for). Then what is special here: [`identity`] and [`recorded`] (what is known of the cloud
 //! object, and where it is kept), [`ladder`] (where an identity is found when the record is lost),
-//! [`reference`] (what a spec refers to), [`proof`] and [`orphan`] (what a release rests on), and
-//! for the author of a kind [`model`], [`deleter`] and [`ports`].
+//! [`mod@reference`] (what a spec refers to), [`proof`] and [`orphan`] (what a release rests on),
+//! and for the author of a kind [`model`], [`deleter`] and [`ports`].
 //!
 //! **Invariants**
 //! - The identity is recorded, in the ledger and on the object, before the first create.

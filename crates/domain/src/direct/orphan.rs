@@ -9,7 +9,8 @@ use super::policy::Policy;
 use super::proof::Outcome;
 use crate::object::offender::shortened;
 
-/// Everything that was known of a cloud object that may be left behind.
+/// Everything that was known of a cloud object that may be left behind. Only the rules write one; a
+/// store reads back what they wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanRecord {
     object: ObjectKey,

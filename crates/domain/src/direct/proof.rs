@@ -1,6 +1,10 @@
-//! What a release rests on. Nothing outside of this context can make one of these values.
+//! What a release rests on: rows and records, and never a word alone.
+//!
+//! Outside of this context a [`ProvenAbsent`] cannot be made, and an [`Ended`] only by asking a row
+//! with its ledger. Rows and orphan records come from a store, so whoever can write the store can
+//! claim an end; nobody else can.
 
-use usher_kernel::{Answer, Row, Standing};
+use usher_kernel::{Row, Standing};
 
 use super::orphan::OrphanRecord;
 use crate::object::closed::closed_set;
@@ -36,15 +40,7 @@ impl Outcome {
 pub struct ProvenAbsent(());
 
 impl ProvenAbsent {
-    /// From the answer of an authority: only absence proves absence.
-    pub(super) fn answered(answer: &Answer) -> Option<Self> {
-        match answer {
-            Answer::Absent { .. } => Some(Self(())),
-            Answer::Present { .. } | Answer::Announced | Answer::Unknown(_) => None,
-        }
-    }
-
-    /// From a row that such an answer turned.
+    /// From a row that the answer of an authority turned.
     pub(super) fn on_record(row: &Row) -> Option<Self> {
         (row.standing == Standing::Gone).then_some(Self(()))
     }
@@ -73,11 +69,6 @@ impl Ended {
         Self { outcome: record.outcome() }
     }
 
-    /// The end as the row keeps it.
-    pub(super) const fn stored(outcome: Outcome) -> Self {
-        Self { outcome }
-    }
-
     /// How it ended.
     pub const fn outcome(&self) -> Outcome {
         self.outcome
@@ -86,25 +77,11 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
-    use usher_kernel::{Uid, Unknown};
-
     use super::*;
     use crate::direct::fixture::{foreign, gone, intended, name, seen};
 
     #[test]
-    fn only_absence_proves_absence() {
-        let absent = [Answer::Absent { settled: true }, Answer::Absent { settled: false }];
-        assert!(absent.iter().all(|it| ProvenAbsent::answered(it).is_some()));
-        let others = [
-            Answer::Announced,
-            Answer::Present { uid: Uid::new("c"), ours: true },
-            Answer::Present { uid: Uid::new("c"), ours: false },
-            Answer::Unknown(Unknown::Unreachable),
-            Answer::Unknown(Unknown::Forbidden),
-            Answer::Unknown(Unknown::ClusterReplaced),
-            Answer::Unknown(Unknown::RailTripped),
-        ];
-        assert!(others.iter().all(|it| ProvenAbsent::answered(it).is_none()));
+    fn only_a_row_that_is_gone_proves_absence() {
         assert!(ProvenAbsent::on_record(&gone(name(), "c")).is_some());
         for row in [intended(name()), seen(name(), "c"), foreign(name())] {
             assert!(ProvenAbsent::on_record(&row).is_none(), "{row:?}");

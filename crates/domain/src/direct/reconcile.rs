@@ -13,7 +13,7 @@
 
 use super::facts::{
     Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
-    Search, Stamp,
+    Search, Stamp, Stands,
 };
 use super::phase::Phase;
 use super::proof::Outcome;
@@ -27,26 +27,30 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.object {
         Object::Unknown => Verdict::rest(row.phase, Rest::Poll, Reason::ObjectUnknown),
-        Object::Free | Object::Gone => let_go(row),
+        Object::Free | Object::Gone => let_go(row, seen),
         Object::Leaving => tear_down(row, seen),
         Object::Unheld | Object::Held => converge(row, seen),
     }
 }
 
 /// The object is out of our hands: its end is told, and what may be left is on record.
-fn let_go(row: RowFacts) -> Verdict {
+fn let_go(row: RowFacts, seen: Facts) -> Verdict {
     let told = |reason| Verdict::telling(EventKind::Deleted, Phase::Deleted, reason);
     if row.ended == Ended::Yes {
         return told(Reason::Gone).resting(Rest::Watch);
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
+        // What is on its way comes after our hands are off.
+        Identity::Gone if settle(row, seen).is_some() => Outcome::OrphanReleased,
         Identity::Gone => absent(row.asked),
         Identity::Foreign | Identity::BoundElsewhere => Outcome::NotOurs,
         Identity::Abandoned => Outcome::Abandoned,
-        Identity::Lost | Identity::Intended | Identity::Seen | Identity::Malformed => {
-            Outcome::OrphanReleased
-        }
+        Identity::Lost
+        | Identity::Found
+        | Identity::Intended
+        | Identity::Seen
+        | Identity::Malformed => Outcome::OrphanReleased,
     };
     told(ending(outcome)).turning(Turn::End(outcome)).resting(Rest::Watch)
 }
@@ -72,6 +76,7 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
         Identity::None => end(Outcome::AlreadyAbsent),
         Identity::BoundElsewhere => end(Outcome::NotOurs),
         Identity::Abandoned => end(Outcome::Abandoned),
+        Identity::Found => wait(Reason::Recording).resting(Rest::Now),
         Identity::Lost | Identity::Malformed => climb(row, seen),
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign => {
             remove(row, seen)
@@ -79,7 +84,8 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// Nothing is on record: the search by our mark, and then the spec, may say what it was.
+/// Nothing is on record. What carries our mark comes on record by itself; else the spec may say
+/// what it was, and that is recorded and looked for like any other.
 fn climb(row: RowFacts, seen: Facts) -> Verdict {
     match seen.search {
         Search::Unknown => return wait(Reason::SearchUnknown),
@@ -87,78 +93,58 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
         Search::Several => return orphan(seen, Reason::OwnershipAmbiguous),
         Search::None => {}
     }
-    let why = match row.identity {
-        Identity::Malformed => Reason::IdentityMalformed,
-        Identity::None
-        | Identity::Lost
-        | Identity::Intended
-        | Identity::Seen
-        | Identity::Gone
-        | Identity::Foreign
-        | Identity::BoundElsewhere
-        | Identity::Abandoned => Reason::Orphaned,
-    };
     match seen.refs {
+        Refs::Agrees | Refs::Differs => {
+            wait(Reason::RecordingIdentity).resting(Rest::Now).turning(Turn::Intend)
+        }
         // That a parent is not there was answered; that its child is not there was not.
-        Refs::NotFound | Refs::Invalid => return orphan(seen, why),
-        Refs::Agrees | Refs::Differs => {}
+        Refs::NotFound | Refs::Invalid if row.identity == Identity::Malformed => {
+            orphan(seen, Reason::IdentityMalformed)
+        }
+        Refs::NotFound | Refs::Invalid => orphan(seen, Reason::Orphaned),
         Refs::Unasked
         | Refs::Terminating
         | Refs::NotReady
         | Refs::KindNotInstalled
         | Refs::Forbidden
-        | Refs::Unavailable => return wait(unresolved(seen.refs)),
-    }
-    match seen.cloud {
-        Cloud::Absent | Cloud::ContainerGone => {
-            settle(row, seen).unwrap_or_else(|| end(Outcome::AlreadyAbsent))
-        }
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving => {
-            wait(Reason::Recording).resting(Rest::Now)
-        }
-        Cloud::Foreign => orphan(seen, why),
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(Phase::Deleting, seen.cloud),
+        | Refs::Unavailable => wait(unresolved(seen.refs)),
     }
 }
 
 /// An identity is on record: what stands under it goes, and is seen to be gone.
 fn remove(row: RowFacts, seen: Facts) -> Verdict {
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => match (row.identity, seen.operation) {
-            (_, Operation::Running) => wait(Reason::WaitingForOperation),
-            (Identity::Seen, Operation::Failed) => delete(Reason::DeleteFailed).resting(Rest::Slow),
-            (Identity::Seen, Operation::None | Operation::Unknown) => {
-                delete(Reason::DeletingObject)
-            }
-            (_, Operation::None | Operation::Failed | Operation::Unknown) => {
+    let Some(stands) = seen.cloud.stands() else {
+        return blind(Phase::Deleting, seen.cloud);
+    };
+    match stands {
+        Stands::Ours | Stands::Drifted | Stands::Unrecorded => match seen.operation {
+            Operation::Running => wait(Reason::WaitingForOperation),
+            Operation::None | Operation::Failed | Operation::Unknown
+                if row.identity != Identity::Seen =>
+            {
                 wait(Reason::Recording).resting(Rest::Now)
             }
+            // That we ask is on record first, so that whoever finds it gone knows by whom.
+            Operation::None | Operation::Failed | Operation::Unknown if row.asked == Asked::No => {
+                wait(Reason::DeletingObject).resting(Rest::Now).turning(Turn::Ask)
+            }
+            Operation::Failed => delete(Reason::DeleteFailed).resting(Rest::Slow),
+            Operation::None | Operation::Unknown => delete(Reason::DeletingObject),
         },
-        Cloud::Leaving => wait(Reason::WaitingForDeletion),
-        Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign => {
-            settle(row, seen).unwrap_or_else(|| match row.identity {
+        Stands::Leaving => wait(Reason::WaitingForDeletion),
+        Stands::Nothing | Stands::NoContainer | Stands::Foreign => settle(row, seen)
+            .unwrap_or_else(|| match row.identity {
                 Identity::Gone => end(absent(row.asked)),
                 Identity::Foreign => end(Outcome::NotOurs),
                 Identity::None
                 | Identity::Lost
+                | Identity::Found
                 | Identity::Intended
                 | Identity::Seen
                 | Identity::BoundElsewhere
                 | Identity::Malformed
                 | Identity::Abandoned => wait(Reason::UnsettledRows),
-            })
-        }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => blind(Phase::Deleting, seen.cloud),
+            }),
     }
 }
 
@@ -190,10 +176,15 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     }
     match row.identity {
         Identity::None => intend(row, seen, Reason::RecordingIdentity),
+        Identity::Found => stay(Reason::Recording).resting(Rest::Now),
         Identity::Lost | Identity::Malformed => match (seen.search, row.identity) {
             (Search::Unknown, _) => stay(Reason::SearchUnknown),
             (Search::One, _) => stay(Reason::Recording).resting(Rest::Now),
             (Search::Several, _) => stay(Reason::OwnershipAmbiguous),
+            // What a driver of the lost ledger sent may not be there yet.
+            (Search::None, Identity::Lost) if row.quiet == Quiet::No => {
+                stay(Reason::QuietTime).resting(Rest::Quiet)
+            }
             (Search::None, Identity::Lost) => intend(row, seen, Reason::RecordingIdentity),
             (Search::None, _) => stay(Reason::IdentityMalformed),
         },
@@ -201,6 +192,12 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Identity::BoundElsewhere => stay(Reason::IdentityForeign).resting(Rest::OnChange),
         Identity::Intended | Identity::Seen | Identity::Gone if seen.stamp == Stamp::Stale => {
             Verdict::doing(EffectKind::Stamp, row.phase, Reason::Stamping)
+        }
+        // A life has one identity: what an older request makes is then always met.
+        Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
+            if seen.refs == Refs::Differs =>
+        {
+            stay(Reason::IdentityChanged)
         }
         Identity::Intended => create(row, seen),
         Identity::Seen => keep(row, seen),
@@ -211,41 +208,25 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 
 /// Records the identity that the spec stands for.
 fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
-    match seen.refs {
-        Refs::Agrees | Refs::Differs => {
-            Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::Intend)
-        }
-        Refs::Unasked
-        | Refs::Invalid
-        | Refs::NotFound
-        | Refs::Terminating
-        | Refs::NotReady
-        | Refs::KindNotInstalled
-        | Refs::Forbidden
-        | Refs::Unavailable => Verdict::rest(row.phase, Rest::Poll, unresolved(seen.refs)),
+    if seen.refs.resolves() {
+        Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::Intend)
+    } else {
+        Verdict::rest(row.phase, Rest::Poll, unresolved(seen.refs))
     }
 }
 
 /// The identity is on record and on the object: now the cloud object may be created.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    if seen.refs == Refs::Differs {
-        return stay(Reason::IdentityChanged);
-    }
-    match seen.cloud {
-        Cloud::Absent => {}
-        Cloud::ContainerGone => return stay(Reason::ContainerGone),
-        Cloud::Foreign => return stay(Reason::NameTaken),
-        Cloud::Leaving => return stay(Reason::LeavingUnasked),
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded => {
+    match seen.cloud.stands() {
+        None => return blind(row.phase, seen.cloud),
+        Some(Stands::Nothing) => {}
+        Some(Stands::NoContainer) => return stay(Reason::ContainerGone),
+        Some(Stands::Foreign) => return stay(Reason::NameTaken),
+        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
             return stay(Reason::Recording).resting(Rest::Now);
         }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => return blind(row.phase, seen.cloud),
     }
     let creating = |rest, reason| Verdict::rest(Phase::Creating, rest, reason);
     match (seen.operation, seen.refs) {
@@ -262,30 +243,16 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 /// The cloud object was seen: it is kept as declared.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted => {}
-        Cloud::Leaving => return stay(Reason::LeavingUnasked),
-        Cloud::Unrecorded | Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign => {
+    match seen.cloud.stands() {
+        None => return blind(row.phase, seen.cloud),
+        Some(Stands::Ours | Stands::Drifted) => {}
+        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(Stands::Unrecorded | Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
             return stay(Reason::Recording).resting(Rest::Now);
         }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => return blind(row.phase, seen.cloud),
     }
-    match seen.refs {
-        Refs::Agrees => {}
-        Refs::Differs => return stay(Reason::IdentityChanged),
-        Refs::Unasked
-        | Refs::Invalid
-        | Refs::NotFound
-        | Refs::Terminating
-        | Refs::NotReady
-        | Refs::KindNotInstalled
-        | Refs::Forbidden
-        | Refs::Unavailable => return stay(unresolved(seen.refs)),
+    if !seen.refs.resolves() {
+        return stay(unresolved(seen.refs));
     }
     let update = |reason| Verdict::doing(EffectKind::Update, row.phase, reason);
     match (seen.operation, seen.cloud) {
@@ -306,95 +273,70 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 /// What was there is gone: it is made again, as a new one.
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    match (seen.cloud, seen.refs) {
-        (Cloud::Foreign | Cloud::ContainerGone, Refs::Differs) => {
-            intend(row, seen, Reason::Recreating)
-        }
-        (Cloud::Foreign, _) => stay(Reason::NameTaken),
-        (Cloud::ContainerGone, _) => stay(Reason::ContainerGone),
-        (Cloud::Absent, _) => match seen.operation {
+    match seen.cloud.stands() {
+        None => blind(row.phase, seen.cloud),
+        Some(Stands::Foreign) => stay(Reason::NameTaken),
+        Some(Stands::NoContainer) => stay(Reason::ContainerGone),
+        Some(Stands::Nothing) => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),
             Operation::Unknown => stay(Reason::OperationUnknown),
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
-        (Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded | Cloud::Leaving, _) => {
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded | Stands::Leaving) => {
             stay(Reason::Recording).resting(Rest::Now)
         }
-        (
-            Cloud::Unasked
-            | Cloud::Forbidden
-            | Cloud::Throttled
-            | Cloud::Unavailable
-            | Cloud::Lagging
-            | Cloud::Vanished,
-            _,
-        ) => blind(row.phase, seen.cloud),
     }
 }
 
-/// The name is somebody else's: only another spec, or their leaving, helps.
+/// The name is somebody else's: only their leaving helps.
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
-    match (seen.refs, seen.cloud) {
-        (Refs::Differs, _) => intend(row, seen, Reason::RecordingIdentity),
-        (
-            _,
-            Cloud::Unasked
-            | Cloud::Forbidden
-            | Cloud::Throttled
-            | Cloud::Unavailable
-            | Cloud::Lagging
-            | Cloud::Vanished,
-        ) => blind(row.phase, seen.cloud),
-        (
-            _,
-            Cloud::Absent
-            | Cloud::ContainerGone
-            | Cloud::Ours
-            | Cloud::Drifted
-            | Cloud::Unrecorded
-            | Cloud::Leaving
-            | Cloud::Foreign,
-        ) => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
+    match seen.cloud.stands() {
+        None => blind(row.phase, seen.cloud),
+        Some(_) => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
     }
 }
 
-/// It ended: what a late driver brings back is taken away, for as long as one may be heard.
+/// It ended: what a late driver brings back is taken away, for as long as one may be heard, and an
+/// object that a restore brings back is let go.
 fn watch(row: RowFacts, seen: Facts) -> Verdict {
-    let back = row.identity == Identity::Seen;
+    if row.identity == Identity::Seen {
+        return take_back(seen);
+    }
+    let rest = |rest, reason| Verdict::rest(Phase::Deleted, rest, reason);
+    match (seen.object, row.quiet) {
+        (Object::Leaving, _) if row.ended == Ended::Yes => {
+            let reason = Reason::RemovingFinalizer;
+            Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
+        }
+        (Object::Unheld | Object::Held, Quiet::No) => rest(Rest::Watch, Reason::DeletionForgotten),
+        (Object::Unheld | Object::Held, Quiet::Yes) => {
+            rest(Rest::OnChange, Reason::DeletionForgotten)
+        }
+        // Whoever woke us may have seen it come back.
+        (Object::Unknown, Quiet::Yes) => rest(Rest::Slow, Reason::ObjectUnknown),
+        (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
+            rest(Rest::Never, Reason::Gone)
+        }
+        (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, Quiet::No) => {
+            match seen.cloud.stands() {
+                None => blind(Phase::Deleted, seen.cloud),
+                Some(_) => rest(Rest::Watch, Reason::Gone),
+            }
+        }
+    }
+}
+
+/// A late driver brought it back after the end.
+fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::rest(Phase::Deleted, Rest::Poll, reason);
-    match seen.cloud {
-        Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded if back => {
+    match seen.cloud.stands() {
+        None => blind(Phase::Deleted, seen.cloud),
+        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
             Verdict::doing(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
         }
-        Cloud::Leaving if back => poll(Reason::WaitingForDeletion),
-        Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign if back => {
+        Some(Stands::Leaving) => poll(Reason::WaitingForDeletion),
+        Some(Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
             poll(Reason::UnsettledRows)
-        }
-        Cloud::Unasked
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished
-            if back || row.quiet == Quiet::No =>
-        {
-            blind(Phase::Deleted, seen.cloud)
-        }
-        Cloud::Unasked
-        | Cloud::Absent
-        | Cloud::ContainerGone
-        | Cloud::Ours
-        | Cloud::Drifted
-        | Cloud::Unrecorded
-        | Cloud::Leaving
-        | Cloud::Foreign
-        | Cloud::Forbidden
-        | Cloud::Throttled
-        | Cloud::Unavailable
-        | Cloud::Lagging
-        | Cloud::Vanished => {
-            let rest = if row.quiet == Quiet::Yes { Rest::Never } else { Rest::Watch };
-            Verdict::rest(Phase::Deleted, rest, Reason::Gone)
         }
     }
 }

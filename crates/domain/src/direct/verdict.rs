@@ -83,14 +83,24 @@ pub enum Turn {
     Intend,
     /// The create is tried again, by a new request.
     Again,
+    /// That the cloud object is asked to go is recorded, before it is asked.
+    Ask,
     /// The end is recorded, with its outcome.
     End(Outcome),
 }
 
 impl Turn {
     /// The words of turns that move something, in the order of [`Turn::index`].
-    pub const WORDS: [&'static str; 7] =
-        ["intend", "again", "Deleted", "AlreadyAbsent", "Abandoned", "OrphanReleased", "NotOurs"];
+    pub const WORDS: [&'static str; 8] = [
+        "intend",
+        "again",
+        "ask",
+        "Deleted",
+        "AlreadyAbsent",
+        "Abandoned",
+        "OrphanReleased",
+        "NotOurs",
+    ];
 
     /// The place of its word; none if it moves nothing.
     pub const fn index(self) -> Option<usize> {
@@ -98,11 +108,12 @@ impl Turn {
             Self::Keep => None,
             Self::Intend => Some(0),
             Self::Again => Some(1),
-            Self::End(Outcome::Deleted) => Some(2),
-            Self::End(Outcome::AlreadyAbsent) => Some(3),
-            Self::End(Outcome::Abandoned) => Some(4),
-            Self::End(Outcome::OrphanReleased) => Some(5),
-            Self::End(Outcome::NotOurs) => Some(6),
+            Self::Ask => Some(2),
+            Self::End(Outcome::Deleted) => Some(3),
+            Self::End(Outcome::AlreadyAbsent) => Some(4),
+            Self::End(Outcome::Abandoned) => Some(5),
+            Self::End(Outcome::OrphanReleased) => Some(6),
+            Self::End(Outcome::NotOurs) => Some(7),
         }
     }
 }
@@ -139,7 +150,8 @@ mod tests {
     #[test]
     fn every_turn_that_moves_something_has_its_word() {
         let ends = Outcome::ALL.iter().map(|it| Turn::End(*it));
-        let turns: Vec<Turn> = [Turn::Intend, Turn::Again].into_iter().chain(ends).collect();
+        let turns = [Turn::Intend, Turn::Again, Turn::Ask].into_iter().chain(ends);
+        let turns: Vec<Turn> = turns.collect();
         let words: Vec<_> = turns.iter().filter_map(|it| Turn::WORDS.get(it.index()?)).collect();
         assert_eq!(words, Turn::WORDS.iter().collect::<Vec<_>>());
         assert_eq!(Turn::Keep.index(), None);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use usher_kernel::{Row, Timestamp};
 
-use super::aggregate::{CapacityType, Fields, Host, Machine, Offer, State, Target, Wanted};
+use super::aggregate::{
+    CapacityType, Fields, Host, Machine, Offer, Offering, State, Target, Wanted,
+};
 use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::ident::{ClusterId, LENGTH_MAX, MachineId, ShardId};
@@ -19,6 +21,8 @@ use crate::object::offender::shortened;
 pub const LABELS_MAX: usize = 128;
 /// The longest error that is kept, in characters.
 pub const ERROR_MAX: usize = 512;
+/// What is kept where a provider does not say why a machine failed.
+pub const NO_REASON: &str = "no reason given";
 
 /// A machine as it stands on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +57,7 @@ pub struct Raw {
     pub shard_metadata: BTreeMap<String, String>,
 }
 
-/// A machine as its provider sees it: a record whose parts agree.
+/// A machine as its provider sees it: a record whose parts agree. Its offer is judged apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub(super) id: MachineId,
@@ -61,7 +65,7 @@ pub struct Report {
     pub(super) host: Option<Host>,
     pub(super) binding: Option<Binding>,
     pub(super) error: String,
-    pub(super) offer: Offer,
+    pub(super) offer: Result<Offer, Refusal>,
 }
 
 impl Report {
@@ -71,11 +75,9 @@ impl Report {
         let id: MachineId = raw.id.parse()?;
         let host = host(raw, phase)?;
         let binding = binding(raw, phase)?;
-        let error: String = raw.last_error.chars().take(ERROR_MAX).collect();
-        if phase == Phase::Failed && error.is_empty() {
-            return Err(Refusal::MachineState { text: "Failed without an error".to_owned() });
-        }
-        Ok(Self { id, phase, host, binding, error, offer: offer(raw)? })
+        let said = if raw.last_error.is_empty() { NO_REASON } else { &raw.last_error };
+        let error: String = said.chars().take(ERROR_MAX).collect();
+        Ok(Self { id, phase, host, binding, error, offer: offer(raw) })
     }
 
     /// The provider's name for it.
@@ -86,6 +88,11 @@ impl Report {
     /// Where the provider sees it.
     pub const fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// What it offers, or why that cannot be read.
+    pub const fn offer(&self) -> Result<&Offer, &Refusal> {
+        self.offer.as_ref()
     }
 
     /// The cluster the provider sees it bound to.
@@ -129,7 +136,7 @@ pub fn adopt(
         provider: provider.to_owned(),
         owner: owner.clone(),
         holder: None,
-        offer: report.offer.clone(),
+        offer: Offering::Unread.after(report.offer.as_ref().ok()),
         state,
         wanted: Wanted::of(target),
         token: Token::default(),
@@ -255,11 +262,10 @@ mod tests {
     #[test]
     fn a_record_whose_parts_disagree_is_refused_by_name() {
         type Bend = fn(&mut Raw);
-        let bends: [(Phase, &str, Bend); 15] = [
+        let bends: [(Phase, &str, Bend); 9] = [
             (Phase::Idle, "machine_state", |it| it.state = 0),
             (Phase::Idle, "machine_state", |it| it.state = 9),
             (Phase::Idle, "machine_state", |it| it.state = -1),
-            (Phase::Failed, "machine_state", |it| it.last_error = String::new()),
             (Phase::Idle, "fleet_name", |it| it.id = String::new()),
             (Phase::Idle, "machine_host", |it| it.host = None),
             (Phase::Idle, "machine_host", |it| it.host = Some((String::new(), String::new()))),
@@ -268,13 +274,6 @@ mod tests {
             }),
             (Phase::Draining, "machine_binding", |it| it.cluster = String::new()),
             (Phase::Idle, "machine_binding", |it| it.cluster = "a".to_owned()),
-            (Phase::Idle, "machine_field", |it| it.instance_type = String::new()),
-            (Phase::Idle, "machine_field", |it| it.capacity_type = 0),
-            (Phase::Idle, "price", |it| it.price_per_hour = f64::NAN),
-            (Phase::Idle, "interruption_probability", |it| it.interruption_probability = 1.5),
-            (Phase::Idle, "quantity", |it| {
-                it.resources.insert("cpu".to_owned(), "-1".to_owned());
-            }),
         ];
         for (phase, code, bend) in bends {
             let mut bent = raw(phase);
@@ -285,13 +284,40 @@ mod tests {
     }
 
     #[test]
+    fn an_offer_that_cannot_be_read_is_refused_by_name_and_apart() {
+        type Bend = fn(&mut Raw);
+        let bends: [(&str, Bend); 6] = [
+            ("machine_field", |it| it.instance_type = String::new()),
+            ("machine_field", |it| it.capacity_type = 0),
+            ("machine_field", |it| drop(it.labels.insert("x".repeat(1_000), String::new()))),
+            ("price", |it| it.price_per_hour = f64::NAN),
+            ("interruption_probability", |it| it.interruption_probability = 1.5),
+            ("quantity", |it| drop(it.resources.insert("cpu".to_owned(), "-1".to_owned()))),
+        ];
+        for (code, bend) in bends {
+            let mut bent = raw(Phase::Idle);
+            bend(&mut bent);
+            let report = Report::read(&bent).unwrap();
+            assert_eq!(report.offer().unwrap_err().code(), code);
+            let found = adopt(&report, "p", &shard(), NOW).unwrap().machine;
+            assert_eq!(found.fields().offer, Offering::Unread);
+        }
+    }
+
+    #[test]
+    fn a_failure_without_a_reason_is_a_failure() {
+        let silent = Raw { last_error: String::new(), ..raw(Phase::Failed) };
+        assert_eq!(Report::read(&silent).unwrap().error, NO_REASON);
+    }
+
+    #[test]
     fn what_can_be_used_is_what_is_there_unless_it_is_said() {
         let mut it = raw(Phase::Idle);
         let report = Report::read(&it).unwrap();
-        assert_eq!(report.offer.allocatable, Resources::parse(&it.resources).unwrap());
+        assert_eq!(report.offer().unwrap().allocatable, Resources::parse(&it.resources).unwrap());
         it.allocatable = BTreeMap::from([("cpu".to_owned(), "3".to_owned())]);
         let report = Report::read(&it).unwrap();
-        assert_eq!(report.offer.allocatable, Resources::parse(&it.allocatable).unwrap());
+        assert_eq!(report.offer().unwrap().allocatable, Resources::parse(&it.allocatable).unwrap());
     }
 
     #[test]

@@ -32,22 +32,35 @@ pub struct Fields {
     pub owner: ShardId,
     /// The broker's resource behind it, if there is one.
     pub holder: Option<ResourceId>,
-    /// What it offers.
-    pub offer: Offer,
+    /// What is known of its offer.
+    pub offer: Offering,
     /// Where it is, with all that belongs there.
     pub state: State,
     /// What shall become of it.
     pub wanted: Wanted,
-    /// The last token that was recorded for it.
+    /// The last token that was recorded for it, by an order or by a crossing: a look that began
+    /// before is old.
     pub token: Token,
     /// How far the order with that token is.
     pub order: Order,
     /// When the last order was recorded.
     pub ordered_at: Timestamp,
-    /// The cluster that the provider names instead of ours.
-    pub disputed: Option<ClusterId>,
+    /// What the provider names instead of our binding.
+    pub disputed: Option<Dispute>,
     /// When it came into its phase.
     pub phase_since: Timestamp,
+}
+
+/// What is known of a machine's offer. A machine is followed whether its offer can be read or not,
+/// but while it cannot, no need is given the machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Offering {
+    /// The last record could be read.
+    Read(Offer),
+    /// The last record could not be read, an earlier one could.
+    Kept(Offer),
+    /// No record could be read yet.
+    Unread,
 }
 
 /// What a machine offers, as its provider describes it.
@@ -90,6 +103,15 @@ pub struct Host {
     pub provider: String,
     /// What it is called there.
     pub reference: String,
+}
+
+/// What a provider names that is not ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The host that is bound to it.
+    pub host: Host,
 }
 
 /// Where a machine is. A binding exists in the bound states and in what failed out of them.
@@ -259,8 +281,33 @@ impl State {
     }
 }
 
+impl Offering {
+    /// The offer as it was last read.
+    pub const fn known(&self) -> Option<&Offer> {
+        match self {
+            Self::Read(offer) | Self::Kept(offer) => Some(offer),
+            Self::Unread => None,
+        }
+    }
+
+    /// Whether the last record could be read.
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::Read(_))
+    }
+
+    /// What is known once another record came.
+    #[must_use]
+    pub fn after(&self, offer: Option<&Offer>) -> Self {
+        match (offer, self) {
+            (Some(offer), _) => Self::Read(offer.clone()),
+            (None, Self::Read(offer) | Self::Kept(offer)) => Self::Kept(offer.clone()),
+            (None, Self::Unread) => Self::Unread,
+        }
+    }
+}
+
 impl Wanted {
-    /// What is wanted of a machine that is to be left as it is found.
+    /// A target with the usual grace.
     pub const fn of(target: Target) -> Self {
         Self { target, grace: Duration::from_mins(10) }
     }
@@ -404,7 +451,7 @@ fn first_offence(fields: &Fields) -> Option<&'static str> {
     let rules = [
         (fields.provider.trim().is_empty(), "provider"),
         (fields.holder.is_some_and(ResourceId::is_zero), "holder"),
-        (fields.offer.instance_type.is_empty(), "instance_type"),
+        (fields.offer.known().is_some_and(|it| it.instance_type.is_empty()), "instance_type"),
         (fields.phase_since == Timestamp::ZERO, "phase_since"),
         (ordered && !phase.is_passing() && phase != Phase::Failed, "order"),
         (ordered && fields.token == Token::default(), "token"),
@@ -424,7 +471,10 @@ mod tests {
         let bends: [(&str, Bend); 7] = [
             ("provider", |it| it.provider = " ".to_owned()),
             ("holder", |it| it.holder = Some(ResourceId::from_uuid(uuid::Uuid::nil()))),
-            ("instance_type", |it| it.offer.instance_type = String::new()),
+            ("instance_type", |it| {
+                let offer = it.offer.known().unwrap().clone();
+                it.offer = Offering::Read(Offer { instance_type: String::new(), ..offer });
+            }),
             ("phase_since", |it| it.phase_since = Timestamp::ZERO),
             ("order", |it| it.order = Order::Recorded),
             ("token", |it| {

@@ -1,28 +1,41 @@
 //! What a person, or the broker, can ask for: each command answers with the next row, or a refusal.
 
-use super::aggregate::{Machine, State, Target, Wanted};
+use usher_kernel::Timestamp;
+
+use super::aggregate::{Dispute, Machine, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
+use super::event::{Event, EventType};
 use super::facts::Order;
 use super::phase::Phase;
 use super::refusal::Refusal;
 use crate::object::id::ResourceId;
 
+/// What a command changes, written in one transaction guarded by the row's version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The row as it shall be.
+    pub next: Machine,
+    /// What is told.
+    pub event: Option<Event>,
+}
+
 /// How a dispute about a binding is settled by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// The cluster that the provider names is right.
+    /// The cluster that the provider names is right; whoever holds the machine loses it.
     Adopt,
-    /// Nobody is right: the machine is drained and becomes spare.
+    /// The cluster that the provider names is wrong: the machine is drained and goes to its holder,
+    /// or becomes spare.
     Drain,
 }
 
 /// Takes a machine out of the plan's hands for a resource of the broker.
-pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Machine, Refusal> {
+pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     let what = machine.id().to_string();
     let fields = machine.fields();
     match fields.holder {
         Some(other) if other != holder => return Err(Refusal::MachineHeld { what }),
-        Some(_) => return Ok(machine.aimed(wanted)),
+        Some(_) => return Ok(untold(machine.aimed(wanted))),
         None => {}
     }
     let free = match machine.phase() {
@@ -38,42 +51,54 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Mac
     if !free || fields.disputed.is_some() {
         return Err(Refusal::MachineBusy { what, phase: machine.phase().to_string() });
     }
-    Ok(machine.aimed(wanted).changed(|it| it.holder = Some(holder)))
+    Ok(untold(machine.aimed(wanted).changed(|it| it.holder = Some(holder))))
 }
 
 /// Gives a machine back to the plan; asking again changes nothing. What ran on it is drained.
-pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Machine, Refusal> {
+pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> {
     match machine.fields().holder {
         Some(it) if it == holder => {}
         Some(_) => return Err(Refusal::MachineNotHeld { what: machine.id().to_string() }),
-        None => return Ok(machine.clone()),
+        None => return Ok(untold(machine.clone())),
     }
     let aimed = machine.aimed(Wanted::of(Target::Unbound));
-    Ok(aimed.changed(|it| it.holder = None))
+    Ok(untold(aimed.changed(|it| it.holder = None)))
 }
 
 /// Ends a dispute: a person says whose the machine is.
-pub fn settle(machine: &Machine, settlement: Settlement) -> Result<Machine, Refusal> {
-    let disputed = || Refusal::NotQuarantined { what: machine.id().to_string() };
-    let named = machine.fields().disputed.clone().ok_or_else(disputed)?;
-    let host = machine.state().host().cloned().ok_or_else(disputed)?;
-    let binding = Binding { cluster: named, assignment: Assignment::default() };
-    let target = match settlement {
-        Settlement::Adopt => Target::Bind(binding.clone()),
-        Settlement::Drain => Target::Unbound,
+pub fn settle(
+    machine: &Machine,
+    settlement: Settlement,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let settled = || Refusal::NotDisputed { what: machine.id().to_string() };
+    let Dispute { cluster, host } = machine.fields().disputed.clone().ok_or_else(settled)?;
+    let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
+    let (wanted, holder) = match (settlement, machine.fields().holder) {
+        (Settlement::Adopt, _) => (Wanted::of(Target::Bind(binding.clone())), None),
+        (Settlement::Drain, None) => (Wanted::of(Target::Unbound), None),
+        (Settlement::Drain, holder @ Some(_)) => (machine.wanted().clone(), holder),
     };
-    let aimed = machine.aimed(Wanted::of(target));
-    Ok(aimed.changed(|it| {
+    let next = machine.aimed(wanted).changed(|it| {
+        it.holder = holder;
         it.state = State::Configured { host, binding };
         it.order = Order::None;
         it.disputed = None;
-    }))
+        it.phase_since = now.max(it.phase_since);
+    });
+    let (kind, from, to) = (EventType::Settled, machine.phase(), next.phase());
+    let event = Some(Event { kind, from, to, cluster: Some(cluster), error: None });
+    Ok(Change { next, event })
+}
+
+fn untold(next: Machine) -> Change {
+    Change { next, event: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::fixture::{binding, cluster, host, machine, resource};
+    use crate::fleet::fixture::{NOW, binding, cluster, dispute, host, machine, resource};
 
     fn bind(name: &str) -> Wanted {
         Wanted::of(Target::Bind(binding(name)))
@@ -82,15 +107,19 @@ mod tests {
     #[test]
     fn only_what_nobody_uses_is_taken() {
         let idle = machine(|_| ());
-        let held = hold(&idle, resource(1), bind("a")).unwrap();
+        let held = hold(&idle, resource(1), bind("a")).unwrap().next;
         assert_eq!((held.fields().holder, held.wanted()), (Some(resource(1)), &bind("a")));
-        assert_eq!(hold(&held, resource(1), bind("a")).unwrap(), held, "asking again is the same");
+        assert_eq!(
+            hold(&held, resource(1), bind("a")).unwrap().next,
+            held,
+            "asking again is the same"
+        );
         let other = hold(&held, resource(2), bind("a")).unwrap_err();
         assert_eq!(other, Refusal::MachineHeld { what: "m1".to_owned() });
         let promised = idle.aimed(bind("b"));
         let configured =
             machine(|it| it.state = State::Configured { host: host(), binding: binding("a") });
-        let disputed = machine(|it| it.disputed = Some(cluster("x")));
+        let disputed = machine(|it| it.disputed = Some(dispute("x")));
         for busy in [promised, configured, disputed, machine(|it| it.state = State::Creating)] {
             let refusal = hold(&busy, resource(1), bind("a")).unwrap_err();
             assert_eq!(refusal.code(), "machine_busy", "{:?}", busy.phase());
@@ -99,11 +128,11 @@ mod tests {
 
     #[test]
     fn only_its_holder_lets_a_machine_go() {
-        let held = hold(&machine(|_| ()), resource(1), bind("a")).unwrap();
+        let held = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;
         assert_eq!(let_go(&held, resource(2)).unwrap_err().code(), "machine_not_held");
-        let free = let_go(&held, resource(1)).unwrap();
+        let free = let_go(&held, resource(1)).unwrap().next;
         assert_eq!((free.fields().holder, &free.wanted().target), (None, &Target::Unbound));
-        assert_eq!(let_go(&free, resource(1)).unwrap(), free);
+        assert_eq!(let_go(&free, resource(1)).unwrap().next, free);
     }
 
     #[test]
@@ -111,15 +140,33 @@ mod tests {
         let disputed = machine(|it| {
             it.state = State::Configured { host: host(), binding: binding("a") };
             it.wanted = bind("a");
-            it.disputed = Some(cluster("x"));
+            it.disputed = Some(dispute("x"));
         });
-        let adopted = settle(&disputed, Settlement::Adopt).unwrap();
+        let adopted = settle(&disputed, Settlement::Adopt, NOW).unwrap();
+        let told = adopted.event.unwrap();
+        assert_eq!((told.kind, told.cluster), (EventType::Settled, Some(cluster("x"))));
+        let adopted = adopted.next;
         assert_eq!(adopted.state().binding().map(|it| &it.cluster), Some(&cluster("x")));
         assert_eq!(adopted.wanted().cluster(), Some(&cluster("x")));
-        let drained = settle(&disputed, Settlement::Drain).unwrap();
+        let drained = settle(&disputed, Settlement::Drain, NOW).unwrap().next;
         assert_eq!(drained.wanted().target, Target::Unbound);
         assert_eq!(drained.fields().disputed, None);
-        let refusal = settle(&drained, Settlement::Drain).unwrap_err();
-        assert_eq!(refusal.code(), "not_quarantined");
+        let refusal = settle(&drained, Settlement::Drain, NOW).unwrap_err();
+        assert_eq!(refusal.code(), "not_disputed");
+    }
+
+    #[test]
+    fn a_holder_loses_its_machine_only_to_a_cluster_that_is_right() {
+        let disputed = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;
+        let disputed = disputed.changed(|it| it.disputed = Some(dispute("x")));
+        let drained = settle(&disputed, Settlement::Drain, NOW).unwrap().next;
+        assert_eq!((drained.fields().holder, drained.wanted()), (Some(resource(1)), &bind("a")));
+        let adopted = settle(&disputed, Settlement::Adopt, NOW).unwrap().next;
+        assert_eq!((adopted.fields().holder, adopted.wanted()), (None, &bind_plainly("x")));
+    }
+
+    fn bind_plainly(name: &str) -> Wanted {
+        let binding = Binding { cluster: cluster(name), assignment: Assignment::default() };
+        Wanted::of(Target::Bind(binding))
     }
 }

@@ -13,7 +13,7 @@ use super::event::Event;
 use super::facts::Order;
 use super::issue::{Issuer, Token};
 use super::life::Life;
-use super::look::{Look, Source};
+use super::look::{Listing, Look, Source};
 use super::observe::fold;
 use super::phase::Phase;
 use usher_kernel::{Book, Decision, Lifecycle, Record, Timestamp, Version};
@@ -160,7 +160,7 @@ impl Shard {
             source,
             stamp,
             heard: Ok(Some(Ok(report))),
-            rail_tripped: false,
+            listing: Listing::Lacks,
             paused: false,
             superseded: false,
             fresh: self.issuer.reserve(),
@@ -174,7 +174,8 @@ impl Shard {
     }
 
     fn commit(&mut self, look: &Look, decision: Decision<Life>) {
-        if decision.next.fields().token != look.fresh {
+        let fields = decision.next.fields();
+        if fields.token != look.fresh || fields.order != Order::Recorded {
             self.issuer.settle(look.fresh);
         }
         self.events.extend(decision.event);

@@ -13,7 +13,7 @@ closed_set! {
         Fenced = "Fenced",
         /// There is no such machine.
         NotFound = "NotFound",
-        /// The provider does not know the verb.
+        /// The provider does not know the verb, or does not let us use it.
         Unsupported = "Unsupported",
         /// The provider does not accept the request as it stands.
         Invalid = "Invalid",

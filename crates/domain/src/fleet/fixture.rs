@@ -6,12 +6,12 @@ use usher_kernel::{Book, Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::accept::{Raw, Report};
-use super::aggregate::{Fields, Host, Machine, State, Target, Wanted};
+use super::aggregate::{Dispute, Fields, Host, Machine, Offering, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::ident::{ClusterId, MachineId, ShardId};
 use super::issue::Token;
-use super::look::{Look, Source};
+use super::look::{Listing, Look, Source};
 use super::money::Penalty;
 use super::phase::Phase;
 use crate::object::id::ResourceId;
@@ -45,7 +45,12 @@ pub(super) fn host() -> Host {
     Host { provider: "p".to_owned(), reference: "h1".to_owned() }
 }
 
-/// A binding to this cluster, for a need of middling weight.
+/// A dispute with this cluster.
+pub(super) fn dispute(name: &str) -> Dispute {
+    Dispute { cluster: cluster(name), host: host() }
+}
+
+/// A binding to this cluster, for a need of middling priority.
 pub(super) fn binding(name: &str) -> Binding {
     let assignment = Assignment {
         priority: 100,
@@ -117,7 +122,7 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
         provider: "p".to_owned(),
         owner: shard(),
         holder: None,
-        offer: report(Phase::Idle).offer,
+        offer: Offering::Read(report(Phase::Idle).offer.unwrap()),
         state: state(Phase::Idle),
         wanted: Wanted::of(Target::Unbound),
         token: LAST,
@@ -151,7 +156,7 @@ pub(super) fn look(heard: Option<Report>) -> Look {
         source: Source::Get,
         stamp: LAST,
         heard: Ok(heard.map(Ok)),
-        rail_tripped: false,
+        listing: Listing::Lacks,
         paused: false,
         superseded: false,
         fresh: FRESH,

@@ -7,7 +7,9 @@
 //!
 //! A look that began before a verb was settled may show the machine as it was before the verb. So
 //! the stamp of a look is not simply the highest sequence there is, but the highest one below which
-//! nothing is outstanding.
+//! nothing is outstanding. A crossing, and the first sight of an order that was accepted, take a
+//! token, too, settled when they are committed: a slow list that began before a look which was
+//! already believed does not take the machine back.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Token {
     /// Raised by every acquisition of the shard's lease.
     pub epoch: u64,
-    /// Raised by every verb.
+    /// Raised by every verb, every crossing and every order that was seen to be accepted.
     pub sequence: u64,
 }
 

@@ -9,10 +9,10 @@ use super::aggregate::{Machine, State, Target, Wanted};
 use super::effect::{Effect, Verb};
 use super::event::EventType;
 use super::facts::Order;
-use super::fixture::{FRESH, LAST, NOW, START, binding, cluster, host, raw, resource, state};
+use super::fixture::{FRESH, LAST, NOW, START, binding, dispute, host, raw, resource, state};
 use super::issue::Token;
 use super::life::Life;
-use super::look::{Look, Source};
+use super::look::{Listing, Look, Source};
 use super::observe::fold;
 use super::phase::Phase;
 use super::refusal::Refusal;
@@ -50,7 +50,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             let ordered = phase.is_passing() || phase == Phase::Failed;
             it.order = if ordered { order.0 } else { Order::None };
             it.holder = order.1.then(|| resource(1));
-            it.disputed = order.2.map(cluster);
+            it.disputed = order.2.map(dispute);
             it.phase_since = since;
         })
     })
@@ -81,15 +81,16 @@ fn any_look() -> impl Strategy<Value = Look> {
     let source = select(vec![Source::Acknowledgement, Source::Get, Source::List]);
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
     let stamp = select(vec![early, LAST, LAST, LAST, FRESH]);
+    let listing = select(vec![Listing::Lacks, Listing::Lacks, Listing::Names, Listing::Distrusted]);
     let rare = || prop::bool::weighted(0.1);
-    (heard, source, stamp, (rare(), rare(), rare()), select(vec![LAST, FRESH])).prop_map(
-        |(heard, source, stamp, (rail_tripped, paused, superseded), fresh)| Look {
+    (heard, source, stamp, (listing, rare(), rare()), select(vec![LAST, FRESH])).prop_map(
+        |(heard, source, stamp, (listing, paused, superseded), fresh)| Look {
             by: "p".to_owned(),
             at: NOW,
             source,
             stamp,
             heard,
-            rail_tripped,
+            listing,
             paused,
             superseded,
             fresh,
@@ -147,7 +148,8 @@ proptest! {
         if let Some(Effect { machine, token, verb }) = decide(&it, &look).effect {
             prop_assert_eq!(&machine, it.id());
             prop_assert_eq!((token, it.fields().order), (it.fields().token, Order::Recorded));
-            if let Verb::Configure { cluster, .. } = verb {
+            let shown = look.heard.ok().flatten().and_then(Result::ok).map(|it| it.phase());
+            if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
                 prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "nobody is bound unwanted");
             }
         }

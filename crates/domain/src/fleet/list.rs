@@ -31,12 +31,13 @@ pub struct Weighed {
     pub missing: Vec<MachineId>,
 }
 
-/// Weighs a list. `whole` says that nothing was cut off and every record had an id.
+/// Weighs a list. `whole` says that nothing was cut off and every record had an id; there is no
+/// rail once a person has opened it.
 pub fn weigh(
     recorded: &BTreeSet<MachineId>,
     listed: &BTreeSet<MachineId>,
     whole: bool,
-    rail: Rail,
+    rail: Option<Rail>,
 ) -> Weighed {
     let nobody = |credence| Weighed { credence, missing: vec![] };
     if !whole {
@@ -45,8 +46,9 @@ pub fn weigh(
     let missing: Vec<MachineId> = recorded.difference(listed).cloned().collect();
     let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
     // An empty answer of a provider that had machines is the commonest wrong one.
-    let emptied = listed.is_empty() && recorded.len() > 1;
-    if emptied || rail.trips(count(missing.len()), count(recorded.len())) {
+    let emptied = listed.is_empty() && !recorded.is_empty();
+    let trips = |it: Rail| emptied || it.trips(count(missing.len()), count(recorded.len()));
+    if rail.is_some_and(trips) {
         return nobody(Credence::TooSmall);
     }
     Weighed { credence: Credence::Whole, missing }
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn whoever_is_missing_in_a_whole_list_is_asked_for() {
-        let weighed = weigh(&ids(0..100), &ids(3..110), true, Rail::default());
+        let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(Rail::default()));
         assert_eq!(weighed.credence, Credence::Whole);
         assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());
     }
@@ -77,13 +79,13 @@ mod tests {
             (ids(0..0), true, Credence::TooSmall),
         ];
         for (listed, whole, credence) in cases {
-            let weighed = weigh(&ids(0..100), &listed, whole, Rail::default());
+            let weighed = weigh(&ids(0..100), &listed, whole, Some(Rail::default()));
             assert_eq!(weighed, Weighed { credence, missing: vec![] });
         }
-        let few = weigh(&ids(0..3), &ids(0..0), true, Rail::default());
-        assert_eq!(few.credence, Credence::TooSmall, "an empty list of three machines");
-        let last = weigh(&ids(0..1), &ids(0..0), true, Rail::default());
-        assert_eq!(last.missing.len(), 1, "the last one may be asked for");
+        let last = weigh(&ids(0..1), &ids(0..0), true, Some(Rail::default()));
+        assert_eq!(last.credence, Credence::TooSmall, "also of the last machine");
+        let opened = weigh(&ids(0..100), &ids(0..0), true, None);
+        assert_eq!(opened.missing.len(), 100, "unless a person says so");
     }
 
     proptest! {
@@ -96,7 +98,7 @@ mod tests {
             let name = |it: &usize| format!("m{it}").parse::<MachineId>().unwrap();
             let recorded: BTreeSet<_> = recorded.iter().map(name).collect();
             let listed: BTreeSet<_> = listed.iter().map(name).collect();
-            let weighed = weigh(&recorded, &listed, whole, Rail::default());
+            let weighed = weigh(&recorded, &listed, whole, Some(Rail::default()));
             prop_assert!(weighed.missing.iter().all(|it| recorded.contains(it)));
             prop_assert!(weighed.missing.iter().all(|it| !listed.contains(it)));
             prop_assert!(weighed.credence == Credence::Whole || weighed.missing.is_empty());

@@ -19,8 +19,8 @@ pub struct Look {
     pub stamp: Token,
     /// What the provider said of this machine: its record, that there is none, or nothing at all.
     pub heard: Result<Option<Result<Report, Refusal>>, Unknown>,
-    /// Whether too much vanished at once.
-    pub rail_tripped: bool,
+    /// What the lists of its provider say about its absence.
+    pub listing: Listing,
     /// Whether nothing new may be begun.
     pub paused: bool,
     /// Whether a newer epoch speaks for the shard.
@@ -38,4 +38,16 @@ pub enum Source {
     Get,
     /// A list of many. Whoever is missing in it is not gone.
     List,
+}
+
+/// What the lists of a provider say about the absence of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// The last one that was believed does not name it.
+    Lacks,
+    /// The last one that was believed names it: a provider that does not know it contradicts
+    /// itself.
+    Names,
+    /// The last one is not believed: too much vanished at once.
+    Distrusted,
 }

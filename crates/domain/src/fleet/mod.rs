@@ -18,6 +18,7 @@
 //! - A binding is cleared by the arrival in an unbound phase and by nothing else.
 //! - A token is recorded before it is used, and no look from before the last token counts.
 //! - No error of a provider changes a row: the next look decides.
+//! - A record whose offer cannot be read is followed in all the rest.
 //! - A machine that a resource holds, or whose binding is in dispute, is no candidate of the plan.
 
 pub mod accept;

@@ -66,7 +66,8 @@ impl Phase {
         self.goal().is_some()
     }
 
-    /// Whether a machine of the reference protocol may go from here to there.
+    /// Whether a machine of the reference protocol may go from here to there: by one of its twelve
+    /// edges, or back from `Configuring` before the provider was touched.
     pub fn leads_to(self, to: Self) -> bool {
         self.goal() == Some(to)
             || to.origin() == Some(self)
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edges_of_the_reference_are_these_twelve() {
+    fn the_reference_has_twelve_edges_and_the_way_back_from_configuring() {
         let mut edges = Vec::new();
         for from in Phase::ALL {
             for to in Phase::ALL.iter().filter(|to| from.leads_to(**to)) {
@@ -102,7 +103,7 @@ mod tests {
             "Deleting Speculative",
             "Deleting Failed",
         ];
-        assert_eq!(edges, expected, "twelve, and the one back before the provider was touched");
+        assert_eq!(edges, expected);
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub enum Refusal {
     },
     /// Nothing is in dispute.
     #[error("cannot settle machine \"{what}\": its binding is not in dispute")]
-    NotQuarantined {
+    NotDisputed {
         /// The machine.
         what: String,
     },
@@ -137,7 +137,7 @@ impl Refusal {
             Self::MachineHeld { .. } => "machine_held",
             Self::MachineNotHeld { .. } => "machine_not_held",
             Self::MachineBusy { .. } => "machine_busy",
-            Self::NotQuarantined { .. } => "not_quarantined",
+            Self::NotDisputed { .. } => "not_disputed",
         }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             (Refusal::MachineHeld { what: what() }, "machine_held"),
             (Refusal::MachineNotHeld { what: what() }, "machine_not_held"),
             (Refusal::MachineBusy { what: what(), phase: "Idle".to_owned() }, "machine_busy"),
-            (Refusal::NotQuarantined { what: what() }, "not_quarantined"),
+            (Refusal::NotDisputed { what: what() }, "not_disputed"),
         ]
     }
 

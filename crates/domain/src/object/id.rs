@@ -66,6 +66,8 @@ typed_ids! {
     TenancyId,
     /// A project.
     ProjectId,
+    /// A blueprint, whatever its versions.
+    BlueprintId,
     /// A published, immutable blueprint version.
     BlueprintVersionId,
     /// A cloud.
@@ -80,6 +82,12 @@ typed_ids! {
     ProviderConfigId,
     /// One installation of Usher.
     InstallationId,
+    /// One row of the event log; the same in every delivery.
+    EventId,
+    /// One row of the audit log.
+    AuditId,
+    /// The token of somebody who operates.
+    OperatorTokenId,
 }
 
 /// Only the canonical form is an id: lowercase, hyphenated, not zero.

@@ -11,4 +11,5 @@ pub mod name;
 pub mod occupancy;
 pub mod offender;
 pub mod provider;
+pub mod slug;
 pub(crate) mod text;

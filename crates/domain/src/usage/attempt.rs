@@ -6,8 +6,13 @@ use usher_kernel::{Timestamp, Uid};
 use super::reference::ObjectKey;
 use crate::object::closed::closed_set;
 
-/// Who the garbage collector is.
+/// Who the garbage collector is, where it has a service account of its own.
 pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+/// Who the garbage collector is where controllers run without service accounts of their own. Every
+/// other controller asks by this name, too: what it asks for is held to its owners as well.
+pub const ACCOUNTLESS_COLLECTOR: &str = "system:kube-controller-manager";
+/// Every name by which the garbage collector asks.
+const COLLECTORS: [&str; 2] = [COLLECTOR, ACCOUNTLESS_COLLECTOR];
 /// Who takes the content out of a namespace that was deleted.
 pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
 /// How much of a requester's name is kept.
@@ -61,7 +66,7 @@ pub enum Origin {
 impl Origin {
     /// Judges who asks. Whoever empties a namespace asks like anybody else.
     pub fn judge(requester: &str, owners: &[Uid]) -> Self {
-        if requester == COLLECTOR {
+        if COLLECTORS.contains(&requester) {
             let mut owners = owners.to_vec();
             owners.sort();
             Self::Collected { owners }
@@ -144,7 +149,10 @@ mod tests {
     fn only_the_collector_collects_and_its_owners_are_sorted() {
         let owners = [Uid::new("b"), Uid::new("a")];
         let sorted = vec![Uid::new("a"), Uid::new("b")];
-        assert_eq!(Origin::judge(COLLECTOR, &owners), Origin::Collected { owners: sorted });
+        let collected = Origin::Collected { owners: sorted };
+        for collector in [COLLECTOR, ACCOUNTLESS_COLLECTOR] {
+            assert_eq!(Origin::judge(collector, &owners), collected, "{collector}");
+        }
         assert_eq!(Origin::judge(NAMESPACE_CONTROLLER, &owners), Origin::Asked);
         assert_eq!(Origin::judge("jane", &owners), Origin::Asked);
     }

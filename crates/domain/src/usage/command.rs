@@ -32,22 +32,29 @@ pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
     next
 }
 
-/// Forgets a denied deletion at the request of whoever asked for it. What was asked before does not
-/// bring it back.
-pub fn withdraw(usage: &Usage, uid: &Uid, now: Timestamp) -> Result<Usage, Refusal> {
-    let mut next = usage.clone();
-    let attempt = next.status.attempts.iter_mut().find(|it| it.uid == *uid);
-    let Some(attempt) = attempt else {
-        return Err(Refusal::no_attempt(&usage.key, &uid.0));
-    };
-    match attempt.progress {
-        Progress::Begun => Err(Refusal::ReplayBegun { uid: shortened(&uid.0) }),
-        Progress::Withdrawn { .. } => Ok(next),
-        Progress::Recorded => {
-            attempt.progress = Progress::Withdrawn { at: now };
-            Ok(next)
-        }
+/// Forgets a denied deletion at the request of whoever asked for it: with every Usage of the object
+/// that remembers it or may be told of it later. Answers with those that change; the command is
+/// done when all of them are written.
+///
+/// What was asked before does not bring it back, whichever way it is on.
+pub fn withdraw(usages: &[Usage], uid: &Uid, now: Timestamp) -> Result<Vec<Usage>, Refusal> {
+    let known: Vec<&Attempt> = usages.iter().filter_map(|it| it.attempt(uid)).collect();
+    if known.iter().any(|it| it.progress == Progress::Begun) {
+        return Err(Refusal::ReplayBegun { uid: shortened(&uid.0) });
     }
+    let Some(wanted) = known.iter().find(|it| it.progress == Progress::Recorded) else {
+        return Err(Refusal::AttemptNotFound { uid: shortened(&uid.0) });
+    };
+    let withdrawn = Attempt { progress: Progress::Withdrawn { at: now }, ..(*wanted).clone() };
+    let concerned =
+        usages.iter().filter(|it| it.attempt(uid).is_some() || it.holds(&wanted.object));
+    let changed = concerned.map(|usage| {
+        let mut next = usage.clone();
+        next.status.attempts.retain(|it| it.uid != *uid);
+        next.status.attempts.push(withdrawn.clone());
+        next
+    });
+    Ok(changed.collect())
 }
 
 #[cfg(test)]
@@ -55,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::usage::fixture::{NOW, attempt, usage, usage_key};
+    use crate::usage::fixture::{NOW, attempt, usage};
 
     #[test]
     fn a_deletion_is_remembered_once() {
@@ -86,29 +93,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_stays_withdrawn() {
-        let recorded = record(&usage(|_| {}), &attempt("a"));
+    fn what_is_withdrawn_stays_withdrawn_with_whoever_holds_the_object() {
+        let remembering = record(&usage(|_| {}), &attempt("a"));
+        let holding = usage(|it| it.uid = Uid::new("u-2"));
+        let elsewhere = usage(|it| it.status.of = None);
         let uid = Uid::new("a");
-        let withdrawn = withdraw(&recorded, &uid, NOW).unwrap();
+        let all = [remembering, holding, elsewhere];
+        let withdrawn = withdraw(&all, &uid, NOW).unwrap();
         let expected = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };
-        assert_eq!(withdrawn.status.attempts, [expected]);
-        assert_eq!(
-            withdraw(&withdrawn, &uid, NOW.after(Duration::from_secs(9))),
-            Ok(withdrawn.clone())
-        );
-        assert_eq!(record(&withdrawn, &attempt("a")), withdrawn);
+        assert_eq!(withdrawn.len(), 2, "who neither knows nor holds is left alone");
+        for it in &withdrawn {
+            assert_eq!(it.status.attempts, std::slice::from_ref(&expected));
+            assert_eq!(record(it, &attempt("a")), *it, "what was asked before stays forgotten");
+        }
     }
 
     #[test]
     fn what_is_unknown_or_has_begun_is_not_withdrawn() {
-        let plain = usage(|_| {});
         let uid = Uid::new("a");
-        let refusal =
-            Refusal::AttemptNotFound { usage: usage_key("u").to_string(), uid: "a".to_owned() };
-        assert_eq!(withdraw(&plain, &uid, NOW), Err(refusal));
-        let begun = Attempt { progress: Progress::Begun, ..attempt("a") };
-        let begun = usage(|it| it.status.attempts = vec![begun]);
+        let unknown = Refusal::AttemptNotFound { uid: "a".to_owned() };
+        assert_eq!(withdraw(&[usage(|_| {})], &uid, NOW), Err(unknown.clone()));
+        let with =
+            |progress| usage(|it| it.status.attempts = vec![Attempt { progress, ..attempt("a") }]);
+        let withdrawn = with(Progress::Withdrawn { at: NOW });
+        assert_eq!(withdraw(&[withdrawn], &uid, NOW), Err(unknown));
+        let all = [with(Progress::Recorded), with(Progress::Begun)];
         let refusal = Refusal::ReplayBegun { uid: "a".to_owned() };
-        assert_eq!(withdraw(&begun, &uid, NOW), Err(refusal));
+        assert_eq!(withdraw(&all, &uid, NOW), Err(refusal));
     }
 }

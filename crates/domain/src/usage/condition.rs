@@ -72,11 +72,13 @@ pub fn conditions(phase: Phase, reason: Reason) -> [Condition; 4] {
         | Reason::UsageDeleted
         | Reason::KindRemoved
         | Reason::Yielding
+        | Reason::Unblocking
         | Reason::Unmarking
         | Reason::HandingOver
         | Reason::BeginningReplay
         | Reason::Replaying
         | Reason::AttemptSettled
+        | Reason::AttemptRecorded
         | Reason::Released
         | Reason::Retiring
         | Reason::RemovingFinalizer

@@ -24,6 +24,13 @@ pub enum Effect {
     },
     /// Let no owner of the Usage wait for it.
     Yield,
+    /// Let no owner of the object with this uid wait for it.
+    Unblock {
+        /// The object.
+        object: ObjectKey,
+        /// The only object whose references may be written.
+        uid: Uid,
+    },
     /// Take this mark, and no other, off the object with this uid.
     Unmark {
         /// The object.
@@ -66,6 +73,7 @@ impl Effect {
             Self::AddFinalizer => EffectKind::AddFinalizer,
             Self::Mark { .. } => EffectKind::Mark,
             Self::Yield => EffectKind::Yield,
+            Self::Unblock { .. } => EffectKind::Unblock,
             Self::Unmark { .. } => EffectKind::Unmark,
             Self::HandOver { .. } => EffectKind::HandOver,
             Self::Replay { .. } => EffectKind::Replay,

@@ -32,6 +32,8 @@ pub struct Facts {
     pub of: Of,
     /// Who uses it.
     pub by: By,
+    /// Whether what is held and was asked to go makes its owners wait.
+    pub blocking: Blocking,
     /// Marks on what is not to be held (any more).
     pub excess: Excess,
     /// The next recorded deletion of what is not held (any more).
@@ -153,6 +155,16 @@ closed_set! {
         KindRemoved = "KindRemoved",
         /// Nobody knows.
         Unknown = "Unknown",
+    }
+}
+
+closed_set! {
+    /// Whether what is held and was asked to go makes its owners wait.
+    "blocking" Blocking {
+        /// It does not.
+        None = "None",
+        /// It does: an owner that waits for it may be what its user waits for.
+        Owners = "Owners",
     }
 }
 

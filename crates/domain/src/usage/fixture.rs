@@ -105,6 +105,7 @@ pub(super) fn object(uid: &str, mark: Option<&str>) -> Found {
         mark: mark.map(str::to_owned),
         deleting: false,
         owners: vec![],
+        blocks: false,
         revision: "1".to_owned(),
     })
 }

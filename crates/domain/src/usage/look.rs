@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use usher_kernel::{Book, Standing, Timestamp, Uid, Unknown};
 
 use super::aggregate::Usage;
+use super::attempt::{Attempt, Progress};
 use super::reference::{ObjectKey, Role, UsageKey};
 use super::selector::Candidate;
 use crate::object::authority::Authority;
@@ -64,6 +65,8 @@ pub struct Object {
     pub deleting: bool,
     /// The uids of its owners, sorted.
     pub owners: Vec<Uid>,
+    /// Whether one of them waits for it when it is deleted in the foreground.
+    pub blocks: bool,
     /// The revision it was read at.
     pub revision: String,
 }
@@ -77,8 +80,30 @@ pub struct Other {
     pub uid: Uid,
     /// What it holds.
     pub holds: BTreeSet<ObjectKey>,
-    /// The objects whose denied deletion it has on record.
-    pub attempts: BTreeSet<Uid>,
+    /// The denied deletions that it has on record, and how far each has come.
+    pub attempts: BTreeMap<Uid, Progress>,
+}
+
+impl Other {
+    /// What there is to know of another Usage.
+    pub fn of(usage: &Usage) -> Self {
+        let held = usage.targets().iter().filter(|it| usage.holds(it));
+        let attempts = usage.status.attempts.iter();
+        Self {
+            usage: usage.key.clone(),
+            uid: usage.uid.clone(),
+            holds: held.cloned().collect(),
+            attempts: attempts.map(|it| (it.uid.clone(), it.progress)).collect(),
+        }
+    }
+
+    /// Whether it remembers this deletion, or knows that it was withdrawn after it was asked.
+    pub fn knows(&self, attempt: &Attempt) -> bool {
+        self.attempts.get(&attempt.uid).is_some_and(|it| match it {
+            Progress::Recorded | Progress::Begun => true,
+            Progress::Withdrawn { at } => attempt.at <= *at,
+        })
+    }
 }
 
 /// The server's answer to a deletion that was not meant.

@@ -4,11 +4,12 @@
 //! object, so that admission is asked before it is deleted; holds it until the user is gone by uid;
 //! lets it go, repeats the deletion that was denied meanwhile, and then goes itself.
 //!
-//! Read in this order: [`reference`] and [`aggregate`] (the row), [`facts`] (what may be branched
-//! on), [`reconcile`] (what happens next and why), [`selector`] (who is meant), [`attempt`] (what
-//! was denied), [`look`] and [`observe`] (how answers become facts), [`life`] (the kernel's view of
-//! all that), [`accept`] and [`command`] (what a person can ask for), [`graph`] (who holds whom),
-//! [`admit`] (what the API server may do), [`stray`] (marks that nobody accounts for).
+//! Read in this order: [`mod@reference`] and [`aggregate`] (the row), [`facts`] (what may be
+//! branched on), [`reconcile`] (what happens next and why), [`selector`] (who is meant),
+//! [`attempt`] (what was denied), [`look`] and [`observe`] (how answers become facts), [`life`]
+//! (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
+//! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that nobody
+//! accounts for).
 
 pub mod accept;
 pub mod admit;

@@ -13,7 +13,7 @@ closed_set! {
         Idle = "Idle",
         /// The use is over; what it held is let go. Sticky.
         Releasing = "Releasing",
-        /// Nothing is held any more; the Usage itself goes. Sticky.
+        /// Nothing is held any more; the Usage itself goes.
         Released = "Released",
     }
 }

@@ -43,6 +43,8 @@ closed_set! {
         KindRemoved = "KindRemoved",
         /// The owners of the Usage need not wait for it.
         Yielding = "Yielding",
+        /// The owners of the used object need not wait for it.
+        Unblocking = "Unblocking",
         /// A mark is being taken off.
         Unmarking = "Unmarking",
         /// A denied deletion is passed on to another Usage that holds the object.
@@ -53,6 +55,8 @@ closed_set! {
         Replaying = "Replaying",
         /// A denied deletion is done, or will not be done.
         AttemptSettled = "AttemptSettled",
+        /// A deletion was denied on its account after it had let go.
+        AttemptRecorded = "AttemptRecorded",
         /// Nothing is held any more.
         Released = "Released",
         /// The use is over: the Usage itself is asked to go.

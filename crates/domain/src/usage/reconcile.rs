@@ -11,7 +11,8 @@
 //! - Nothing is let go on an answer that is missing.
 
 use super::facts::{
-    Attempt, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve, RowFacts, Sight,
+    Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
+    RowFacts, Sight,
 };
 use super::phase::Phase;
 use super::reason::Reason;
@@ -54,14 +55,14 @@ fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
     }
 }
 
-/// finalizer → resolve → tell → mark → yield → let go of what is not meant any more.
+/// finalizer → resolve → tell → mark → let owners go → let go of what is not meant any more.
 fn hold(row: RowFacts, seen: Facts) -> Verdict {
     let wanted = row.intent == Intent::None;
     if wanted && row.finalizer == Finalizer::Off {
         let effect = EffectKind::AddFinalizer;
         return Verdict::doing(effect, row.phase, Reason::AddingFinalizer);
     }
-    if wanted && seen.resolution == Resolution::Changed {
+    if seen.resolution == Resolution::Changed {
         return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
     }
     match (row.phase, is_protected(seen.of)) {
@@ -90,7 +91,13 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         | Of::Leaving
         | Of::Unknown => {}
     }
-    yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| wait(row, seen))
+    if let Some(verdict) = yielding(row) {
+        return verdict;
+    }
+    if seen.blocking == Blocking::Owners {
+        return Verdict::doing(EffectKind::Unblock, row.phase, Reason::Unblocking);
+    }
+    clear(row, seen).unwrap_or_else(|| wait(row, seen))
 }
 
 /// Whether all that is used is protected; nothing if nobody knows, or if only the mark has to be
@@ -234,14 +241,11 @@ fn release(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-/// Nothing is held any more: the Usage itself goes. A deletion that was denied on its account in
-/// the meantime is dealt with first.
+/// Nothing is held any more: the Usage itself goes, unless a deletion was denied on its account in
+/// the meantime.
 fn go(row: RowFacts, seen: Facts) -> Verdict {
-    if let Some(verdict) = clear(row, seen) {
-        return verdict;
-    }
-    if is_blind(seen) {
-        return Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight));
+    if seen.excess != Excess::None || seen.attempt != Attempt::None {
+        return Verdict::rest(Phase::Releasing, Rest::Now, Reason::AttemptRecorded);
     }
     match (row.intent, row.finalizer) {
         (Intent::None, Finalizer::On | Finalizer::Off) => {

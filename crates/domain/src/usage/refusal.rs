@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::reference::{ObjectKey, UsageKey};
+use super::reference::ObjectKey;
 
 /// Why a Usage, a command or a request is refused. The wire code is [`Refusal::code`]; each has a
 /// page.
@@ -130,10 +130,8 @@ pub enum Refusal {
         object: String,
     },
     /// No such deletion is recorded.
-    #[error("cannot find a recorded deletion of \"{uid}\" in usage \"{usage}\"")]
+    #[error("cannot find a recorded deletion of \"{uid}\"")]
     AttemptNotFound {
-        /// The Usage.
-        usage: String,
         /// The object, shortened.
         uid: String,
     },
@@ -177,12 +175,6 @@ impl Refusal {
     /// The object is in use.
     pub(super) fn in_use(object: &ObjectKey) -> Self {
         Self::InUse { object: object.to_string() }
-    }
-
-    /// No such deletion is recorded.
-    pub(super) fn no_attempt(usage: &UsageKey, uid: &str) -> Self {
-        let uid = crate::object::offender::shortened(uid);
-        Self::AttemptNotFound { usage: usage.to_string(), uid }
     }
 }
 
@@ -300,9 +292,9 @@ mod tests {
                 "cannot take the mark off \"x\": it is in use",
             ),
             (
-                Refusal::AttemptNotFound { usage: x(), uid: x() },
+                Refusal::AttemptNotFound { uid: x() },
                 "attempt_not_found",
-                "cannot find a recorded deletion of \"x\" in usage \"x\"",
+                "cannot find a recorded deletion of \"x\"",
             ),
             (
                 Refusal::ReplayBegun { uid: x() },

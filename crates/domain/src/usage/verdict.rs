@@ -30,6 +30,8 @@ closed_set! {
         Mark = "Mark",
         /// Let the owners of the Usage go before it.
         Yield = "Yield",
+        /// Let the owners of a used object go before it.
+        Unblock = "Unblock",
         /// Take the mark off an object.
         Unmark = "Unmark",
         /// Record a denied deletion with another Usage that holds the object.
@@ -48,7 +50,7 @@ impl EffectKind {
     pub const fn is_own(self) -> bool {
         match self {
             Self::AddFinalizer | Self::Yield | Self::Retire | Self::RemoveFinalizer => true,
-            Self::Mark | Self::Unmark | Self::HandOver | Self::Replay => false,
+            Self::Mark | Self::Unblock | Self::Unmark | Self::HandOver | Self::Replay => false,
         }
     }
 }

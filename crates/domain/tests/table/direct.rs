@@ -90,7 +90,8 @@ const NO_WAY_BACK: &str = "nobody comes back from Deleting but to Deleted, and f
 const RELEASE: &str = "the finalizer goes only when the end is on record";
 const ABSENCE: &str = "an end by absence needs an answer, or a ledger that never sent anything";
 const ORPHAN: &str = "an orphan is let go by policy only, or when the object is out of our hands";
-const DELETES: &str = "only what was seen and is ours is asked to go, and not while it is wanted";
+const DELETES: &str =
+    "only what was seen, is ours and is not wanted is asked to go, once on record";
 const UNGUARDED: &str = "nothing is done to what somebody holds or whose policy is unreadable";
 const ABANDONED: &str = "whoever abandons touches nothing and waits for nothing";
 const COPY: &str = "a copy and what is given up never act on the cloud";
@@ -132,7 +133,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         verdict.event == crossing(row.phase, verdict.phase),
         is_forward(row.phase, verdict.phase),
         !does(EffectKind::RemoveFinalizer) || row.ended == Ended::Yes,
-        !by_absence || is_answered(cell),
+        !by_absence || is_answered(row),
         !ends(Outcome::OrphanReleased) || out_of_hands || seen.policy == Policy::Release,
         !does(EffectKind::Delete) || is_deletable(cell),
         !open || !is_guarded(seen) || (verdict.effect.is_none() && verdict.turn == Turn::Keep),
@@ -163,12 +164,13 @@ fn is_forward(from: Phase, to: Phase) -> bool {
     }
 }
 
-fn is_answered(Cell { row, seen }: Cell) -> bool {
-    let absent = matches!(seen.cloud, Cloud::Absent | Cloud::ContainerGone);
+fn is_answered(row: RowFacts) -> bool {
     match row.identity {
         Identity::None | Identity::Gone => true,
-        Identity::Lost | Identity::Malformed => absent && seen.search == Search::None,
-        Identity::Intended
+        Identity::Lost
+        | Identity::Found
+        | Identity::Malformed
+        | Identity::Intended
         | Identity::Seen
         | Identity::Foreign
         | Identity::BoundElsewhere
@@ -179,7 +181,8 @@ fn is_answered(Cell { row, seen }: Cell) -> bool {
 fn is_deletable(Cell { row, seen }: Cell) -> bool {
     let ours = matches!(seen.cloud, Cloud::Ours | Cloud::Drifted | Cloud::Unrecorded);
     let leaving = row.phase == Phase::Deleted || seen.object == Object::Leaving;
-    row.identity == Identity::Seen && ours && leaving
+    let asked = row.phase == Phase::Deleted || row.asked == Asked::Yes;
+    row.identity == Identity::Seen && ours && leaving && asked
 }
 
 fn is_guarded(seen: Facts) -> bool {
@@ -215,8 +218,7 @@ fn is_about_references(reason: Reason) -> bool {
 
 fn is_settled(Cell { row, seen }: Cell) -> bool {
     let still = matches!(seen.operation, Operation::None | Operation::Failed);
-    let out_of_hands = seen.object != Object::Leaving;
-    row.identity == Identity::None || out_of_hands || (still && row.quiet == Quiet::Yes)
+    row.identity == Identity::None || (still && row.quiet == Quiet::Yes)
 }
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
@@ -270,22 +272,25 @@ fn cases() -> Vec<(&'static str, Cell, Verdict)> {
 /// The laws about ends and what must not be touched.
 fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     let ending = |outcome| Verdict { turn: Turn::End(outcome), ..hold(Phase::Deleting) };
-    let refused = leaving(|it| {
-        it.row.identity = Identity::Lost;
-        it.seen.cloud = Cloud::Forbidden;
-    });
+    let lost = leaving(|it| it.row.identity = Identity::Lost);
     let somebodys = leaving(|it| {
         it.row.identity = Identity::Seen;
+        it.row.asked = Asked::Yes;
         it.seen.cloud = Cloud::Foreign;
+    });
+    let unasked = leaving(|it| {
+        it.row.identity = Identity::Seen;
+        it.seen.cloud = Cloud::Ours;
     });
     let running = leaving(|it| it.seen.operation = Operation::Running);
     let unreadable = leaving(|it| it.seen.policy = Policy::Unreadable);
     vec![
         (ABSENCE, leaving(|it| it.row.identity = Identity::Seen), ending(Outcome::Deleted)),
         (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
-        (ABSENCE, refused, ending(Outcome::AlreadyAbsent)),
-        (ORPHAN, leaving(|it| it.row.identity = Identity::Lost), ending(Outcome::OrphanReleased)),
+        (ABSENCE, lost, ending(Outcome::AlreadyAbsent)),
+        (ORPHAN, lost, ending(Outcome::OrphanReleased)),
         (DELETES, somebodys, doing(EffectKind::Delete)),
+        (DELETES, unasked, doing(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
         (SETTLED, running, ending(Outcome::Deleted)),

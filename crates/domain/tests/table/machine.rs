@@ -83,11 +83,13 @@ const DISPUTED: &str = "nothing is ordered while another cluster is named";
 const PAUSED: &str = "nothing new is begun while paused";
 const HELD: &str = "a failed machine that a resource holds is not given back";
 const WANTED: &str = "a bound machine is asked to leave only if it is not wanted where it is";
+const EDGES: &str =
+    "a crossing is an edge of the reference, or its reason names how it leaves the reference";
 const NEVER: &str =
     "the rest is Never exactly in Gone, and passing phases do not rest for a change";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 12] = [
+const LAWS: [&str; 13] = [
     QUIET_EVENT,
     RECORDED,
     CLEARED,
@@ -99,6 +101,7 @@ const LAWS: [&str; 12] = [
     PAUSED,
     HELD,
     WANTED,
+    EDGES,
     NEVER,
 ];
 
@@ -133,10 +136,24 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         row.phase != Phase::Failed || row.hold != Hold::Held || !records,
         !(orders && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
             || row.want != Want::Bind,
+        !moves || row.phase.leads_to(verdict.phase) || leaves_the_reference(verdict.reason),
         (verdict.rest == Rest::Never) == ends
             && (verdict.rest != Rest::OnChange || !verdict.phase.is_passing()),
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
+}
+
+/// The reasons of crossings that the reference does not know.
+const fn leaves_the_reference(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::OrderTakenBack
+            | Reason::HostLost
+            | Reason::MovedUnasked
+            | Reason::ProviderFailed
+            | Reason::Recovered
+            | Reason::Gone
+    )
 }
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
@@ -195,6 +212,7 @@ fn cases() -> Vec<(&'static str, Cell, Verdict)> {
         (PAUSED, Cell { seen: paused, ..configured }, begun),
         (HELD, failed, Verdict { order: Order::Recorded, ..hold(Phase::Failed) }),
         (WANTED, wanted, begun),
+        (EDGES, START, moved(Phase::Creating)),
         (NEVER, START, Verdict { rest: Rest::Never, ..hold(Phase::Idle) }),
         (
             NEVER,

@@ -1,7 +1,8 @@
 //! The life of a Usage: its facts, its answer, its laws, and where its rules stand.
 
 use usher_domain::usage::facts::{
-    Attempt, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve, RowFacts, Sight,
+    Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
+    RowFacts, Sight,
 };
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reason::Reason;
@@ -31,6 +32,7 @@ const START: Cell = Cell {
         resolution: Resolution::Same,
         of: Of::Proven,
         by: By::Present,
+        blocking: Blocking::None,
         excess: Excess::None,
         attempt: Attempt::None,
     },
@@ -52,6 +54,9 @@ pub(crate) fn machine() -> Machine<Cell> {
         })
         .fact(Origin::Seen, "of", words!(Of), |c, v| c.seen.of = Of::ALL[v])
         .fact(Origin::Seen, "by", words!(By), |c, v| c.seen.by = By::ALL[v])
+        .fact(Origin::Seen, "blocking", words!(Blocking), |c, v| {
+            c.seen.blocking = Blocking::ALL[v];
+        })
         .fact(Origin::Seen, "excess", words!(Excess), |c, v| c.seen.excess = Excess::ALL[v])
         .fact(Origin::Seen, "attempt", words!(Attempt), |c, v| c.seen.attempt = Attempt::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)

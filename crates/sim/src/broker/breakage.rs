@@ -28,7 +28,7 @@ words! {
         NodeUnknownIsGone = "unknown-node-is-gone",
         /// A read that failed counts as absent.
         ErrorIsAbsent = "error-is-absent",
-        /// A commit does not look at the version.
+        /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
         /// Redeeming does not ask whether the resource is leaving.
         ForgetRevocation = "forget-token-revocation",
@@ -106,6 +106,8 @@ impl Breakage {
             Some(QueueBend::DoubleLease)
         } else if self == Self::LoseWakeUp {
             Some(QueueBend::LoseWakeUp)
+        } else if self == Self::SkipVersion {
+            Some(QueueBend::CommitOvertaken)
         } else {
             None
         }

@@ -63,8 +63,8 @@ impl State {
         match &request.verb {
             AnyVerb::Resource(Effect::CreateAnchor { anchor })
             | AnyVerb::Config(Verb::CreateAnchor { anchor }) => self.create_anchor(request, anchor),
-            AnyVerb::Resource(Effect::IssueToken { token, generation }) => {
-                self.issue(request, *token, *generation)
+            AnyVerb::Resource(Effect::IssueToken { generation, .. }) => {
+                self.issue(request, *generation)
             }
             AnyVerb::Resource(Effect::Apply { xr, uid: None, anchor }) => {
                 let owner = (!broken(Breakage::DropAnchor)).then(|| number(anchor));

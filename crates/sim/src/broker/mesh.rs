@@ -9,8 +9,10 @@ use usher_domain::object::id::{PeerId, ProjectId, TokenId};
 use usher_domain::peers::{
     self, Cause, DrainStep, Liveness, Others, Patience, Registration, Stage, Survivor,
 };
-use usher_domain::tokens::{Issue, Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
-use usher_kernel::{Generation, Trouble};
+use usher_domain::tokens::{
+    Consumption, Issue, Lifetime, Outcome, Refusal, Request, ResourceView, ServerKey, Token,
+};
+use usher_kernel::{Generation, Timestamp, Trouble};
 use uuid::Uuid;
 
 use crate::broker::breakage::Breakage;
@@ -19,7 +21,9 @@ use crate::broker::execute;
 use crate::broker::fault::Fault;
 use crate::broker::outside::Agent;
 use crate::broker::state::State;
+use crate::broker::store::{Life, Store};
 use crate::clock::Tick;
+use crate::contract::port::No;
 use crate::realm::Realm as _;
 
 /// How long a simulated drain waits.
@@ -79,22 +83,12 @@ impl State {
         self.store.resources[index].record.state.fields().project
     }
 
-    /// What redeeming asks of a resource, in the transaction that locks its row.
-    fn view(&self, index: usize) -> ResourceView {
-        let resource = &self.store.resources[index].record.state;
-        ResourceView {
-            generation: resource.generation(),
-            deletion_requested: resource.deletion_requested_at().is_some(),
-            replacing: resource.tenure() == Tenure::Leaving,
-        }
-    }
-
     /// How a token is, judged together with its resource.
     pub fn token_state(&self, row: &TokenRow) -> TokenState {
         let now = self.now();
         if row.token.consumed.is_some() {
             TokenState::Consumed
-        } else if row.token.is_redeemable(self.view(row.resource), now) {
+        } else if row.token.is_redeemable(self.store.view(row.resource), now) {
             TokenState::Redeemable
         } else if row.token.is_expired(now) {
             TokenState::Expired
@@ -118,23 +112,14 @@ impl State {
     pub(crate) fn issue(
         &mut self,
         request: &execute::Request,
-        token: TokenId,
         generation: Generation,
     ) -> Result<(), Trouble> {
-        let (execute::Sender::Resource(resource), Some(key)) = (request.sender, server_key())
-        else {
+        let execute::Sender::Resource(resource) = request.sender else {
             return Ok(());
         };
-        let state = &self.store.resources[resource].record.state;
-        let admits = state.admits(generation);
-        if !admits && request.breakage != Some(Breakage::IssueUnasked) {
-            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
-        }
-        let lifetime = Lifetime::default();
-        let (id, project) = (state.id(), state.fields().project);
-        let issue = Issue { resource: id, project, generation, lifetime };
-        let row = TokenRow { resource, token: Token::issue(&key, issue, self.now()) };
-        self.store.tokens.entry(token).or_insert(row);
+        let admits = self.store.resources[resource].record.state.admits(generation);
+        let now = self.now();
+        self.store.issue(resource, generation, request.breakage, now).map_err(No::trouble)?;
         let live = self.live_tokens(resource);
         if live > 1 || !admits {
             let what = format!("resource {resource} has {live} live tokens, wants one: {admits}");
@@ -170,38 +155,24 @@ impl State {
         let Some(asked) = self.request(agent) else {
             return false;
         };
-        let now = self.now();
-        let mut view = self.view(agent.resource);
-        let admits = self.store.resources[agent.resource].record.state.admits(agent.generation);
-        if agent.generation < view.generation {
+        let resource = &self.store.resources[agent.resource].record.state;
+        let admits = resource.admits(agent.generation);
+        if agent.generation < resource.generation() {
             self.met(Fault::OldAgent);
         }
-        let Some(mut token) = self.store.tokens.get(&agent.token).map(|it| it.token.clone()) else {
-            return false;
-        };
-        if breakage == Some(Breakage::ForgetRevocation) {
-            token.revoked_at = None;
-            view = ResourceView {
-                generation: token.generation,
-                deletion_requested: false,
-                replacing: false,
-            };
-        }
-        match token.redeem(&asked, view, now) {
+        let now = self.now();
+        match self.store.redeem(&asked, agent.machine, breakage, now) {
             Outcome::Refused(_) => return false,
             Outcome::Replayed(_) => return true,
-            Outcome::Redeemed(consumption) => {
-                if let Some(row) = self.store.tokens.get_mut(&agent.token) {
-                    row.token.consumed = Some(consumption);
-                }
-            }
+            Outcome::Redeemed(_) => {}
         }
         if !admits {
             let (generation, resource) = (agent.generation, agent.resource);
             let what = format!("a node enrolled into {generation} of resource {resource}");
             self.wrong(Checker::NoLateEnrolment, what);
         }
-        self.register(agent, &asked);
+        let (generation, resource) = (agent.generation, agent.resource);
+        self.say(|_| format!("enrolled: node of resource {resource} {generation}"));
         !self.strikes(Fault::EnrolmentAnswerLost, 150)
     }
 
@@ -213,36 +184,6 @@ impl State {
         bytes[8..].copy_from_slice(&agent.machine.to_be_bytes());
         let peer = PeerId::from_uuid(Uuid::from_bytes(bytes));
         Some(Request { text, project: self.project(agent.resource), nonce, public_key, peer })
-    }
-
-    fn register(&mut self, agent: &Agent, asked: &Request) {
-        let registration = Registration {
-            token: agent.token,
-            resource: self.store.resources[agent.resource].record.state.id(),
-            generation: agent.generation,
-            project: asked.project,
-            nonce: asked.nonce.clone(),
-            public_key: asked.public_key.clone(),
-        };
-        let now = self.now();
-        let existing = self.store.peers.iter().find(|it| it.peer.registration.token == agent.token);
-        let existing = existing.map(|it| it.peer.clone());
-        let Ok(registered) = peers::register(existing.as_ref(), asked.peer, &registration, now)
-        else {
-            return;
-        };
-        self.store.peers.push(PeerRow {
-            peer: registered.peer,
-            resource: agent.resource,
-            machine: agent.machine,
-            lost_until: -1,
-            heard: true,
-            leaving: false,
-            acknowledged: self.store.snapshot,
-        });
-        self.store.resources[agent.resource].entry.wake(now);
-        let (generation, resource) = (agent.generation, agent.resource);
-        self.say(|_| format!("enrolled: node of resource {resource} {generation}"));
     }
 
     /// Begins to show the node that redeemed this token out; asking again changes nothing.
@@ -270,7 +211,7 @@ impl State {
             let heard = self.peer_state(&row) == PeerState::Registered;
             if row.is_registered() && heard != row.heard {
                 self.store.peers[i].heard = heard;
-                self.store.resources[row.resource].entry.wake(now);
+                self.store.wake(Life::Resource(row.resource), now);
             }
             if row.leaving && row.is_registered() {
                 self.drain_further(i);
@@ -304,10 +245,8 @@ impl State {
         if step == DrainStep::RevokeKey {
             self.store.snapshot += 1;
         }
-        self.store.peers[i].peer = row.peer.advance(step, now);
-        if self.store.peers[i].peer.is_gone() {
-            self.store.resources[row.resource].entry.wake(now);
-        }
+        let after = row.peer.advance(step, now);
+        self.store.move_peer(i, &after, now);
     }
 
     /// Somebody takes the node out of the mesh at once.
@@ -318,8 +257,112 @@ impl State {
         {
             peer = peer.advance(step, now);
         }
-        self.store.peers[i].peer = peer;
-        let resource = self.store.peers[i].resource;
-        self.store.resources[resource].entry.wake(now);
+        self.store.move_peer(i, &peer, now);
+    }
+}
+
+impl Store {
+    /// What redeeming asks of a resource, in the transaction that locks its row.
+    fn view(&self, index: usize) -> ResourceView {
+        let resource = &self.resources[index].record.state;
+        ResourceView {
+            generation: resource.generation(),
+            deletion_requested: resource.deletion_requested_at().is_some(),
+            replacing: resource.tenure() == Tenure::Leaving,
+        }
+    }
+
+    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// nothing.
+    pub(crate) fn issue(
+        &mut self,
+        index: usize,
+        generation: Generation,
+        breakage: Option<Breakage>,
+        now: Timestamp,
+    ) -> Result<(), No> {
+        let state = &self.resources[index].record.state;
+        let (resource, project) = (state.id(), state.fields().project);
+        if !state.admits(generation) && breakage != Some(Breakage::IssueUnasked) {
+            return Err(No::Leaving);
+        }
+        if self.behind.is_some() {
+            return self.issue_behind(resource, generation);
+        }
+        let Some(key) = server_key() else { return Err(No::Leaving) };
+        let lifetime = Lifetime::default();
+        let token = Token::issue(&key, Issue { resource, project, generation, lifetime }, now);
+        self.tokens.entry(token.id).or_insert(TokenRow { resource: index, token });
+        Ok(())
+    }
+
+    /// Redeems a token and registers the peer it becomes, on this machine, and wakes its resource.
+    pub(crate) fn redeem(
+        &mut self,
+        request: &Request,
+        machine: u64,
+        breakage: Option<Breakage>,
+        now: Timestamp,
+    ) -> Outcome {
+        let Some(row) = self.tokens.get(&request.text.id()).cloned() else {
+            return Outcome::Refused(Refusal::WrongVerifier);
+        };
+        let (mut token, mut view) = (row.token, self.view(row.resource));
+        if breakage == Some(Breakage::ForgetRevocation) {
+            token.revoked_at = None;
+            let generation = token.generation;
+            view = ResourceView { generation, deletion_requested: false, replacing: false };
+        }
+        let outcome = match self.behind {
+            Some(_) => self.redeem_behind(request),
+            None => token.redeem(request, view, now),
+        };
+        let Outcome::Redeemed(consumption) = &outcome else { return outcome };
+        self.register(row.resource, &token, (consumption, machine));
+        token.consumed = Some(consumption.clone());
+        if self.behind.is_none() {
+            self.tokens.insert(token.id, TokenRow { resource: row.resource, token });
+            self.wake(Life::Resource(row.resource), now);
+        }
+        outcome
+    }
+
+    fn register(&mut self, index: usize, token: &Token, (by, machine): (&Consumption, u64)) {
+        let registration = Registration {
+            token: token.id,
+            resource: token.resource,
+            generation: token.generation,
+            project: token.project,
+            nonce: by.nonce.clone(),
+            public_key: by.public_key.clone(),
+        };
+        let existing = self.peers.iter().find(|it| it.peer.registration.token == token.id);
+        let existing = existing.map(|it| it.peer.clone());
+        let registered = peers::register(existing.as_ref(), by.peer, &registration, by.at);
+        let Ok(registered) = registered else { return };
+        self.peers.push(PeerRow {
+            peer: registered.peer,
+            resource: index,
+            machine,
+            lost_until: -1,
+            heard: true,
+            leaving: false,
+            acknowledged: self.snapshot,
+        });
+    }
+
+    /// Writes how far a peer is on its way out, and wakes its resource.
+    pub(crate) fn move_peer(&mut self, i: usize, after: &peers::Peer, now: Timestamp) {
+        let row = &mut self.peers[i];
+        let before = std::mem::replace(&mut row.peer, after.clone());
+        if before == *after {
+            return;
+        }
+        let resource = row.resource;
+        if self.behind.is_some() {
+            self.move_peer_behind(&before, after);
+        } else {
+            self.wake(Life::Resource(resource), now);
+        }
     }
 }

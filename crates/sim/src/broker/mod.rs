@@ -1,6 +1,7 @@
 //! The broker's world: resources that share a ProviderConfig, a cluster that is never kinder than
 //! a real one, and a mesh whose agents come late or never.
 
+pub mod behind;
 pub mod bench;
 pub mod breakage;
 pub mod check;
@@ -8,6 +9,7 @@ pub mod evolve;
 pub mod execute;
 pub mod fault;
 pub mod look;
+pub mod memory;
 pub mod mesh;
 pub mod outside;
 pub mod people;

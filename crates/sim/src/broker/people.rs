@@ -1,12 +1,8 @@
 //! What people ask for: each command is one transaction on its row.
 
-use usher_domain::broker::command::{self, Outstanding};
-
 use crate::broker::check::Crossing;
 use crate::broker::state::State;
-use crate::broker::store::Write;
-use crate::clock::REQUEST_BOUND;
-use crate::clock::millis;
+use crate::contract::port::Order;
 use crate::realm::Realm as _;
 
 impl State {
@@ -23,65 +19,29 @@ impl State {
             if wishes.retire_at == Some(self.base.tick)
                 || wishes.retire_at == Some(self.base.tick - 30)
             {
-                self.retire(wish);
+                self.order(wish, Order::Deprovision, "its deletion is asked for");
             }
             if wishes.replace_at == Some(self.base.tick) {
-                self.replace(wish);
+                self.order(wish, Order::Replace, "a new generation is asked for");
             }
             if wishes.abandon_at == Some(self.base.tick) {
-                self.abandon(wish);
+                self.order(wish, Order::Abandon, "it is abandoned");
             }
         }
     }
 
-    fn outstanding(&self, index: usize) -> Outstanding {
-        Outstanding {
-            heard_until: self.store.resources[index].entry.heard_until(),
-            request_bound: millis(REQUEST_BOUND),
-        }
-    }
-
-    fn retire(&mut self, index: usize) {
-        let outstanding = self.outstanding(index);
-        let now = self.now();
-        let change =
-            command::deprovision(&self.store.resources[index].record.state, &outstanding, now);
-        self.write_change(index, change);
-        self.say(|_| format!("deletion of resource {index} is asked for"));
-    }
-
-    fn replace(&mut self, index: usize) {
-        let outstanding = self.outstanding(index);
-        let now = self.now();
-        let resource = &self.store.resources[index].record.state;
-        if let Ok(change) = command::replace(resource, &outstanding, now) {
-            self.write_change(index, change);
-            self.say(|_| format!("a new generation of resource {index} is asked for"));
-        }
-    }
-
-    fn abandon(&mut self, index: usize) {
-        let live = self.store.peers.iter().any(|it| it.resource == index && it.is_registered());
+    /// A person orders something about a resource; it may be refused.
+    fn order(&mut self, index: usize, order: Order, said: &str) {
         let now = self.now();
         let record = &self.store.resources[index].record;
-        if let Ok(change) = command::abandon(record, live, ("admin", "given up"), now) {
-            self.write_change(index, change);
-            self.say(|_| format!("resource {index} is abandoned"));
+        let (before, version) = (Crossing::from(&record.state), record.version);
+        if self.store.order(index, order, now).is_err() {
+            return;
         }
-    }
-
-    fn write_change(&mut self, index: usize, change: command::Change) {
-        let now = self.now();
-        let before = Crossing::from(&self.store.resources[index].record.state);
-        if change.next != self.store.resources[index].record.state {
-            let command::Change { next, rows, event } = change;
-            let write =
-                Write { version: None, next, rows: &rows, event, promised: None, breakage: None };
-            let written = self.store.write(index, write, now);
-            debug_assert!(written.is_ok(), "a command holds the row");
+        if self.store.resources[index].record.version != version {
             self.check_told(index, before);
         }
-        self.store.resources[index].entry.wake(now);
+        self.say(|_| format!("resource {index}: {said}"));
     }
 
     /// What is still on its way.

@@ -22,9 +22,10 @@ use crate::broker::check::Crossing;
 use crate::broker::execute::{AnyVerb, Request, Sender};
 use crate::broker::plan::PAIRS;
 use crate::broker::state::State;
-use crate::broker::store::{Life, Write};
+use crate::broker::store::{Life, Turn, Write};
 use crate::clock::{INTERVAL, Tick, millis};
-use crate::realm::Realm as _;
+use crate::contract::port::{self, Commit, Release};
+use crate::realm::{QueueBend, Realm as _};
 use crate::seat::{Point, Seat};
 
 /// What a driver notes in this world.
@@ -116,7 +117,13 @@ impl BrokerSeat<'_> {
         let version = (!state.is_broken(Breakage::SkipVersion)).then_some(version);
         let promised = state.is_broken(Breakage::NumberEarly).then_some(self.notes.next_number);
         let write = Write { version, next, rows: &decision.rows, event, promised, breakage };
-        state.store.write(index, write, now)?;
+        let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
+        let written = state.store.commit(index, write, turn, now);
+        // A commit whose answer is lost may have been done.
+        if written.is_err() && state.store.resources[index].record.version == before.version {
+            return written;
+        }
+        self.returned.set(turn.1.is_some() && written.is_ok());
         state.check_given_up(index, &before, self.notes.behind_rail.get());
         let before = Crossing::from(&before.state);
         state.check_told(index, before);
@@ -127,7 +134,20 @@ impl BrokerSeat<'_> {
             let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
             format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
         });
-        Ok(())
+        written
+    }
+
+    /// The lease that a commit keeps, or gives back if its step is finished by it.
+    fn turn(&self, state: &mut State, finished: bool, wake: Wake) -> Turn {
+        let mut claim = self.claim;
+        let bend = state.breakage.and_then(Breakage::bend_queue);
+        if bend == Some(QueueBend::LoseWakeUp)
+            && let Some(entry) = state.store.entry(self.life)
+        {
+            claim.wake_seq = entry.wake_seq;
+        }
+        let kept = (!finished).then_some((self.life, claim));
+        (kept, finished.then_some((self.life, claim, wake)))
     }
 }
 
@@ -188,9 +208,7 @@ impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentBroker<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = self.write(version, decision);
-        self.committed(written).await
+        self.commit_ours(|| self.write(version, decision)).await
     }
 }
 
@@ -216,8 +234,7 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
         version: Version,
         decision: &Decision<Tombstone>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
             let now = state.now();
             let write = Write {
@@ -229,9 +246,12 @@ impl Ledger<Tombstone> for BrokerSeat<'_> {
                 breakage: state.breakage,
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
-            state.store.write(self.index(), write, now)
-        };
-        self.committed(written).await
+            let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
+            let written = state.store.commit(self.index(), write, turn, now);
+            self.returned.set(turn.1.is_some() && written.is_ok());
+            written
+        })
+        .await
     }
 }
 
@@ -293,21 +313,29 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
         version: Version,
         decision: &Decision<BentConfig<'a>>,
     ) -> Result<(), Trouble> {
-        self.pause(Point::BeforeCommit).await;
-        let written = {
+        self.commit_ours(|| {
             let mut state = self.state.borrow_mut();
-            let record = &mut state.store.config.record;
-            if record.version == version {
-                record.version = version.next();
-                record.book = record.book.with(&decision.rows);
-                record.state = decision.next.clone();
-                let (phase, reason) = (record.state.phase, decision.reason);
+            let now = state.now();
+            let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
+            let config = &state.store.config.record.state;
+            let life = port::Life::Config(config.id);
+            let write = Commit {
+                version,
+                before: config.clone(),
+                next: decision.next.clone(),
+                rows: decision.rows.clone(),
+                event: None,
+                lease: turn.0.map(|(_, claim)| (life, claim)),
+                release: turn.1.map(|(_, claim, wake)| Release { life, claim, wake }),
+            };
+            let written = state.store.commit_config(write, now);
+            if written.is_ok() {
+                self.returned.set(turn.1.is_some());
+                let (phase, reason) = (decision.next.phase, decision.reason);
                 state.say(|_| format!("the ProviderConfig is {phase} ({reason})"));
-                Ok(())
-            } else {
-                Err(Trouble::Conflict)
             }
-        };
-        self.committed(written).await
+            written
+        })
+        .await
     }
 }

@@ -1,8 +1,8 @@
 //! Everything of one simulated life that changes.
 
 use serde_json::{Map, Value};
-use usher_domain::blueprint::{CompositeType, InjectionStrategy, ParameterSchema};
-use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
+use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterSchema};
+use usher_domain::broker::accept::{self, Minted, Provision};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::ports::{
     AssignmentView, BlueprintView, CloudView, CredentialView, Views,
@@ -15,11 +15,12 @@ use usher_domain::object::id::{
 };
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
-use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Generation, Record, Stopped, Trouble, Uid, Version, Wake};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Book, Generation, Record, Stopped, Timestamp, Trouble, Uid, Version, Wake};
 use uuid::Uuid;
 
 use crate::base::Base;
+use crate::broker::behind::Behind;
 use crate::broker::breakage::Breakage;
 use crate::broker::execute::Request;
 use crate::broker::fault::Fault;
@@ -28,8 +29,9 @@ use crate::broker::outside::{Kind, Object, Outside};
 use crate::broker::plan::{PAIRS, Plan, Wishes};
 use crate::broker::reader::Reader;
 use crate::broker::seat::Notes;
-use crate::broker::store::{ConfigRow, EventRow, Life, ResourceRow, Store};
+use crate::broker::store::{ConfigRow, Life, Store};
 use crate::clock::{Tick, timestamp};
+use crate::contract::port::{Ground, No, Port};
 use crate::realm::{EveryWorld, QueueBend, Realm};
 use crate::rng::Rng;
 use crate::seat::Seat;
@@ -125,7 +127,32 @@ impl Realm for State {
         self.outside.is_rebuilt(self.base.tick) && request.is_for_cluster()
     }
 
+    fn now(&self) -> Timestamp {
+        let simulated = timestamp(self.base.tick + self.base.skew);
+        self.store.behind.as_ref().map_or(simulated, Behind::now)
+    }
+
+    fn claim_behind(&mut self) -> Option<Option<(Life, Claim)>> {
+        self.store.behind.is_some().then(|| self.store.claim_behind())
+    }
+
+    fn finish_behind(
+        &mut self,
+        life: Life,
+        claim: &Claim,
+        outcome: &Result<Wake, Stopped>,
+    ) -> bool {
+        let behind = self.store.behind.is_some();
+        if behind {
+            self.store.finish_behind(life, claim, outcome);
+        }
+        behind
+    }
+
     fn evolve(&mut self) {
+        if let Some(what) = self.store.tick_behind() {
+            self.wrong(EveryWorld::EndsAsWished, what);
+        }
         self.go_on();
     }
 
@@ -143,6 +170,16 @@ impl Realm for State {
 }
 
 impl State {
+    /// The world of a seed on another store than the one in memory. That one has a clock of its
+    /// own, which nobody makes jump.
+    pub fn on(seed: u64, port: Box<dyn Port>, listen: bool) -> Self {
+        let mut state = Self::new(seed, None, listen);
+        let mix = &mut state.base.course.mix;
+        *mix = mix.without(Fault::ClockJump).without(Fault::DayJump);
+        state.store.behind = Some(Behind::new(port));
+        state
+    }
+
     /// Whether objects of this kind are hidden because the kind was removed.
     pub fn hidden(&self, kind: Kind) -> bool {
         match kind {
@@ -166,62 +203,26 @@ impl State {
         let accepted = self.declaration(wish, index).and_then(|(command, views, minted)| {
             accept::provision(&command, &views, &minted, now).ok()
         });
-        let Some(Accepted { resource, rows, event, new_provider_config }) = accepted else {
-            self.wrong(EveryWorld::EndsAsWished, "a declaration was refused".to_owned());
+        let accepted = accepted.ok_or(No::Refused("refused"));
+        if let Err(no) = accepted.and_then(|it| self.store.accept(it, now)) {
+            self.wrong(EveryWorld::EndsAsWished, format!("a declaration was refused: {no:?}"));
             return;
-        };
-        let version = Version(1);
-        let record = Record { version, state: resource, book: Book::new(rows) };
-        self.store.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
-        let generation = Generation::FIRST;
-        let number = self.store.next_number();
-        self.store.events.push(EventRow { number, resource: index, version, generation, event });
-        let config = &mut self.store.config;
-        if let Some(new) = new_provider_config {
-            config.record.book = Book::new(new.intended("usher", now));
-            config.record.state = new;
-        } else {
-            config.record.state = config.record.state.joined();
         }
-        config.record.version = config.record.version.next();
-        config.entry.wake(now);
         self.say(|_| format!("resource {index} is declared"));
     }
 
     fn declaration(&self, wish: usize, index: usize) -> Option<(Provision, Views, Minted)> {
         let number = u8::try_from(index).ok()?;
         let config = &self.store.config.record.state;
-        let (cloud, provider) = (CloudId::from_uuid(id(7, 0)), Provider::Local);
+        let ground = ground();
         let command = Provision {
             name: format!("node-{number}"),
-            project: ProjectId::from_uuid(id(5, 0)),
-            blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
-            credential: config.credential,
+            project: ground.project,
+            blueprint_version: ground.blueprint_version,
+            credential: ground.credential,
             parameters: Map::new(),
         };
-        let views = Views {
-            blueprint: Some(BlueprintView {
-                version: command.blueprint_version,
-                composite: CompositeType::from_xrd(&xrd()).ok()?,
-                schema: ParameterSchema::new(vec![]).ok()?,
-                strategy: InjectionStrategy::CloudInitUserData,
-                role: self.wishes[wish].role,
-                providers: vec![provider],
-            }),
-            credential: Some(CredentialView {
-                id: config.credential,
-                cloud,
-                coordinates: config.coordinates.clone(),
-                usable: Ok(()),
-            }),
-            cloud: Some(CloudView { id: cloud, provider, endpoint: Value::Null }),
-            assignment: Some(AssignmentView {
-                world: config.world.clone(),
-                namespace: config.namespace.clone(),
-            }),
-            provider_config: (index > 0).then_some(config.id),
-            name_in_use: false,
-        };
+        let views = self.store.views(&command, self.wishes[wish].role)?;
         let minted = Minted {
             resource: ResourceId::from_uuid(id(1, number)),
             tenancy: TenancyId::from_uuid(id(4, number)),
@@ -235,7 +236,39 @@ impl State {
     }
 }
 
-fn empty_store() -> Store {
+impl Store {
+    /// What a declaration is resolved against.
+    pub fn views(&self, command: &Provision, role: MeshRole) -> Option<Views> {
+        let (config, cloud) = (&self.config.record.state, CloudId::from_uuid(id(7, 0)));
+        let provider = config.provider;
+        Some(Views {
+            blueprint: Some(BlueprintView {
+                version: command.blueprint_version,
+                composite: CompositeType::from_xrd(&xrd()).ok()?,
+                schema: ParameterSchema::new(vec![]).ok()?,
+                strategy: InjectionStrategy::CloudInitUserData,
+                role,
+                providers: vec![provider],
+            }),
+            credential: Some(CredentialView {
+                id: config.credential,
+                cloud,
+                coordinates: config.coordinates.clone(),
+                usable: Ok(()),
+            }),
+            cloud: Some(CloudView { id: cloud, provider, endpoint: Value::Null }),
+            assignment: Some(AssignmentView {
+                world: config.world.clone(),
+                namespace: config.namespace.clone(),
+            }),
+            provider_config: self.has_config().then_some(config.id),
+            name_in_use: self.is_named(&command.name),
+        })
+    }
+}
+
+/// A store in which nothing was declared yet.
+pub fn empty_store() -> Store {
     let now = timestamp(0);
     let config = ProviderConfig {
         id: ProviderConfigId::from_uuid(id(2, 0)),
@@ -243,7 +276,7 @@ fn empty_store() -> Store {
         world: "local".to_owned(),
         namespace: "ns".to_owned(),
         provider: Provider::Local,
-        credential: CredentialId::from_uuid(id(3, 0)),
+        credential: ground().credential,
         coordinates: coordinates(),
         users: 0,
         phase: provider_config::Phase::Gone,
@@ -252,8 +285,9 @@ fn empty_store() -> Store {
     };
     let mut entry = Entry::new(now);
     entry.due = None;
-    let record = Record { version: Version(1), book: Book::default(), state: config };
+    let record = Record { version: Version(0), book: Book::default(), state: config };
     Store {
+        behind: None,
         resources: vec![],
         config: ConfigRow { record, entry },
         tokens: std::collections::BTreeMap::new(),
@@ -262,6 +296,16 @@ fn empty_store() -> Store {
         events: vec![],
         pin: Pin { identity: Uid::new("cluster"), revision: 0 },
         rail_tripped: false,
+    }
+}
+
+/// What every simulated declaration refers to.
+pub fn ground() -> Ground {
+    Ground {
+        installation: installation(),
+        project: ProjectId::from_uuid(id(5, 0)),
+        blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),
+        credential: CredentialId::from_uuid(id(3, 0)),
     }
 }
 

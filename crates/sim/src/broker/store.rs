@@ -1,21 +1,30 @@
 //! The memory ledger: rows, identity rows, due-queue, events, tokens, peers, one commit door.
+//!
+//! Each verb is one transaction. If another store stands [`Behind`] this one, the verb is done
+//! there, and what is here is what was read back.
 
 use std::collections::BTreeMap;
 
+use usher_domain::broker::accept::Accepted;
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::command::Outstanding;
+use usher_domain::broker::command::{self, Change, Outstanding};
 use usher_domain::broker::consequence::Consequences;
-use usher_domain::broker::event::{Event, EventType};
+use usher_domain::broker::event::{Event, EventType, Outcome};
+use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::TokenId;
-use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version};
+use usher_domain::object::id::{ResourceId, TokenId};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version, Wake};
 
+use crate::broker::behind::Behind;
 use crate::broker::breakage::Breakage;
 use crate::broker::mesh::{PeerRow, TokenRow};
-use crate::clock::REQUEST_BOUND;
-use crate::clock::millis;
+use crate::clock::{REQUEST_BOUND, millis};
+use crate::contract::port::{Commit, No, Order, Release};
+
+/// The lease under which a commit is written: kept, or given back with it.
+pub type Turn = (Option<(Life, Claim)>, Option<(Life, Claim, Wake)>);
 
 /// Which life an entry of the queue belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +90,10 @@ pub struct EventRow {
 }
 
 /// The whole store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Store {
+    /// The store that stands behind this one, if one does.
+    pub behind: Option<Behind>,
     /// The resources, in the order of their declaration.
     pub resources: Vec<ResourceRow>,
     /// The ProviderConfig they share.
@@ -123,29 +134,204 @@ impl Store {
         lives
     }
 
+    /// Makes a life due now.
+    pub fn wake(&mut self, life: Life, now: Timestamp) {
+        if self.behind.is_some() {
+            self.wake_behind(life);
+        } else if let Some(entry) = self.entry(life) {
+            entry.wake(now);
+        }
+    }
+
     /// Wakes the life with this id text: the resource, or its tombstone once it is deleted.
     pub fn wake_by_label(&mut self, label: &str, now: Timestamp) {
         if self.config.record.state.id.to_string() == label {
-            self.config.entry.wake(now);
+            self.wake(Life::Config, now);
         }
-        for row in &mut self.resources {
-            if row.record.state.id().to_string() != label {
-                continue;
-            }
-            match &mut row.tombstone {
-                Some(tombstone) => tombstone.wake(now),
-                None => row.entry.wake(now),
+        for index in 0..self.resources.len() {
+            if self.resources[index].record.state.id().to_string() == label {
+                self.wake_keeper(index, now);
             }
         }
     }
 
-    /// Wakes everybody: the listing that stands in for what a watch missed.
+    /// Wakes whoever looks after a resource.
+    fn wake_keeper(&mut self, index: usize, now: Timestamp) {
+        let buried = self.resources[index].tombstone.is_some();
+        self.wake(if buried { Life::Tombstone(index) } else { Life::Resource(index) }, now);
+    }
+
+    /// Wakes everybody that something can still happen to: the listing that stands in for what a
+    /// watch missed.
     pub fn wake_all(&mut self, now: Timestamp) {
+        if self.behind.is_some() {
+            self.wake_all_behind();
+            return;
+        }
         for life in self.lives() {
-            if let Some(entry) = self.entry(life) {
-                entry.wake(now);
+            let is_dead = match life {
+                Life::Resource(i) => self.resources[i].record.state.phase() == Phase::Deleted,
+                Life::Tombstone(_) | Life::Config => false,
+            };
+            if !is_dead {
+                self.wake(life, now);
             }
         }
+    }
+
+    /// The place of a resource.
+    pub fn index_of(&self, id: ResourceId) -> Option<usize> {
+        self.resources.iter().position(|it| it.record.state.id() == id)
+    }
+
+    /// Whether a living resource has this name.
+    pub fn is_named(&self, name: &str) -> bool {
+        let mut living =
+            self.resources.iter().filter(|it| it.record.state.phase() != Phase::Deleted);
+        living.any(|it| it.record.state.fields().name == name)
+    }
+
+    /// Whether the ProviderConfig has its row.
+    pub const fn has_config(&self) -> bool {
+        self.config.record.version.0 > 0
+    }
+
+    /// Accepts a declaration: row, names, event, entry, one more user, all in one transaction.
+    pub fn accept(&mut self, accepted: Accepted, now: Timestamp) -> Result<usize, No> {
+        let index = self.resources.len();
+        let Accepted { resource, rows, event, new_provider_config } = accepted.clone();
+        let made = new_provider_config.is_some();
+        if self.is_named(&resource.fields().name) || made == self.has_config() {
+            return Err(No::Moved);
+        }
+        if self.behind.is_some() {
+            self.accept_behind(accepted)?;
+        }
+        let version = Version(1);
+        let record = Record { version, state: resource, book: Book::new(rows) };
+        self.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
+        if self.behind.is_some() {
+            self.refresh();
+            return Ok(index);
+        }
+        let (number, generation) = (self.next_number(), Generation::FIRST);
+        self.events.push(EventRow { number, resource: index, version, generation, event });
+        let config = &mut self.config;
+        if let Some(new) = new_provider_config {
+            config.record.book = Book::new(new.intended("usher", now));
+            config.record.state = new;
+            config.entry = Entry::new(now);
+        } else {
+            config.record.state = config.record.state.joined();
+            config.entry.wake(now);
+        }
+        config.record.version = config.record.version.next();
+        Ok(index)
+    }
+
+    /// Writes a step of a resource or its tombstone, and gives its lease back with it if that is
+    /// wanted.
+    pub fn commit(
+        &mut self,
+        index: usize,
+        write: Write<'_>,
+        turn: Turn,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        if self.behind.is_some() {
+            return self.commit_behind(index, &write, turn);
+        }
+        self.write(index, write, now)?;
+        if let (_, Some((life, claim, wake))) = turn {
+            self.release(life, &claim, wake, now);
+        }
+        Ok(())
+    }
+
+    /// Writes a step of the ProviderConfig; whoever waited for it looks again once it is ready.
+    pub fn commit_config(
+        &mut self,
+        write: Commit<ProviderConfig>,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        if self.behind.is_some() {
+            return self.commit_config_behind(write);
+        }
+        let Commit { version, before, next, rows, release, .. } = write;
+        let record = &mut self.config.record;
+        if record.version != version {
+            return Err(Trouble::Conflict);
+        }
+        let becomes_ready = next.is_ready() && !before.is_ready();
+        record.version = version.next();
+        record.book = record.book.with(&rows);
+        record.state = next;
+        if becomes_ready {
+            for row in &mut self.resources {
+                if row.record.state.phase() != Phase::Deleted {
+                    row.entry.wake(now);
+                }
+            }
+        }
+        if let Some(Release { claim, wake, .. }) = release {
+            self.config.entry.release(&claim, wake, now);
+        }
+        Ok(())
+    }
+
+    /// Gives a lease back after a finished step.
+    pub fn release(&mut self, life: Life, claim: &Claim, wake: Wake, now: Timestamp) {
+        if let Some(entry) = self.entry(life) {
+            entry.release(claim, wake, now);
+        }
+    }
+
+    /// Carries out what a person orders, and wakes whoever looks after the resource.
+    pub fn order(&mut self, index: usize, order: Order, now: Timestamp) -> Result<(), No> {
+        if self.behind.is_some() {
+            return self.order_behind(index, order);
+        }
+        let change = self.decide(index, order, now)?;
+        let record = &self.resources[index].record;
+        if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {
+            let Change { next, rows, event } = change;
+            let write =
+                Write { version: None, next, rows: &rows, event, promised: None, breakage: None };
+            let written = self.write(index, write, now);
+            debug_assert!(written.is_ok(), "a command holds the row");
+        }
+        let row = &mut self.resources[index];
+        if order == Order::Reap {
+            row.tombstone.get_or_insert_with(|| Entry::new(now));
+        }
+        if order == Order::Retry {
+            row.entry.parked = false;
+        }
+        let outcome = row.record.state.fields().outcome;
+        let removed = outcome == Some(Outcome::Removed);
+        self.wake(if removed { Life::Tombstone(index) } else { Life::Resource(index) }, now);
+        Ok(())
+    }
+
+    /// What an order changes, as the domain says.
+    fn decide(&self, index: usize, order: Order, now: Timestamp) -> Result<Change, No> {
+        let row = &self.resources[index];
+        let record = &row.record;
+        let heard_until = row.entry.heard_until();
+        let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
+        let by = "admin";
+        let change = match order {
+            Order::Deprovision => Ok(command::deprovision(&record.state, &outstanding, now)),
+            Order::Replace => command::replace(&record.state, &outstanding, now),
+            Order::Abandon => {
+                let mut peers = self.peers.iter();
+                let live = peers.any(|it| it.resource == index && it.is_registered());
+                command::abandon(record, live, (by, "given up"), now)
+            }
+            Order::Reap => command::reap(record, by, now),
+            Order::Retry => Ok(Change { next: record.state.clone(), rows: vec![], event: None }),
+        };
+        change.map_err(|refusal| No::Refused(refusal.code()))
     }
 
     /// The one door: writes a resource if its version still holds, and whatever goes with it.
@@ -199,7 +385,7 @@ impl Store {
             config.entry.wake(now);
         }
         if bury {
-            self.resources[index].tombstone = Some(Entry::new(now));
+            self.resources[index].tombstone.get_or_insert_with(|| Entry::new(now));
         }
     }
 

@@ -32,13 +32,15 @@ pub struct Observed {
 impl Observed {
     /// Whether somebody who was asked did not answer, so that this look may have missed something.
     pub fn is_blind(&self) -> bool {
-        is_blind(&self.sightings)
+        is_blind(self.facts.sight, &self.sightings)
     }
 }
 
-/// Whether one of these answers is missing.
-pub(super) fn is_blind(sightings: &[Sighting]) -> bool {
-    sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
+/// Whether one of these answers is missing. A world that is not the pinned one, or an older page
+/// of it, may hide what nobody has on record, although every recorded name is there.
+pub(super) fn is_blind(sight: Sight, sightings: &[Sighting]) -> bool {
+    sight == Sight::ClusterReplaced
+        || sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
 }
 
 /// Judges one look.

@@ -460,4 +460,6 @@ fn a_look_that_missed_an_answer_is_blind() {
     assert!(!blind(&look()));
     assert!(blind(&bent(|look| look.xr = Err(Unreachable))));
     assert!(blind(&bent(|look| look.anchors = Err(Forbidden))));
+    let older = bent(|look| look.authority = Authority::Replaced);
+    assert!(blind(&older), "an older page may hide what nobody has on record");
 }

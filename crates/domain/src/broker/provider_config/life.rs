@@ -91,7 +91,9 @@ impl Lifecycle for Life {
                 Rest::Poll => Wake::At(now.after(self.interval)),
                 Rest::Quiet => Wake::At(config.quiet_until.unwrap_or(now)),
                 // A look that missed something does not count as rest.
-                Rest::OnChange if is_blind(&seen.sightings) => Wake::At(now.after(self.interval)),
+                Rest::OnChange if is_blind(seen.facts.sight, &seen.sightings) => {
+                    Wake::At(now.after(self.interval))
+                }
                 Rest::OnChange => Wake::OnChange,
             },
             next,

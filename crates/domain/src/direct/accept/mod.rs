@@ -53,6 +53,7 @@ pub fn accept(
         generation: Generation::FIRST,
         attempt: 1,
         operation: None,
+        spent: None,
         deletion_seen_at: None,
         asked_at: None,
         quiet_until: ours.then(|| now.after(ground.heard_for)),

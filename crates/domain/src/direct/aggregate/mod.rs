@@ -8,7 +8,7 @@ use super::identity::Identified;
 use super::mark::{Binding, Mark, RequestId};
 use super::orphan::OrphanRecord;
 use super::phase::Phase;
-use super::proof::{Ended, Outcome};
+use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::recorded::{self, Recorded};
 use super::refusal::Refusal;
 use super::verdict::{Turn, Verdict};
@@ -37,9 +37,11 @@ pub struct Fields {
     pub attempt: u32,
     /// The last operation that was seen.
     pub operation: Option<String>,
+    /// The operation that failed and was answered by a new request.
+    pub spent: Option<String>,
     /// When deletion was first seen; written once.
     pub deletion_seen_at: Option<Timestamp>,
-    /// When the cloud object was first asked to go.
+    /// When it was recorded that the cloud object is asked to go.
     pub asked_at: Option<Timestamp>,
     /// Until when absence does not count, because a driver may still be heard.
     pub quiet_until: Option<Timestamp>,
@@ -125,9 +127,24 @@ impl Resource {
         Binding { installation: *installation, object: object.uid.clone() }
     }
 
-    /// How it ended, with what that rests on.
-    pub fn ended(&self) -> Option<Ended> {
-        self.fields.outcome.map(Ended::stored)
+    /// How it ended, with what that rests on: its orphan record, or a name in its ledger that is
+    /// gone, or a ledger that never sent anything. An outcome without that is no end.
+    pub fn ended(&self, book: &Book) -> Option<Ended> {
+        let outcome = self.fields.outcome?;
+        if let Some(record) = &self.fields.orphan {
+            return Some(Ended::recorded(record));
+        }
+        let sent_nothing = || {
+            let proof = ProvenAbsent::never_sent(self.is_witnessed(), book.rows());
+            proof.filter(|_| outcome == Outcome::AlreadyAbsent)
+        };
+        let proof = book.rows().iter().find_map(ProvenAbsent::on_record).or_else(sent_nothing)?;
+        Some(Ended::absent(proof, outcome == Outcome::Deleted))
+    }
+
+    /// Whether the end is on record.
+    pub const fn is_ended(&self) -> bool {
+        self.fields.outcome.is_some()
     }
 
     /// Whether the ledger was there from the start.
@@ -184,7 +201,7 @@ impl Resource {
 
     /// The facts of the row. `unrecorded` is what the identity is where the ledger names none.
     pub fn facts(&self, book: &Book, unrecorded: Identity, now: Timestamp) -> RowFacts {
-        let Fields { phase, asked_at, outcome, watch_until, .. } = &self.fields;
+        let Fields { phase, asked_at, watch_until, .. } = &self.fields;
         let identity = match self.current(book).map(|row| row.standing) {
             None => unrecorded,
             Some(Standing::Intended) => Identity::Intended,
@@ -202,7 +219,7 @@ impl Resource {
             identity,
             quiet: if is_quiet { Quiet::Yes } else { Quiet::No },
             asked: if asked_at.is_some() { Asked::Yes } else { Asked::No },
-            ended: if outcome.is_some() { EndedFact::Yes } else { EndedFact::No },
+            ended: if self.is_ended() { EndedFact::Yes } else { EndedFact::No },
         }
     }
 
@@ -220,25 +237,23 @@ impl Resource {
         next.fields.operation = turned.operation.or(next.fields.operation);
         match verdict.turn {
             Turn::Keep | Turn::End(_) => {}
+            Turn::Ask => next.fields.asked_at = self.fields.asked_at.or(Some(now)),
             Turn::Intend => {
                 let again = self.fields.identity.is_some();
                 next.fields.generation =
                     if again { self.fields.generation.next() } else { self.fields.generation };
                 next.fields.attempt += u32::from(again);
                 next.fields.identity = turned.intended;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
             Turn::Again => {
                 next.fields.attempt += 1;
-                next.fields.operation = None;
+                next.fields.spent = next.fields.operation.take();
             }
         }
         if verdict.phase == Phase::Deleting && next.fields.deletion_seen_at.is_none() {
             next.fields.deletion_seen_at = Some(now);
             next.fields.quiet_until = self.fields.quiet_until.max(turned.quiet_until);
-        }
-        if turned.asks {
-            next.fields.asked_at = self.fields.asked_at.or(Some(now));
         }
         if let Some(ended) = turned.ended {
             next.fields.outcome = Some(ended.outcome());
@@ -283,8 +298,6 @@ pub(super) struct Turned {
     pub(super) quiet_until: Option<Timestamp>,
     /// Until when it is watched after its end.
     pub(super) watch_until: Option<Timestamp>,
-    /// Whether the cloud object is asked to go.
-    pub(super) asks: bool,
     /// The end.
     pub(super) ended: Option<Ended>,
     /// What may be left behind by it.

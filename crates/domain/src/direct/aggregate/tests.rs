@@ -61,6 +61,30 @@ fn a_row_that_breaks_an_invariant_is_refused_by_its_field() {
 }
 
 #[test]
+fn an_end_by_absence_rests_on_the_ledger() {
+    let ended = |outcome, history, rows: Vec<Row>| {
+        let it = leaving(|it| {
+            it.outcome = Some(outcome);
+            it.history = history;
+        });
+        it.ended(&Book::new(rows)).map(|it| it.outcome())
+    };
+    let (deleted, absent) = (Outcome::Deleted, Outcome::AlreadyAbsent);
+    let cases = [
+        (deleted, History::Witnessed, vec![gone(name(), "c-1")], Some(deleted)),
+        (deleted, History::Witnessed, vec![seen(name(), "c-1")], None),
+        (deleted, History::Witnessed, vec![], None),
+        (absent, History::Lost, vec![gone(name(), "c-1")], Some(absent)),
+        (absent, History::Lost, vec![], None),
+        (absent, History::Witnessed, vec![], Some(absent)),
+        (absent, History::Witnessed, vec![intended(name())], None),
+    ];
+    for (outcome, history, rows, expected) in cases {
+        assert_eq!(ended(outcome, history, rows.clone()), expected, "{history:?} {rows:?}");
+    }
+}
+
+#[test]
 fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
     let it = resource(|it| it.attempt = 2);
     let mark = |attempt| Mark { owner: binding(), request: RequestId::of(&binding(), attempt) };
@@ -152,6 +176,7 @@ fn an_operation_is_kept_until_the_next_request() {
     for turn in [Turn::Again, Turn::Intend] {
         let next = running.turned(verdict(Phase::Creating, turn), turned(Some("op-1")), NOW);
         assert_eq!(next.fields().operation, None);
+        assert_eq!(next.fields().spent.as_deref(), Some("op-1"), "its answer was read");
     }
 }
 
@@ -178,7 +203,7 @@ fn an_end_is_kept_with_what_it_rests_on() {
         ..Turned::default()
     };
     let next = it.turned(verdict(Phase::Deleting, Turn::End(Outcome::OrphanReleased)), turned, NOW);
-    assert_eq!(next.ended().unwrap().outcome(), Outcome::OrphanReleased);
+    assert_eq!(next.ended(&Book::default()).unwrap().outcome(), Outcome::OrphanReleased);
     assert_eq!(next.fields().orphan, Some(record));
     assert!(Resource::hydrate(next.fields().clone()).is_ok());
 }

@@ -10,7 +10,6 @@ use super::effect::Effect;
 use super::event::Event;
 use super::observe::Observed;
 use super::orphan::OrphanRecord;
-use super::phase::Phase;
 use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::reason::Reason;
 use super::reconcile::rules;
@@ -50,9 +49,8 @@ impl Lifecycle for Direct {
 
     fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
         let (book, mut rows) = seen.absorbed(&record.book);
-        let resource = record.state.identified(seen.found.clone().filter(|_| !rows.is_empty()));
-        let facts = resource.facts(&book, seen.unrecorded, now);
-        let verdict = rules(facts, seen.facts);
+        let resource = record.state.identified(seen.found.clone());
+        let verdict = rules(seen.row(record, now), seen.facts);
         let turned = self.turned(&resource, &book, (verdict, seen), now);
         let next = resource.turned(verdict, turned, now);
         rows.extend(new_rows(verdict, &next, &book, now));
@@ -78,7 +76,7 @@ impl Direct {
     ) -> Turned {
         let (ended, orphan) = match verdict.turn {
             Turn::End(outcome) => ending(outcome, resource, (book, seen), now),
-            Turn::Keep | Turn::Intend | Turn::Again => (None, None),
+            Turn::Keep | Turn::Intend | Turn::Again | Turn::Ask => (None, None),
         };
         let outcome = ended.as_ref().map(Ended::outcome).or(resource.fields().outcome);
         let watched = outcome.is_some_and(|it| !it.needs_record()) && !book.rows().is_empty();
@@ -88,7 +86,6 @@ impl Direct {
             operation: seen.operation.clone(),
             quiet_until: bounded.filter(|until| now < *until),
             watch_until: watched.then(|| now.after(self.keep)),
-            asks: verdict.effect == Some(EffectKind::Delete) && verdict.phase == Phase::Deleting,
             ended,
             orphan,
         }
@@ -135,8 +132,7 @@ fn ending(
     }
     let proof = match resource.current(book) {
         Some(row) => ProvenAbsent::on_record(row),
-        None => ProvenAbsent::never_sent(resource.is_witnessed(), book.rows())
-            .or_else(|| seen.absent.clone()),
+        None => ProvenAbsent::never_sent(resource.is_witnessed(), book.rows()),
     };
     (proof.map(|it| Ended::absent(it, outcome == Outcome::Deleted)), None)
 }
@@ -151,7 +147,7 @@ fn new_rows(verdict: Verdict, next: &Resource, book: &Book, now: Timestamp) -> V
         Turn::End(outcome) if outcome.needs_record() => {
             book.abandon("usher", outcome.as_str(), now)
         }
-        Turn::Keep | Turn::Again | Turn::End(_) => vec![],
+        Turn::Keep | Turn::Again | Turn::Ask | Turn::End(_) => vec![],
     }
 }
 
@@ -176,7 +172,7 @@ fn address(kind: EffectKind, next: &Resource, book: &Book, seen: &Observed) -> O
         EffectKind::Update => Some(Effect::Update { identified: identified?, at: at()? }),
         EffectKind::Delete => Some(Effect::Delete { identified: identified?, at: at()? }),
         EffectKind::RemoveFinalizer => {
-            Some(Effect::RemoveFinalizer { object, ended: next.ended()? })
+            Some(Effect::RemoveFinalizer { object, ended: next.ended(book)? })
         }
     }
 }

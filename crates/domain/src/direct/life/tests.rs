@@ -1,6 +1,7 @@
 use usher_kernel::{Standing, Uid, Unknown};
 
 use super::*;
+use crate::direct::aggregate::History;
 use crate::direct::fixture::{
     NOW, START, asked, binding, found, gone, identified, intended, leaving, look, name, object,
     record, resource, seen,
@@ -9,6 +10,7 @@ use crate::direct::look::{self, Look, Silence};
 use crate::direct::mark::{Mark, RequestId};
 use crate::direct::observe::fold;
 use crate::direct::operation::{Operation, Progress};
+use crate::direct::phase::Phase;
 use crate::direct::recorded::{self, Recorded};
 
 const LIFE: Direct = Direct {
@@ -64,10 +66,12 @@ fn the_identity_is_recorded_then_stamped_then_used() {
 fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let parentless = Look { spec: None, configuration: None, ..going_look() };
     let look = Look { cloud: Some(asked(Ok(Some(found("c-1"))))), ..parentless };
-    let decision = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    let first = decide(&record(going(), [seen(name(), "c-1")]), &look);
+    assert_eq!((first.effect, first.wake), (None, Wake::Now), "on record first");
+    assert_eq!(first.next.fields().asked_at, Some(NOW));
+    let decision = decide(&record(first.next, [seen(name(), "c-1")]), &look);
     let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
     assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
-    assert_eq!(decision.next.fields().asked_at, Some(NOW));
     assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
 }
 
@@ -84,7 +88,8 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let ended = record(end.next, end.rows);
     let release = decide(&ended, &going_look());
     let object = ended.state.object().clone();
-    let expected = Effect::RemoveFinalizer { object, ended: ended.state.ended().unwrap() };
+    let expected =
+        Effect::RemoveFinalizer { object, ended: ended.state.ended(&ended.book).unwrap() };
     assert_eq!(release.effect, Some(expected));
     let told = decide(&ended, &Look { object: Ok(None), ..going_look() });
     assert_eq!(told.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
@@ -176,7 +181,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
 }
 
 #[test]
-fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
+fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
     let standing = recorded::Standing::Seen { uid };
     let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
@@ -184,13 +189,17 @@ fn a_lost_record_is_taken_over_from_the_stamp_and_acted_upon() {
     let look = Look {
         object: Ok(Some(object)),
         cloud: Some(asked(Ok(Some(found("c-1"))))),
+        search: Some(Ok(vec![])),
         spec: None,
         ..look()
     };
-    let decision = decide(&record(leaving(|_| ()), []), &look);
-    assert_eq!(decision.reason, Reason::DeletingObject);
-    assert_eq!(decision.next.identity(), Some(&identified("a")));
-    assert_eq!(decision.rows[0].standing, Standing::Seen);
+    let lost = leaving(|it| it.history = History::Lost);
+    let found = decide(&record(lost, []), &look);
+    assert_eq!((found.reason, found.effect.clone()), (Reason::Recording, None));
+    assert_eq!(found.next.identity(), Some(&identified("a")));
+    assert_eq!(found.rows[0].standing, Standing::Seen);
+    let next = decide(&record(found.next, found.rows), &look);
+    assert_eq!(next.reason, Reason::DeletingObject);
 }
 
 #[test]
@@ -208,6 +217,44 @@ fn what_comes_back_after_the_end_is_taken_away() {
     let decision = decide(&gone, &back);
     assert_eq!(decision.reason, Reason::RemovingLate);
     assert!(matches!(decision.effect, Some(Effect::Delete { at, .. }) if at.uid().0 == "c-2"));
+}
+
+#[test]
+fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
+    let ended = || {
+        leaving(|it| {
+            it.identity = Some(identified("a"));
+            it.phase = Phase::Deleted;
+            it.outcome = Some(Outcome::Deleted);
+        })
+    };
+    let over = record(ended(), [gone(name(), "c-1")]);
+    let leaving = decide(&over, &going_look());
+    assert_eq!(leaving.reason, Reason::RemovingFinalizer);
+    assert!(matches!(leaving.effect, Some(Effect::RemoveFinalizer { .. })));
+    assert_eq!(leaving.wake, Wake::At(NOW.after(LIFE.interval)));
+    let wanted = decide(&over, &look());
+    assert_eq!((wanted.reason, wanted.effect), (Reason::DeletionForgotten, None));
+    assert_eq!(wanted.wake, Wake::OnChange);
+    let unread = Look { object: Err(Unknown::Unreachable), ..look() };
+    let unread = decide(&over, &unread);
+    assert_eq!(
+        (unread.reason, unread.wake),
+        (Reason::ObjectUnknown, Wake::At(NOW.after(LIFE.slow)))
+    );
+    let gone = decide(&over, &Look { object: Ok(None), ..look() });
+    assert_eq!((gone.reason, gone.wake), (Reason::Gone, Wake::Never));
+}
+
+#[test]
+fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
+    let lost = leaving(|it| it.history = History::Lost);
+    let marked = Some(Ok(vec![(identified("a"), found("c-1"))]));
+    let look =
+        Look { spec: Some(Ok(identified("b"))), search: marked, cloud: None, ..going_look() };
+    let decision = decide(&record(lost, []), &look);
+    assert_eq!(decision.reason, Reason::Recording);
+    assert_eq!(decision.next.identity(), Some(&identified("a")));
 }
 
 #[test]

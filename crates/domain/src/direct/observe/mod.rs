@@ -6,26 +6,30 @@
 //! - Unknown is not absent: a refusal, a throttle, a failure and a lagging replica change no row.
 //! - What is on record wins over what the spec says: an answer about another identity is no answer.
 //! - A cloud object is ours if it is on record with its uid, or by our mark with a request of ours.
-//! - A stamp counts only where the ledger names nothing, and only on the object it is bound to.
+//! - A stamp counts only where the ledger names nothing, and only on the object it is bound to. It
+//!   tells a name and proves nothing: anybody who may edit the object can write one.
 
 use std::time::Duration;
 
-use usher_kernel::{Answer, Book, Evidence as Proof, Row, Sighting, Standing, Timestamp, Unknown};
+use usher_kernel::{
+    Answer, Book, Evidence as Proof, Record, Row, Sighting, Standing, Timestamp, Unknown,
+};
 
 use super::aggregate::Resource;
 use super::facts::{
-    Cloud, Facts, Hold, Identity, Object, Operation, Policy as PolicyFact, Refs, Search, Stamp,
+    Cloud, Facts, Hold, Identity, Object, Operation, Policy as PolicyFact, Refs, RowFacts, Search,
+    Stamp,
 };
 use super::identity::Identified;
-use super::look::{Asked, Container, Found, Look, Silence};
+use super::ladder::Stamped;
+use super::look::{self, Asked, Container, Found, Look, Silence};
 use super::operation::{Progress, counted};
 use super::orphan::Evidence;
 use super::policy::{self, Policy};
-use super::proof::ProvenAbsent;
-use super::recorded::{self, Recorded, Unbound};
+use super::recorded::Unbound;
 use super::reference::Unresolved;
 use crate::object::authority::Authority;
-use crate::object::name::{FINALIZER_DIRECT, SUFFIX};
+use crate::object::name::FINALIZER_DIRECT;
 
 /// One observation: facts to branch on, rows and sightings to record, and what verbs need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,13 +54,21 @@ pub struct Observed {
     pub retry_after: Option<Duration>,
     /// When the last lease ended that was not given back in peace.
     pub heard_until: Option<Timestamp>,
-    /// The proof that nothing is there, if there is one.
-    pub absent: Option<ProvenAbsent>,
     /// What an orphan record would say.
     pub evidence: Evidence,
 }
 
 impl Observed {
+    /// The facts of the row as this look leaves it.
+    pub fn row(&self, record: &Record<Resource>, now: Timestamp) -> RowFacts {
+        let (book, _) = self.absorbed(&record.book);
+        let resource = record.state.identified(self.found.clone());
+        let facts = resource.facts(&book, self.unrecorded, now);
+        let found = record.book.rows().is_empty() && !book.rows().is_empty();
+        let identity = if found { Identity::Found } else { facts.identity };
+        RowFacts { identity, ..facts }
+    }
+
     /// The ledger with what this look takes over from the stamp and has seen, and what changed.
     pub fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
         let before = book.with(&self.adopted);
@@ -70,19 +82,25 @@ impl Observed {
 
 /// Judges one look.
 pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
-    let stamp = Stamped::read(resource, book, look);
-    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
-    let on_record = resource.identity().cloned().or_else(|| stamp.identified());
-    let before = book.with(&adopted);
-    let mut judge = Judge { resource, book: &before, look, on_record, copy: stamp.is_foreign() };
+    let object = look.object.as_ref().ok().and_then(Option::as_ref);
+    let stamp = if book.rows().is_empty() {
+        Stamped::read(resource, object, &look.credential)
+    } else {
+        Stamped::Nothing
+    };
+    let unrecorded = stamp.unrecorded(resource);
+    let on_record = resource.identity().cloned();
+    let mut judge = Judge { resource, book: book.clone(), look, on_record, unrecorded };
     let (search, searched) = judge.search();
-    // What was found by our mark is what the cloud is asked about.
-    let found = searched.as_ref().and_then(|it| Identified::of(&it.name));
-    judge.on_record = judge.on_record.or(found);
+    // Our mark is proof and a stamp is none: that counts only where nothing carries the mark.
+    let stamp = if search == Search::None { stamp } else { Stamped::Nothing };
+    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
+    judge.book = book.with(&adopted);
+    let marked = searched.as_ref().and_then(|it| Identified::of(&it.name));
+    judge.on_record = judge.on_record.or(marked).or_else(|| stamp.identified());
     let operation = judge.operation();
     let (cloud, answered) = judge.cloud(operation);
-    let absent = answered.as_ref().and_then(|it| ProvenAbsent::answered(&it.answer));
-    let found = judge.named(answered.as_ref());
+    let found = judge.on_record.clone();
     let sightings: Vec<Sighting> = searched.into_iter().chain(answered).collect();
     let mut seen = Observed {
         facts: Facts {
@@ -95,7 +113,7 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
             operation,
             cloud,
         },
-        unrecorded: stamp.unrecorded(resource),
+        unrecorded,
         adopted,
         sightings,
         found,
@@ -104,75 +122,34 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
         operation: look.operations.iter().flatten().next().map(|it| it.name.clone()),
         retry_after: judge.retry_after(),
         heard_until: look.heard_until,
-        absent,
         evidence: judge.evidence(),
     };
     seen.facts.stamp = judge.stamp(&seen, book);
     seen
 }
 
-/// What the object itself carries, where the ledger names nothing.
-enum Stamped {
-    /// The ledger knows, or there is no stamp.
-    Nothing,
-    /// A record of this object.
-    Ours(Recorded),
-    /// No record of this object.
-    Not(Unbound),
-}
-
 impl Stamped {
-    /// Annotation and status carry the same stamp; one of them may be lost or old.
-    fn read(resource: &Resource, book: &Book, look: &Look) -> Self {
-        let Ok(Some(object)) = &look.object else {
-            return Self::Nothing;
-        };
-        if !book.rows().is_empty() {
-            return Self::Nothing;
-        }
-        let texts = [&object.stamp, &object.status].into_iter().flatten();
-        let read = texts.map(|it| Recorded::read(it, &resource.binding()));
-        let rank = |it: &Self| match it {
-            Self::Ours(_) => 3,
-            Self::Not(Unbound::Foreign { .. }) => 2,
-            Self::Not(Unbound::Malformed { .. }) => 1,
-            Self::Nothing => 0,
-        };
-        let stamps = read.map(|it| it.map_or_else(Self::Not, Self::Ours));
-        stamps.fold(Self::Nothing, |best, it| if rank(&it) > rank(&best) { it } else { best })
-    }
-
     fn identified(&self) -> Option<Identified> {
         match self {
-            Self::Ours(it) => Some(it.identified().clone()),
+            Self::Bound(it) => Some(it.identified().clone()),
             Self::Nothing | Self::Not(_) => None,
         }
     }
 
+    /// A name that is perhaps used, whatever else the stamp says: that something was seen there and
+    /// is ours, or is gone, only the cloud can tell.
     fn row(&self, resource: &Resource, look: &Look) -> Option<Row> {
-        let Self::Ours(it) = self else {
-            return None;
-        };
-        let (standing, uid) = match it.standing() {
-            recorded::Standing::Intended { .. } => (Standing::Intended, None),
-            recorded::Standing::Seen { uid } => (Standing::Seen, Some(uid.clone())),
-            recorded::Standing::Gone => (Standing::Gone, None),
-        };
-        let name = resource.name_of(it.identified());
+        let name = resource.name_of(&self.identified()?);
         let evidence = Proof::new("stamp", "taken over from the object", look.at);
-        Some(Row { name, incarnation: 1, standing, uid, evidence })
-    }
-
-    fn is_foreign(&self) -> bool {
-        matches!(self, Self::Not(Unbound::Foreign { .. }))
+        Some(Row { evidence, ..Row::intended(name, "stamp", look.at) })
     }
 
     fn unrecorded(&self, resource: &Resource) -> Identity {
         match self {
             Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
             Self::Not(Unbound::Malformed { .. }) => Identity::Malformed,
-            Self::Nothing | Self::Ours(_) if resource.is_witnessed() => Identity::None,
-            Self::Nothing | Self::Ours(_) => Identity::Lost,
+            Self::Nothing | Self::Bound(_) if resource.is_witnessed() => Identity::None,
+            Self::Nothing | Self::Bound(_) => Identity::Lost,
         }
     }
 }
@@ -180,20 +157,20 @@ impl Stamped {
 struct Judge<'a> {
     resource: &'a Resource,
     /// The ledger, with what is taken over from the stamp.
-    book: &'a Book,
+    book: Book,
     look: &'a Look,
     /// The identity on record, here or on the object, or found by our mark.
     on_record: Option<Identified>,
-    /// Whether the object is a copy: whatever was asked for it does not count.
-    copy: bool,
+    /// What the identity is where the ledger names none.
+    unrecorded: Identity,
 }
 
 impl Judge<'_> {
     fn object(&self) -> Object {
         let look = self.look;
-        match &look.object {
-            Err(_) => Object::Unknown,
-            Ok(Some(it)) if it.uid == self.resource.object().uid => {
+        match (&look.object, self.own_object()) {
+            (Err(_), _) => Object::Unknown,
+            (Ok(_), Some(it)) => {
                 let ours = it.finalizers.iter().any(|it| it == FINALIZER_DIRECT);
                 match (it.deleting, ours) {
                     (false, false) => Object::Unheld,
@@ -202,19 +179,26 @@ impl Judge<'_> {
                     (true, false) => Object::Free,
                 }
             }
-            Ok(_) if look.cluster == Authority::Replaced => Object::Unknown,
-            Ok(_) => Object::Gone,
+            (Ok(_), None) if look.cluster == Authority::Replaced || look.cluster_rail_tripped => {
+                Object::Unknown
+            }
+            (Ok(_), None) => Object::Gone,
         }
     }
 
+    /// The object of this life, and not another one that has its name by now.
+    fn own_object(&self) -> Option<&look::Object> {
+        let found = self.look.object.as_ref().ok()?.as_ref()?;
+        (found.uid == self.resource.object().uid).then_some(found)
+    }
+
     fn hold(&self) -> Hold {
-        let held = self.look.object.iter().flatten().flat_map(|it| &it.finalizers);
-        if held.into_iter().any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
+        let mut held = self.own_object().into_iter().flat_map(|it| &it.finalizers);
+        if held.any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
     }
 
     fn read_policy(&self) -> Option<Policy> {
-        let object = self.look.object.iter().flatten().next();
-        policy::read(object.and_then(|it| it.policy.as_deref())).ok()
+        policy::read(self.own_object().and_then(|it| it.policy.as_deref())).ok()
     }
 
     fn policy(&self) -> PolicyFact {
@@ -253,14 +237,14 @@ impl Judge<'_> {
 
     /// What carries our mark counts only where nothing is on record.
     fn search(&self) -> (Search, Option<Sighting>) {
-        let counts = self.on_record.is_none() && !self.copy;
-        let Some(heard) = self.look.search.as_ref().filter(|_| counts) else {
+        let lost = matches!(self.unrecorded, Identity::Lost | Identity::Malformed);
+        if self.on_record.is_some() || !lost {
             return (Search::None, None);
-        };
-        let Ok(found) = heard else {
+        }
+        let Some(Ok(found)) = &self.look.search else {
             return (Search::Unknown, None);
         };
-        if self.look.authority == Authority::Replaced {
+        if self.look.authority == Authority::Replaced || self.look.rail_tripped {
             return (Search::Unknown, None);
         }
         let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
@@ -280,20 +264,20 @@ impl Judge<'_> {
         let Ok(operations) = &self.look.operations else {
             return Operation::Unknown;
         };
-        match counted(operations).map(|it| it.progress) {
+        let counted = counted(operations);
+        let spent = counted.map(|it| &it.name) == self.resource.fields().spent.as_ref();
+        match counted.map(|it| it.progress) {
             Some(Progress::Running) => Operation::Running,
             // What a replica does not show may run all the same.
             _ if self.look.authority == Authority::Replaced => Operation::Unknown,
-            Some(Progress::Failed) => Operation::Failed,
-            Some(Progress::Done) | None => Operation::None,
+            Some(Progress::Failed) if !spent => Operation::Failed,
+            Some(Progress::Failed | Progress::Done) | None => Operation::None,
         }
     }
 
-    /// What was asked of the cloud, if it is the identity on record, or none is.
+    /// What was asked of the cloud, if it is the identity on record.
     fn asked(&self) -> Option<&Asked> {
-        let asked = self.look.cloud.as_ref()?;
-        let counts = self.on_record.as_ref().is_none_or(|it| *it == asked.identified);
-        (counts && !self.copy).then_some(asked)
+        self.look.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
 
     fn standing(&self) -> Option<&Found> {
@@ -315,9 +299,8 @@ impl Judge<'_> {
         let row = self.book.latest(&self.resource.name_of(&asked.identified));
         let seen = row.filter(|it| it.standing == Standing::Seen);
         let lagging = self.look.authority == Authority::Replaced;
-        // Behind the rail what is on record is not taken for gone or replaced, and no absence ends
-        // a life whose record is lost.
-        let held = self.look.rail_tripped && (seen.is_some() || row.is_none());
+        // Behind the rail what is on record is not taken for gone or replaced.
+        let held = self.look.rail_tripped && seen.is_some();
         let absent = Answer::Absent { settled: self.is_settled(operation) };
         let (cloud, answer) = match (&asked.found, asked.container) {
             (Err(Silence::Throttled { .. }), _) => {
@@ -362,12 +345,6 @@ impl Judge<'_> {
         Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
     }
 
-    /// The identity that is on record after this look.
-    fn named(&self, answered: Option<&Sighting>) -> Option<Identified> {
-        let ours = |it: &&Sighting| matches!(it.answer, Answer::Present { ours: true, .. });
-        self.on_record.clone().or_else(|| Identified::of(&answered.filter(ours)?.name))
-    }
-
     fn retry_after(&self) -> Option<Duration> {
         match self.asked()?.found {
             Err(Silence::Throttled { retry_after }) => retry_after,
@@ -379,19 +356,19 @@ impl Judge<'_> {
     fn stamp(&self, seen: &Observed, book: &Book) -> Stamp {
         let resource = self.resource.identified(seen.found.clone());
         let wanted = resource.recorded(&seen.absorbed(book).0).map(|it| it.to_text());
-        let carried = self.look.object.iter().flatten().next();
-        let carried = carried.and_then(|it| it.stamp.as_ref());
+        let carried = self.own_object().and_then(|it| it.stamp.as_ref());
         if carried == wanted.as_ref() { Stamp::Current } else { Stamp::Stale }
     }
 
     fn evidence(&self) -> Evidence {
-        let object = self.look.object.iter().flatten().next();
         let marked = self.look.search.iter().flatten().flatten();
+        let own = self.own_object();
+        let spec = self.spec().filter(|_| own.is_some());
         Evidence {
-            policy: self.read_policy(),
-            stamp: object.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
-            references: self.look.references.clone(),
-            spec: self.spec().map(|it| it.identity.as_str().to_owned()),
+            policy: own.and_then(|_| self.read_policy()),
+            stamp: own.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
+            references: own.map(|_| self.look.references.clone()).unwrap_or_default(),
+            spec: spec.map(|it| it.identity.as_str().to_owned()),
             found: marked.map(|(it, _)| it.identity.as_str().to_owned()).collect(),
             ordered: None,
         }
@@ -401,11 +378,9 @@ impl Judge<'_> {
 const LAGGING: (Cloud, Answer) = (Cloud::Lagging, Answer::Unknown(Unknown::ClusterReplaced));
 const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::RailTripped));
 
-/// Whether a finalizer asks everybody to wait: our own guard, or somebody's `domain/hold`.
+/// Whether a finalizer asks everybody to wait: somebody's `domain/hold`.
 fn is_hold(finalizer: &str) -> bool {
-    finalizer
-        .split_once('/')
-        .is_some_and(|(domain, name)| name == "hold" || (domain == SUFFIX && name == "usage"))
+    finalizer.split_once('/').is_some_and(|(_, name)| name == "hold")
 }
 
 fn unresolved(why: Unresolved) -> Refs {

@@ -4,11 +4,13 @@ use super::*;
 use crate::direct::aggregate::History;
 use crate::direct::fixture::{
     NOW, asked, binding, foreign, found, gone, identified, intended, leaving, look, name, object,
-    resource, seen,
+    record, resource, seen,
 };
 use crate::direct::look;
 use crate::direct::mark::{Binding, Mark, RequestId};
 use crate::direct::operation;
+use crate::direct::recorded::{self, Recorded};
+use crate::object::kv::KvCoordinates;
 
 fn recorded() -> Resource {
     resource(|it| it.identity = Some(identified("a")))
@@ -65,7 +67,6 @@ fn an_answer_that_does_not_count_changes_no_row() {
     for (look, cloud) in cases {
         for it in [recorded(), on_its_way_out()] {
             assert_eq!(told(&it, seen(name(), "c-1"), &look), (cloud, vec![]), "{look:?}");
-            assert_eq!(fold(&it, &Book::default(), &look).absent, None);
         }
     }
     let waiting = fold(&recorded(), &Book::default(), &answering(Err(throttled)));
@@ -79,7 +80,6 @@ fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let look = Look { cloud, ..look() };
     let expected = (Cloud::ContainerGone, vec![Standing::Gone]);
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &look), expected);
-    assert!(fold(&on_its_way_out(), &Book::default(), &look).absent.is_some());
     let held = Look { rail_tripped: true, ..look };
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
 }
@@ -156,7 +156,7 @@ fn the_record_wins_over_the_spec() {
     };
     let folded = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &elsewhere);
     assert_eq!((folded.facts.refs, folded.facts.cloud), (Refs::Differs, Cloud::Unasked));
-    assert_eq!((folded.sightings, folded.absent), (vec![], None));
+    assert_eq!(folded.sightings, []);
 }
 
 #[test]
@@ -171,8 +171,16 @@ fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     assert_eq!(of(Ok(None)), Object::Gone);
     assert_eq!(of(Err(Unknown::Unreachable)), Object::Unknown);
     let rebuilt = Look { object: Ok(None), cluster: Authority::Replaced, ..look() };
-    let object = fold(&recorded(), &Book::default(), &rebuilt).facts.object;
-    assert_eq!(object, Object::Unknown, "a rebuilt cluster forgets everything");
+    let forgotten = fold(&recorded(), &Book::default(), &rebuilt).facts.object;
+    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
+    let behind_the_rail = |object| {
+        let look = Look { object: Ok(object), cluster_rail_tripped: true, ..look() };
+        fold(&recorded(), &Book::default(), &look).facts.object
+    };
+    let another = look::Object { uid: Uid::new("uid-2"), ..object() };
+    assert_eq!(behind_the_rail(None), Object::Unknown, "too many vanished at once");
+    assert_eq!(behind_the_rail(Some(another)), Object::Unknown);
+    assert_eq!(behind_the_rail(Some(object())), Object::Held, "what is there is there");
 }
 
 #[test]
@@ -185,11 +193,29 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
         (folded.facts.hold, folded.facts.policy)
     };
     assert_eq!(facts("example.org/hold", None), (Hold::Somebody, PolicyFact::Hold));
-    assert_eq!(facts("usher.dev/usage", Some("hold")), (Hold::Somebody, PolicyFact::Hold));
+    assert_eq!(facts("usher.dev/usage", Some("hold")), (Hold::None, PolicyFact::Hold));
     assert_eq!(facts("example.org/usage", Some("abandon")), (Hold::None, PolicyFact::Abandon));
     let release = Some("release-with-record");
     assert_eq!(facts("foregroundDeletion", release), (Hold::None, PolicyFact::Release));
     assert_eq!(facts("hold", Some("Abandon")), (Hold::None, PolicyFact::Unreadable));
+}
+
+#[test]
+fn another_object_of_the_name_says_nothing_about_this_one() {
+    let successor = look::Object {
+        uid: Uid::new("uid-2"),
+        finalizers: vec!["a.b/hold".to_owned()],
+        policy: Some("abandon".to_owned()),
+        stamp: Some(stamp("uid-1", recorded::Standing::Gone)),
+        ..object()
+    };
+    let look = Look { object: Ok(Some(successor)), ..look() };
+    let folded = fold(&recorded(), &Book::new([gone(name(), "c-1")]), &look);
+    assert_eq!((folded.facts.hold, folded.facts.policy), (Hold::None, PolicyFact::Hold));
+    assert_eq!(folded.facts.stamp, Stamp::Stale);
+    assert_eq!(folded.evidence, Evidence::default());
+    let lost = fold(&lost(), &Book::default(), &look);
+    assert_eq!((lost.found, lost.adopted), (None, vec![]));
 }
 
 #[test]
@@ -212,15 +238,15 @@ fn stamp(owner: &str, standing: recorded::Standing) -> String {
 }
 
 #[test]
-fn a_stamp_counts_where_the_ledger_names_nothing() {
+fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     let request = RequestId::of(&binding(), 1);
     let uid = Uid::new("c-1");
-    let cases = [
-        (recorded::Standing::Intended { request }, Standing::Intended, None),
-        (recorded::Standing::Seen { uid: uid.clone() }, Standing::Seen, Some(uid)),
-        (recorded::Standing::Gone, Standing::Gone, None),
+    let standings = [
+        recorded::Standing::Intended { request },
+        recorded::Standing::Seen { uid },
+        recorded::Standing::Gone,
     ];
-    for (standing, kept, uid) in cases {
+    for standing in standings {
         let stamp = Some(stamp("uid-1", standing));
         for status in [false, true] {
             let object = if status {
@@ -228,16 +254,51 @@ fn a_stamp_counts_where_the_ledger_names_nothing() {
             } else {
                 look::Object { stamp: stamp.clone(), ..object() }
             };
-            let look = Look { object: Ok(Some(object)), cloud: None, ..look() };
+            let search = Some(Ok(vec![]));
+            let look = Look { object: Ok(Some(object)), cloud: None, search, ..look() };
             let folded = fold(&lost(), &Book::default(), &look);
             let rows = folded.absorbed(&Book::default()).1;
             let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
-            assert_eq!(told, [(kept, uid.clone())]);
+            assert_eq!(told, [(Standing::Intended, None)], "whoever edits a stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
             let book = Book::new([seen(name(), "c-7")]);
             assert_eq!(fold(&recorded(), &book, &look).adopted, [], "the ledger knows better");
         }
     }
+}
+
+#[test]
+fn a_forged_stamp_makes_nothing_ours() {
+    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
+    let forged = look::Object { deleting: true, stamp, ..object() };
+    let standing = Some(asked(Ok(Some(somebodys("c-1")))));
+    let search = Some(Ok(vec![]));
+    let look = Look { object: Ok(Some(forged)), cloud: standing, search, ..look() };
+    let folded = fold(&lost(), &Book::default(), &look);
+    let rows = folded.absorbed(&Book::default()).1;
+    assert_eq!(folded.facts.cloud, Cloud::Foreign);
+    assert_eq!(rows.iter().map(|it| it.standing).collect::<Vec<_>>(), [Standing::Foreign]);
+    let marked = Some(Ok(vec![(identified("b"), found("c-7"))]));
+    let found = fold(&lost(), &Book::default(), &Look { search: marked, ..look.clone() });
+    assert_eq!((found.found, found.adopted), (Some(identified("b")), vec![]), "a mark is proof");
+    for search in [None, Some(Err(Silence::Unavailable))] {
+        let unknown = fold(&lost(), &Book::default(), &Look { search, ..look.clone() });
+        assert_eq!((unknown.facts.search, unknown.found), (Search::Unknown, None));
+    }
+    let witnessed = leaving(|_| ());
+    let folded = fold(&witnessed, &Book::default(), &look);
+    assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "who sent nothing stamped nothing");
+    assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
+}
+
+#[test]
+fn a_stamp_with_the_credential_of_somebody_else_is_not_read() {
+    let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
+    let object = Ok(Some(look::Object { stamp, ..object() }));
+    let credential = KvCoordinates::new("kv", "clouds/other").unwrap();
+    let folded = fold(&lost(), &Book::default(), &Look { object, credential, ..look() });
+    assert_eq!(folded.unrecorded, Identity::Malformed);
+    assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
 
 #[test]
@@ -251,6 +312,7 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
     let broken = || Some("{".to_owned());
     let witnessed = resource(|_| ());
     assert_eq!(unrecorded(&witnessed, None, None), Identity::None);
+    assert_eq!(unrecorded(&witnessed, own(), None), Identity::BoundElsewhere);
     assert_eq!(unrecorded(&lost(), None, None), Identity::Lost);
     assert_eq!(unrecorded(&witnessed, copied(), None), Identity::BoundElsewhere);
     assert_eq!(unrecorded(&lost(), copied(), broken()), Identity::BoundElsewhere);
@@ -275,6 +337,8 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     assert_eq!(folded(&both), (Search::Several, 0, None));
     let replica = Look { authority: Authority::Replaced, ..one.clone() };
     assert_eq!(folded(&replica), (Search::Unknown, 0, None));
+    let vanished = Look { rail_tripped: true, ..one.clone() };
+    assert_eq!(folded(&vanished), (Search::Unknown, 0, None));
     let silent = Look { search: Some(Err(Silence::Unavailable)), ..look() };
     assert_eq!(folded(&Look { cloud: None, ..silent }), (Search::Unknown, 0, None));
     let known = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &one);
@@ -282,15 +346,47 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
 }
 
 #[test]
-fn the_spec_leads_a_lost_record_to_what_is_ours_by_mark() {
-    let folded = fold(&lost(), &Book::default(), &answering(Ok(Some(found("c-1")))));
-    assert_eq!(folded.found, Some(identified("a")));
-    assert_eq!(folded.absorbed(&Book::default()).1[0].standing, Standing::Seen);
-    let taken = fold(&lost(), &Book::default(), &answering(Ok(Some(somebodys("x")))));
-    assert_eq!((taken.found, taken.facts.cloud), (None, Cloud::Foreign));
-    let absent = fold(&lost(), &Book::default(), &look());
-    assert!(absent.absent.is_some() && absent.sightings.len() == 1);
-    assert_eq!(absent.absorbed(&Book::default()).1, []);
+fn an_answer_counts_only_for_what_is_on_record() {
+    for answer in [Ok(Some(found("c-1"))), Ok(Some(somebodys("x"))), Ok(None)] {
+        let folded = fold(&lost(), &Book::default(), &answering(answer));
+        assert_eq!((folded.found, folded.facts.cloud), (None, Cloud::Unasked));
+        assert_eq!(folded.sightings, []);
+    }
+}
+
+#[test]
+fn what_a_look_finds_is_told_from_what_was_on_record() {
+    let identity = |it: Resource, rows: Vec<Row>, look: &Look| {
+        let record = record(it, rows);
+        fold(&record.state, &record.book, look).row(&record, NOW).identity
+    };
+    let uid = Uid::new("c-1");
+    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid }));
+    let search = Some(Ok(vec![]));
+    let stamped = Look { object: Ok(Some(look::Object { stamp, ..object() })), search, ..look() };
+    assert_eq!(identity(lost(), vec![], &stamped), Identity::Found, "by its stamp");
+    let marked = Look { search: Some(Ok(vec![(identified("a"), found("c-1"))])), ..look() };
+    assert_eq!(identity(lost(), vec![], &marked), Identity::Found, "by its mark");
+    let seen = vec![seen(name(), "c-1")];
+    let there = answering(Ok(Some(found("c-1"))));
+    assert_eq!(identity(on_its_way_out(), seen, &there), Identity::Seen, "on record");
+    assert_eq!(identity(lost(), vec![], &look()), Identity::Lost, "not found");
+}
+
+#[test]
+fn a_failed_operation_counts_until_its_request_is_given_up() {
+    let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
+    let look = Look { operations: Ok(vec![failed]), ..look() };
+    let spent = |name: &str| {
+        let it = resource(|it| {
+            it.identity = Some(identified("a"));
+            it.spent = Some(name.to_owned());
+        });
+        fold(&it, &Book::default(), &look).facts.operation
+    };
+    assert_eq!(fold(&recorded(), &Book::default(), &look).facts.operation, Operation::Failed);
+    assert_eq!(spent("op-1"), Operation::None);
+    assert_eq!(spent("op-0"), Operation::Failed, "a new one failed, too");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 use usher_kernel::Unknown;
 
 use super::*;
-use crate::fleet::accept::Report;
+use crate::fleet::accept::{Raw, Report};
 use crate::fleet::aggregate::{Target, Wanted};
 use crate::fleet::facts::Order;
 use crate::fleet::fixture::{
-    FRESH, LAST, NOW, START, binding, cluster, look, machine, record, report, resource, state,
+    FRESH, LAST, NOW, START, binding, cluster, look, machine, raw, record, report, resource, state,
     wanted,
 };
 use crate::fleet::look::Look;
@@ -147,4 +147,46 @@ fn an_end_is_on_record_with_its_evidence() {
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
     assert!(again.rows.is_empty(), "whoever comes back is another machine");
     assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
+}
+
+#[test]
+fn a_machine_whose_offer_cannot_be_read_is_followed_all_the_same() {
+    type Bend = fn(&mut Raw);
+    let bends: [Bend; 6] = [
+        |it| it.price_per_hour = f64::NAN,
+        |it| it.interruption_probability = -1.0,
+        |it| it.instance_type = String::new(),
+        |it| it.capacity_type = 0,
+        |it| drop(it.labels.insert("x".repeat(1_000), String::new())),
+        |it| drop(it.allocatable.insert("cpu".to_owned(), "many".to_owned())),
+    ];
+    for bend in bends {
+        let mut bent = raw(Phase::Idle);
+        bend(&mut bent);
+        let it = wanted(Phase::Draining, Target::Release);
+        let seen = Look { heard: Ok(Some(Report::read(&bent))), ..look(None) };
+        let left = decide(&it, &seen).next;
+        assert_eq!(left.phase(), Phase::Idle, "the drain ends");
+        let seen = Look { stamp: left.fields().token, ..seen };
+        let ordered = decide(&left, &seen).next;
+        assert_eq!(ordered.phase(), Phase::Deleting, "the host is given back");
+        let sent = decide(&ordered, &seen).effect.map(|it| it.kind());
+        assert_eq!(sent, Some(EffectKind::Delete), "the recorded order is sent");
+    }
+}
+
+#[test]
+fn a_machine_that_failed_without_a_reason_is_given_back_like_any_other() {
+    let seen = Raw { last_error: String::new(), ..raw(Phase::Failed) };
+    let seen = Look { heard: Ok(Some(Report::read(&seen))), ..look(None) };
+    let failed = decide(&wanted(Phase::Configured, Target::Unbound), &seen).next;
+    assert_eq!(failed.phase(), Phase::Failed);
+    let overdue = failed.changed(|it| it.phase_since = START);
+    let seen = Look { stamp: overdue.fields().token, ..seen };
+    let life = Life {
+        deadlines: Deadlines { failed: Duration::ZERO, ..Deadlines::default() },
+        ..Life::default()
+    };
+    let decision = life.decide(&record(overdue), &fold(&failed, &seen), NOW);
+    assert_eq!(decision.reason, Reason::CleaningUp);
 }

@@ -1,16 +1,16 @@
 //! Where a look becomes a row: the one place for all four edges, whoever brought the look.
 //!
-//! The seed of this module is a defect: a provider that works asynchronously answers a Drain with
-//! "Draining", that answer was read as its end, and the binding of a machine that was still leaving
-//! was cleared. Here an answer is a look like any other, and a binding is cleared by the arrival in
-//! an unbound phase and by nothing else.
+//! A provider that works asynchronously answers a Drain with "Draining". Whoever reads that answer
+//! as the end of the drain clears the binding of a machine that is still leaving. Here an answer is
+//! a look like any other, and a binding is cleared by the arrival in an unbound phase and by
+//! nothing else.
 
 use usher_kernel::Timestamp;
 
 use super::accept::Report;
-use super::aggregate::{Deadlines, Fields, Machine, State, Target};
+use super::aggregate::{Deadlines, Dispute, Fields, Machine, State, Target};
 use super::binding::Binding;
-use super::facts::{Hold, Order};
+use super::facts::{Hold, Order, RowFacts};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reconcile::rules;
@@ -27,7 +27,7 @@ pub struct Merged {
 
 /// Merges one look into a row.
 pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
-    let row = machine.facts(deadlines, now);
+    let row = known(machine, machine.facts(deadlines, now), seen);
     let verdict = rules(row, seen.facts);
     if row.phase == Phase::Gone {
         return Merged { next: machine.clone(), verdict };
@@ -38,6 +38,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         return Merged { next: machine.clone(), verdict: held };
     };
     let records = verdict.order == Order::Recorded && row.order != Order::Recorded;
+    let answered = verdict.order == Order::None && row.order != Order::None;
     let disputed = verdict.event == Some(EventKind::Disputed);
     let settled = verdict.event == Some(EventKind::Settled);
     let next = machine.changed(|it| {
@@ -46,12 +47,15 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
         it.state = state;
         it.order = verdict.order;
-        if records {
+        // A look that began before this one ended is old from now on, as one from before a verb.
+        if records || answered || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
+        }
+        if records {
             it.ordered_at = now.max(it.ordered_at);
         }
         if disputed || row.hold == Hold::Disputed {
-            let named = seen.report.as_ref().and_then(Report::cluster).cloned();
+            let named = seen.report.as_ref().and_then(named);
             it.disputed = if settled { None } else { named.or(it.disputed.take()) };
         }
         if let Some(report) = &seen.report {
@@ -61,11 +65,24 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
     Merged { next, verdict }
 }
 
+/// The facts of a row in this epoch. An order that an older epoch recorded may have been sent or
+/// not; its token is older than every look of this one, so it is not sent any more.
+fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
+    let older = machine.fields().token.epoch < seen.fresh.epoch;
+    if older && row.order == Order::Recorded {
+        return RowFacts { order: Order::Sent, ..row };
+    }
+    row
+}
+
+/// What a record of a bound machine names.
+fn named(report: &Report) -> Option<Dispute> {
+    Some(Dispute { cluster: report.cluster()?.clone(), host: report.host.clone()? })
+}
+
 /// What a provider may say anew of a machine that stands still.
 fn refresh(fields: &mut Fields, report: &Report) {
-    if fields.offer != report.offer {
-        fields.offer = report.offer.clone();
-    }
+    fields.offer = fields.offer.after(report.offer.as_ref().ok());
     match (&mut fields.state, &report.host) {
         (
             State::Idle { host, .. }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fleet::accept::Raw;
-use crate::fleet::aggregate::Wanted;
+use crate::fleet::aggregate::{Offering, Wanted};
 use crate::fleet::fixture::{
-    FRESH, LAST, NOW, START, binding, cluster, host, look, machine, raw, report, report_for, wanted,
+    FRESH, LAST, NOW, START, binding, dispute, host, look, machine, raw, report, report_for, wanted,
 };
 use crate::fleet::look::{Look, Source};
 use crate::fleet::observe::fold;
@@ -12,8 +12,9 @@ fn merged(machine: &Machine, look: &Look) -> Merged {
     merge(machine, &fold(machine, look), &Deadlines::default(), NOW)
 }
 
+/// What becomes of a row under a question that began after all that is on record.
 fn after(machine: &Machine, report: Report) -> Merged {
-    merged(machine, &look(Some(report)))
+    merged(machine, &Look { stamp: machine.fields().token, ..look(Some(report)) })
 }
 
 #[test]
@@ -73,7 +74,11 @@ fn a_machine_that_stands_still_is_described_anew() {
     news.host = Some(("p".to_owned(), "h2".to_owned()));
     let report = Report::read(&news).unwrap();
     let merged = after(&it, report.clone());
-    assert_eq!(merged.next.fields().offer, report.offer);
+    let offer = report.offer.unwrap();
+    assert_eq!(merged.next.fields().offer, Offering::Read(offer.clone()));
+    news.price_per_hour = f64::NAN;
+    let unread = after(&merged.next, Report::read(&news).unwrap()).next;
+    assert_eq!(unread.fields().offer, Offering::Kept(offer), "the last that could be read");
     assert_eq!(merged.next.state().host().unwrap().reference, "h2");
     assert_eq!((merged.verdict.event, merged.verdict.reason), (None, Reason::Steady));
     let failed = wanted(Phase::Failed, Target::Release);
@@ -89,11 +94,11 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let merged = after(&it, report_for(Phase::Configured, "b"));
     assert_eq!(merged.verdict.event, Some(EventKind::Disputed));
-    assert_eq!(merged.next.fields().disputed, Some(cluster("b")));
+    assert_eq!(merged.next.fields().disputed, Some(dispute("b")));
     assert_eq!(merged.next.state(), it.state());
     let again = after(&merged.next, report_for(Phase::Configured, "c"));
     assert_eq!(again.verdict.event, None, "told once");
-    assert_eq!(again.next.fields().disputed, Some(cluster("c")), "but kept up to date");
+    assert_eq!(again.next.fields().disputed, Some(dispute("c")), "but kept up to date");
     let settled = after(&again.next, report(Phase::Configured));
     assert_eq!(settled.verdict.event, Some(EventKind::Settled));
     assert_eq!(settled.next.fields().disputed, None);
@@ -112,6 +117,37 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
     assert_eq!(deleting.phase(), Phase::Deleting);
     let late = after(&deleting, report(Phase::Configuring));
     assert_eq!(late.next.state().binding(), Some(&binding("a")), "also while it is deleted");
+}
+
+#[test]
+fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
+    let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
+    let list = Look { source: Source::List, ..look(Some(report(Phase::Configuring))) };
+    let configured = after(&it, report(Phase::Configured)).next;
+    assert_eq!(configured.fields().token, FRESH);
+    let late = merged(&configured, &list);
+    assert_eq!((late.next, late.verdict.reason), (configured, Reason::StaleLook));
+}
+
+#[test]
+fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
+    let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.order = Order::Sent);
+    let list = Look { source: Source::List, ..look(Some(report(Phase::Speculative))) };
+    let accepted = after(&it, report(Phase::Creating)).next;
+    let late = merged(&accepted, &list);
+    assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleLook));
+}
+
+#[test]
+fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
+    let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
+    let it = it.changed(|it| it.order = Order::Recorded);
+    let fresh = crate::fleet::issue::Token { epoch: LAST.epoch + 1, sequence: 1 };
+    let look = Look { fresh, stamp: fresh, ..look(Some(report(Phase::Idle))) };
+    let again = merged(&it, &look);
+    assert_eq!((again.verdict.effect, again.next.fields().token), (None, fresh));
+    let sent = merged(&again.next, &look);
+    assert_eq!(sent.verdict.reason, Reason::OrderSent);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::accept::Report;
 use super::aggregate::Machine;
 use super::facts::{Bound, Facts, Order, Reported, Sight};
 use super::issue::Token;
-use super::look::{Look, Source};
+use super::look::{Listing, Look, Source};
 
 /// One observation: facts to branch on, sightings to record, and the record to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,10 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
     let (report, record) = match &look.heard {
         Err(_) => (Reported::Unknown, None),
         Ok(_) if stale => (Reported::Stale, None),
-        Ok(None) if look.source == Source::Get => (Reported::Absent, None),
-        Ok(None) => (Reported::Missing, None),
+        Ok(None) if look.source != Source::Get => (Reported::Missing, None),
+        // Two answers that contradict each other are none.
+        Ok(None) if look.listing == Listing::Names => (Reported::Unknown, None),
+        Ok(None) => (Reported::Absent, None),
         Ok(Some(Err(_))) => (Reported::Malformed, None),
         // A record of another machine is an answer to another question.
         Ok(Some(Ok(record))) if record.id() != machine.id() => (Reported::Malformed, None),
@@ -43,7 +45,7 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
         Sight::Superseded
     } else if look.paused {
         Sight::Paused
-    } else if look.rail_tripped {
+    } else if look.listing == Listing::Distrusted {
         Sight::RailTripped
     } else {
         Sight::Clear

@@ -33,7 +33,9 @@ fn only_a_question_about_this_machine_makes_it_absent() {
         let unknown = Answer::Unknown(Unknown::Unreachable);
         assert_eq!(fold(&it, &look).sightings[0].answer, unknown);
     }
-    let railed = Look { rail_tripped: true, ..get };
+    let listed = Look { listing: Listing::Names, ..get.clone() };
+    assert_eq!(facts(&it, &listed).report, Reported::Unknown, "the last list names it");
+    let railed = Look { listing: Listing::Distrusted, ..get };
     let unknown = Answer::Unknown(Unknown::RailTripped);
     assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
 }
@@ -102,7 +104,7 @@ fn what_forbids_more_is_told_first() {
     let it = machine(|_| ());
     let mut look = look(Some(report(Phase::Idle)));
     assert_eq!(facts(&it, &look).sight, Sight::Clear);
-    look.rail_tripped = true;
+    look.listing = Listing::Distrusted;
     assert_eq!(facts(&it, &look).sight, Sight::RailTripped);
     look.paused = true;
     assert_eq!(facts(&it, &look).sight, Sight::Paused);

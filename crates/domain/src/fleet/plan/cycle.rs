@@ -46,16 +46,19 @@ impl<'a> Cycle<'a> {
     /// its cluster. What is left over lacks something.
     pub(super) fn credit(&mut self) -> Vec<Lack> {
         let mut lacks = Vec::new();
+        let mut open = Vec::new();
         for (number, cluster) in (0_u32..).zip(&self.fleet.by_cluster) {
             let first = lacks.len();
             for (index, need) in (0_u32..).zip(&cluster.needs) {
-                let mut open = need.amounts.to_vec();
+                open.clear();
+                open.extend_from_slice(&need.amounts);
                 let coming = self.credit_own(need, &mut open);
                 let met = open.is_empty();
                 let outcome = if coming || !met { Outcome::InFlight } else { Outcome::Satisfied };
                 let report = NeedReport { cluster: number, need: index, outcome };
                 if !met {
                     let (report, priority) = (self.needs.len(), need.priority);
+                    let open = open.clone();
                     lacks.push(Lack { report, cluster: number, need: index, priority, open });
                 }
                 self.needs.push(report);
@@ -74,7 +77,10 @@ impl<'a> Cycle<'a> {
         let Some(tie) = fleet.ties.get(need.tie as usize) else { return false };
         let mut coming = false;
         let mut claim = |cycle: &mut Self, lot: u32, open: &mut Vec<_>| {
-            if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
+            if !fleet.shapes[fleet.lots[lot as usize].shape as usize].is_known {
+                // Nobody knows what it is worth to its need: it covers nothing and is not surplus.
+                cycle.claimed[lot as usize] += cycle.left(lot);
+            } else if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
                 let stage = stage(fleet.lots[lot as usize].place);
                 coming |= stage != Some(Stage::Configured);
             }
@@ -120,8 +126,8 @@ impl<'a> Cycle<'a> {
         open
     }
 
-    /// Gives what is free, the weightiest need first: idle machines before those that would have to
-    /// be made, the cheapest first.
+    /// Gives what is free, the need of highest priority first: idle machines before those that
+    /// would have to be made, the cheapest first.
     pub(super) fn acquire(&mut self, mut lacks: Vec<Lack>) -> Vec<Lack> {
         let fleet = self.fleet;
         lacks.sort_by_key(|it| {
@@ -202,7 +208,7 @@ impl<'a> Cycle<'a> {
 
     /// Nodes before those on their way, cheap ones first, those that are dear to reclaim first.
     pub(super) fn keep_order(&self, one: u32, other: u32) -> Ordering {
-        let weight = |lot: u32| {
+        let order = |lot: u32| {
             let it = &self.fleet.lots[lot as usize];
             let price = self.fleet.shapes[it.shape as usize].price;
             let penalty = match it.place {
@@ -212,7 +218,7 @@ impl<'a> Cycle<'a> {
             let penalty = penalty.map(|it| Reverse(it.assignment.reclamation_penalty));
             (stage(it.place), price, penalty)
         };
-        weight(one).cmp(&weight(other)).then_with(|| self.fleet.compare(one, other))
+        order(one).cmp(&order(other)).then_with(|| self.fleet.compare(one, other))
     }
 
     fn aim_front(&mut self, lot: u32, range: std::ops::Range<u32>, tie: u32, cause: Cause) {
@@ -225,8 +231,8 @@ impl<'a> Cycle<'a> {
         self.moved[lot as usize] = true;
     }
 
-    /// How many machines of a lot may be taken although needs that weigh less claimed them.
-    pub(super) fn robbable(&self, lot: u32) -> u32 {
+    /// How many machines of a lot may be taken although needs of lower priority claimed them.
+    pub(super) fn takeable(&self, lot: u32) -> u32 {
         let at = lot as usize;
         if self.moved[at] {
             return self.left(lot);

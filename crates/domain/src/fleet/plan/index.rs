@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::demand::{Heard, Trust};
+use super::demand::{Judged, Trust};
 use super::intern::Interner;
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
-use crate::fleet::aggregate::{CapacityType, Machine, Offer, Target};
-use crate::fleet::binding::Binding;
+use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, Target};
+use crate::fleet::binding::{Assignment, Binding};
 use crate::fleet::ident::{ClusterId, ShardId};
-use crate::fleet::money::effective_cost;
+use crate::fleet::money::{Price, effective_cost};
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::{Quantity, Resources};
 use crate::fleet::refusal::Refusal;
@@ -49,7 +49,7 @@ pub struct Fleet {
     entries: Vec<Entry>,
     pub(super) lots: Vec<Lot>,
     free_lots: Vec<u32>,
-    offers: Interner<Offer>,
+    offers: Interner<Offering>,
     pub(super) shapes: Vec<Shape>,
     bindings: Interner<Binding>,
     pub(super) ties: Vec<Tie>,
@@ -59,6 +59,8 @@ pub struct Fleet {
     resources: BTreeMap<String, u32>,
     clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
+    /// The machines that leave a cluster for nobody, and the number of that cluster.
+    leaving: BTreeMap<u32, u32>,
     /// Idle machines by the second at which their window ends.
     due: BTreeSet<(u32, u32)>,
 }
@@ -81,6 +83,7 @@ impl Fleet {
             resources: BTreeMap::new(),
             clusters: BTreeMap::new(),
             by_cluster: vec![],
+            leaving: BTreeMap::new(),
             due: BTreeSet::new(),
         }
     }
@@ -88,6 +91,7 @@ impl Fleet {
     /// Notes how a row is now, or that it is gone. Machines of another shard, those that a resource
     /// holds and those in dispute are not seen.
     pub fn apply(&mut self, slot: Slot, machine: Option<&Machine>) {
+        self.note_leaving(slot, machine);
         let standing = machine.and_then(|it| self.standing(it).map(|place| (it, place)));
         let Some((machine, standing)) = standing else { return self.leave(slot) };
         let since = seconds(machine.fields().phase_since);
@@ -106,11 +110,11 @@ impl Fleet {
 
     /// Hears a roll-up, which replaces the one before. A need that cannot be read is kept as such:
     /// machines that may serve it are not surplus.
-    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Heard {
+    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Judged {
         let number = self.cluster(cluster);
-        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Heard::Held };
+        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
         let heard = entry.trust.hear(rows.len());
-        if heard == Heard::Held {
+        if heard == Judged::Held {
             return heard;
         }
         let old = std::mem::take(&mut entry.needs);
@@ -134,6 +138,12 @@ impl Fleet {
             }
         }
         heard
+    }
+
+    /// Whether a cluster was heard since this index was made.
+    pub fn hears(&self, cluster: &ClusterId) -> bool {
+        let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
+        entry.is_some_and(|it| it.trust.is_heard())
     }
 
     /// The binding behind a number.
@@ -168,27 +178,55 @@ impl Fleet {
         self.lots.iter().map(|it| it.machines.len()).sum()
     }
 
-    /// The bytes that the machines occupy: capacities of all tables that grow with them, and nodes
-    /// of trees estimated at two thirds full.
+    /// The bytes that the machines occupy: capacities of all tables that grow with them, the texts
+    /// of bindings and offers, and nodes of trees estimated at two thirds full.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lots.iter().map(|it| it.machines.capacity() * 4).sum();
         let ties: usize = self.ties.iter().map(|it| it.lots.capacity() * 4).sum();
-        let due = self.due.len() * size_of::<(u32, u32)>() * 3 / 2;
+        let due = (self.due.len() + self.leaving.len()) * size_of::<(u32, u32)>() * 3 / 2;
         self.entries.capacity() * size_of::<Entry>()
             + self.lots.capacity() * size_of::<Lot>()
             + self.free_lots.capacity() * 4
             + self.shapes.capacity() * size_of::<Shape>()
             + self.ties.capacity() * size_of::<Tie>()
-            + self.offers.bytes()
-            + self.bindings.bytes()
+            + self.offers.bytes(|it| it.known().map_or(0, texts_of))
+            + self.bindings.bytes(|it| {
+                let Assignment { fingerprint, group, .. } = &it.assignment;
+                it.cluster.as_str().len() + fingerprint.len() + group.len()
+            })
             + lists
             + ties
             + due
     }
 
+    /// Notes whom a machine leaves: it is in no lot any more and still a node.
+    fn note_leaving(&mut self, slot: Slot, machine: Option<&Machine>) {
+        let leaves = machine.filter(|it| {
+            let bound = it.phase().is_bound() && it.wanted().cluster().is_none();
+            bound && self.is_mine(it)
+        });
+        let from = leaves.and_then(|it| it.state().binding()).map(|it| self.cluster(&it.cluster));
+        let before = match from {
+            Some(cluster) => self.leaving.insert(slot.0, cluster),
+            None => self.leaving.remove(&slot.0),
+        };
+        if let Some(entry) = before.and_then(|it| self.by_cluster.get_mut(it as usize)) {
+            entry.leaving -= 1;
+        }
+        if let Some(entry) = from.and_then(|it| self.by_cluster.get_mut(it as usize)) {
+            entry.leaving += 1;
+        }
+    }
+
+    /// Whether nobody else has a claim to a machine.
+    fn is_mine(&self, machine: &Machine) -> bool {
+        let fields = machine.fields();
+        fields.owner == self.owner && fields.holder.is_none() && fields.disputed.is_none()
+    }
+
     fn standing<'a>(&self, machine: &'a Machine) -> Option<Standing<'a>> {
         let fields = machine.fields();
-        if fields.owner != self.owner || fields.holder.is_some() || fields.disputed.is_some() {
+        if !self.is_mine(machine) {
             return None;
         }
         let bound = fields.state.binding().map(|it| &it.cluster);
@@ -345,26 +383,29 @@ impl Fleet {
     }
 
     /// The number of a shape, with one more user.
-    fn shape(&mut self, offer: &Offer) -> u32 {
-        let (number, new) = self.offers.take(offer);
+    fn shape(&mut self, offering: &Offering) -> u32 {
+        let (number, new) = self.offers.take(offering);
         if !new {
             return number;
         }
-        let window = match offer.capacity {
-            CapacityType::OnDemand => Some(self.windows.on_demand),
-            CapacityType::Spot => Some(self.windows.spot),
-            CapacityType::BareMetal | CapacityType::Reserved => None,
+        let offer = offering.known();
+        let window = match offer.map(|it| it.capacity) {
+            Some(CapacityType::OnDemand) | None => Some(self.windows.on_demand),
+            Some(CapacityType::Spot) => Some(self.windows.spot),
+            Some(CapacityType::BareMetal | CapacityType::Reserved) => None,
         };
         let entry = Shape {
-            amounts: self.amounts(&offer.allocatable),
-            price: offer.price,
+            amounts: offer.map_or(vec![], |it| self.amounts(&it.allocatable)),
+            price: offer.map_or_else(Price::default, |it| it.price),
+            is_read: offering.is_read(),
+            is_known: offer.is_some(),
             idle: NOWHERE,
             speculative: NOWHERE,
             window: window.map(|it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
         };
         put(&mut self.shapes, number, entry);
         for (profile, it) in self.profiles.iter() {
-            if it.fits(offer) {
+            if let Some(offer) = offer.filter(|offer| it.fits(offer)) {
                 self.candidates[profile as usize].insert(cost(it, offer), number, &self.offers);
             }
         }
@@ -396,6 +437,7 @@ impl Fleet {
             trust: Trust::default(),
             needs: vec![],
             unread: vec![],
+            leaving: 0,
             ties: BTreeSet::new(),
         });
         number
@@ -405,7 +447,8 @@ impl Fleet {
         let (profile, new) = self.profiles.take(&need.profile);
         if new {
             let mut list = Candidates::default();
-            for (shape, offer) in self.offers.iter().filter(|(_, it)| need.profile.fits(it)) {
+            let known = self.offers.iter().filter_map(|(shape, it)| Some((shape, it.known()?)));
+            for (shape, offer) in known.filter(|(_, it)| need.profile.fits(it)) {
                 list.insert(cost(&need.profile, offer), shape, &self.offers);
             }
             put(&mut self.candidates, profile, list);
@@ -441,6 +484,12 @@ enum Standing<'a> {
 
 fn cost(profile: &Profile, offer: &Offer) -> f64 {
     effective_cost(offer.price, offer.interruption, profile.interruption_penalty)
+}
+
+fn texts_of(offer: &Offer) -> usize {
+    let labels = offer.labels.iter().map(|(key, value)| key.len() + value.len() + 64);
+    let resources = offer.allocatable.iter().count() * 64;
+    offer.instance_type.len() + offer.zone.len() + labels.sum::<usize>() + resources
 }
 
 fn put<T>(list: &mut Vec<T>, number: u32, value: T) {

@@ -68,12 +68,13 @@ impl<T: Ord + Clone> Interner<T> {
         numbered.filter_map(|(number, it)| it.as_ref().map(|(value, _)| (number, value.as_ref())))
     }
 
-    /// The bytes that its own tables occupy, without what the values point to.
-    pub(super) fn bytes(&self) -> usize {
+    /// The bytes that its tables occupy, and what the values point to.
+    pub(super) fn bytes(&self, beyond: impl Fn(&T) -> usize) -> usize {
         let node = size_of::<(Arc<T>, u32)>() + size_of::<T>() + 16;
         self.values.capacity() * size_of::<Option<(Arc<T>, u32)>>()
             + self.numbers.len() * node * 3 / 2
             + self.free.capacity() * 4
+            + self.iter().map(|(_, value)| beyond(value)).sum::<usize>()
     }
 }
 
@@ -97,6 +98,6 @@ mod tests {
         let all: Vec<_> = interner.iter().map(|(number, it)| (number, it.as_str())).collect();
         assert_eq!(all, [(0, "c"), (1, "b")]);
         assert!(!interner.give_back(9));
-        assert!(interner.bytes() > 0);
+        assert!(interner.bytes(String::len) > interner.bytes(|_| 0));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::demand::Trust;
 use super::intern::Interner;
-use crate::fleet::aggregate::Offer;
+use crate::fleet::aggregate::Offering;
 use crate::fleet::ident::ClusterId;
 use crate::fleet::money::Price;
 use crate::fleet::quantity::Quantity;
@@ -61,6 +61,10 @@ pub(super) struct Entry {
 pub(super) struct Shape {
     pub(super) amounts: Vec<(u32, Quantity)>,
     pub(super) price: Price,
+    /// Whether machines of it may be given to a need.
+    pub(super) is_read: bool,
+    /// Whether it was ever read.
+    pub(super) is_known: bool,
     pub(super) idle: u32,
     pub(super) speculative: u32,
     /// How many seconds it is kept idle.
@@ -77,7 +81,7 @@ pub(super) struct Tie {
 /// The shapes that fit a profile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
-    /// The cheapest first; of equals, the one whose offer comes first.
+    /// Those that can be read, the cheapest first; of equals, the one whose offer comes first.
     pub(super) by_cost: Vec<(f64, u32)>,
     shapes: BTreeSet<u32>,
 }
@@ -96,10 +100,12 @@ pub(super) struct Wanting {
 pub(super) struct Cluster {
     pub(super) id: ClusterId,
     pub(super) trust: Trust,
-    /// Its needs, the weightiest first.
+    /// Its needs, the highest priority first.
     pub(super) needs: Vec<Wanting>,
     /// Rows of its roll-up that could not be read.
     pub(super) unread: Vec<Refusal>,
+    /// How many machines are still bound to it and aimed at nobody: they are on their way out.
+    pub(super) leaving: u32,
     /// The ties under which machines stand.
     pub(super) ties: BTreeSet<u32>,
 }
@@ -110,12 +116,14 @@ impl Candidates {
         self.shapes.contains(&shape)
     }
 
-    pub(super) fn insert(&mut self, cost: f64, shape: u32, offers: &Interner<Offer>) {
+    pub(super) fn insert(&mut self, cost: f64, shape: u32, offers: &Interner<Offering>) {
         let order = |it: &(f64, u32)| {
             it.0.total_cmp(&cost).then_with(|| offers.get(it.1).cmp(&offers.get(shape))).is_lt()
         };
-        let at = self.by_cost.partition_point(order);
-        self.by_cost.insert(at, (cost, shape));
+        if offers.get(shape).is_some_and(Offering::is_read) {
+            let at = self.by_cost.partition_point(order);
+            self.by_cost.insert(at, (cost, shape));
+        }
         self.shapes.insert(shape);
     }
 

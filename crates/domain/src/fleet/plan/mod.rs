@@ -3,7 +3,7 @@
 //! ```text
 //!   credit ──▶ acquire ──▶ preempt ──▶ reclaim ──▶ release
 //!   what it     what is     from the    what no     what is idle
-//!   has         free        lighter     need asks   for too long
+//!   has         free        lower prio. need asks   for too long
 //! ```
 //!
 //! **Invariants**
@@ -22,16 +22,18 @@ mod preempt;
 mod reclaim;
 mod report;
 
-pub use demand::Heard;
+pub use demand::Judged;
 pub use index::{Fleet, Slot, Windows};
 pub use need::{Need, Operator, Profile, RawNeed, RawRequirement, Requirement};
-pub use report::{ClusterReport, NeedReport, Outcome, Rail, Report};
+pub use report::{ClusterReport, HeldBack, NeedReport, Outcome, Report};
 
 use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::aggregate::{Target, Wanted};
+use super::aggregate::{Machine, Target, Wanted};
+use super::binding::Binding;
+use super::phase::Phase;
 use crate::object::closed::closed_set;
 use cycle::Cycle;
 
@@ -54,10 +56,12 @@ closed_set! {
         Assign = "Assign",
         /// It serves its cluster and counts for another of its needs from now on.
         Reassign = "Reassign",
-        /// A need that weighs more needs it.
+        /// A need of higher priority needs it.
         Preempt = "Preempt",
         /// Nobody needs it any more.
         Reclaim = "Reclaim",
+        /// Whoever it was on its way to does not need it any more.
+        Return = "Return",
         /// It stood idle for too long.
         Release = "Release",
     }
@@ -81,7 +85,7 @@ pub struct Circumstances {
 /// The figures of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// The share of a cluster's nodes that may be taken back at once, in percent.
+    /// The share of a cluster's nodes that may be on their way out at once, in percent.
     pub reclaim_percent: u32,
 }
 
@@ -92,7 +96,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// How many of so many nodes may be taken back at once; one always may.
+    /// How many of so many nodes may be on their way out at once; one always may.
     pub fn reclaim_cap(self, nodes: u32) -> u32 {
         let share = u64::from(nodes) * u64::from(self.reclaim_percent) / 100;
         u32::try_from(share).unwrap_or(u32::MAX).max(1)
@@ -119,6 +123,8 @@ pub enum Goal {
     Bind(u32),
     /// To belong to nobody.
     Unbound,
+    /// To stay with the cluster that it still serves, if it does, and else to belong to nobody.
+    Return,
     /// To cost nothing.
     Release,
 }
@@ -147,30 +153,41 @@ pub fn plan(fleet: &Fleet, at: &Circumstances) -> Plan {
     }
     let Cycle { mut aims, needs, .. } = cycle;
     let all = [
-        (!at.store_up, Rail::StoreDown),
-        (at.switch == Switch::Paused, Rail::Paused),
-        (at.switch == Switch::DryRun, Rail::DryRun),
+        (!at.store_up, HeldBack::StoreDown),
+        (at.switch == Switch::Paused, HeldBack::Paused),
+        (at.switch == Switch::DryRun, HeldBack::DryRun),
     ];
-    let mut rails: Vec<Rail> = all.iter().filter(|it| it.0).map(|it| it.1).collect();
+    let mut held_back: Vec<HeldBack> = all.iter().filter(|it| it.0).map(|it| it.1).collect();
     let report_aims = aims.len();
-    if !rails.is_empty() {
+    if !held_back.is_empty() {
         aims.clear();
     }
     if !at.list_believed {
-        rails.push(Rail::ListQuarantined);
+        held_back.push(HeldBack::ListQuarantined);
     }
-    Plan { aims, report: Report { needs, clusters, rails, aims: report_aims } }
+    Plan { aims, report: Report { needs, clusters, held_back, aims: report_aims } }
 }
 
 impl Fleet {
     /// What an aim of a plan over this very index means for the row of its machine.
-    pub fn wanted(&self, aim: &Aim) -> Option<Wanted> {
+    pub fn wanted(&self, aim: &Aim, machine: &Machine) -> Option<Wanted> {
         let target = match aim.goal {
-            Goal::Bind(tie) => Target::Bind(self.binding(tie)?.clone()),
-            Goal::Unbound => Target::Unbound,
+            Goal::Bind(_) => Target::Bind(self.binding_of(aim.goal)?.clone()),
+            Goal::Return if machine.phase() == Phase::Configured => {
+                Target::Bind(machine.state().binding()?.clone())
+            }
+            Goal::Return | Goal::Unbound => Target::Unbound,
             Goal::Release => Target::Release,
         };
         Some(Wanted { target, grace: aim.grace })
+    }
+
+    /// Whom a machine with this aim shall serve.
+    pub fn binding_of(&self, goal: Goal) -> Option<&Binding> {
+        match goal {
+            Goal::Bind(tie) => self.binding(tie),
+            Goal::Unbound | Goal::Return | Goal::Release => None,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct RawNeed {
     pub aggregate: BTreeMap<String, String>,
     /// What each single machine must have.
     pub min_unit: BTreeMap<String, String>,
-    /// How much it weighs.
+    /// Its priority.
     pub priority: i32,
     /// The keys over which it would be spread.
     pub spread: Vec<String>,
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_operator_asks_in_its_own_way() {
-        let offer = Report::read(&raw(Phase::Idle)).unwrap().offer;
+        let offer = Report::read(&raw(Phase::Idle)).unwrap().offer.unwrap();
         let cases = [
             (requirement(KEY_INSTANCE_TYPE, 1, &["small", "large"]), true),
             (requirement(KEY_INSTANCE_TYPE, 2, &["small"]), false),
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_machine_must_have_the_smallest_unit() {
-        let offer = Report::read(&raw(Phase::Idle)).unwrap().offer;
+        let offer = Report::read(&raw(Phase::Idle)).unwrap().offer.unwrap();
         let of = |cpu: &str| {
             let min_unit = BTreeMap::from([("cpu".to_owned(), cpu.to_owned())]);
             Need::read(&RawNeed { min_unit, ..need(vec![]) }).unwrap().profile.fits(&offer)

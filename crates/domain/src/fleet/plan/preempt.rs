@@ -1,4 +1,5 @@
-//! Inversions: a need that weighs more takes machines from needs that weigh less.
+//! Inversions: a need of higher priority takes machines from needs of lower priority, and first
+//! those that no need claims.
 //!
 //! A victim is aimed at the need it was taken for, at once. From then on it is credited to that
 //! need, so that no second victim is looked for while the first is still leaving.
@@ -7,73 +8,110 @@ use std::time::Duration;
 
 use super::cycle::{Cycle, Lack, stage};
 use super::lot::{Place, Stage};
+use super::reclaim::gate;
 use super::report::Outcome;
 use super::{Cause, Goal};
 use crate::fleet::binding::Assignment;
 
-/// The grace of a victim by how much the other need weighs more.
+/// The grace of a victim by how much higher the priority of the other need is.
 const GRACES: [(i64, Duration); 3] = [
     (900_000, Duration::from_secs(10)),
     (500_000, Duration::from_secs(30)),
     (100_000, Duration::from_mins(2)),
 ];
-/// The grace of a victim of a need that weighs little more.
+/// The grace of a victim of a need of little higher priority.
 const GRACE: Duration = Duration::from_mins(10);
-/// What the ease of an interruption, or of a reclamation, counts beside the weight.
+/// What the ease of an interruption, or of a reclamation, counts beside the priority.
 const EASE: f64 = 0.1;
 /// The smallest penalty that makes a difference, in dollars.
 const PENALTY_MIN: f64 = 0.01;
 
+/// A lot of nodes that may be taken.
+struct Victim {
+    burden: f64,
+    priority: i32,
+    lot: u32,
+    /// Whether its cluster has told all that it needs, so that what no need claims is surplus.
+    believed: bool,
+}
+
+/// Which machines of a lot may be taken.
+#[derive(Clone, Copy)]
+enum Use {
+    /// Those that no need claims.
+    Unclaimed,
+    /// Those that needs of lower priority claim, too.
+    Any,
+}
+
 impl Cycle<'_> {
-    /// Takes from the lightest what the weightiest lack.
+    /// Takes from needs of lower priority what those of higher priority lack.
     pub(super) fn preempt(&mut self, lacks: Vec<Lack>) {
-        let fleet = self.fleet;
         if lacks.is_empty() {
             return;
         }
         let mut victims = self.victims();
         for mut lack in lacks {
-            let need = &fleet.by_cluster[lack.cluster as usize].needs[lack.need as usize];
-            for (burden, priority, lot) in &victims {
-                if lack.open.is_empty() || *burden >= f64::from(lack.priority) {
-                    break;
-                }
-                let most = self.robbable(*lot);
-                if *priority >= lack.priority || most == 0 || !self.fits(need, *lot) {
-                    continue;
-                }
-                let count = self.cover(*lot, most, &mut lack.open);
-                let gap = i64::from(lack.priority) - i64::from(*priority);
-                let aim = (Goal::Bind(need.tie), grace(gap));
-                self.aim_back(*lot, count, aim, Cause::Preempt);
+            for use_of in [Use::Unclaimed, Use::Any] {
+                self.take(&victims, &mut lack, use_of);
             }
-            victims.retain(|it| self.robbable(it.2) > 0);
+            victims.retain(|it| self.takeable(it.lot) > 0);
             if lack.open.is_empty() {
                 self.needs[lack.report].outcome = Outcome::Preempting;
             }
         }
     }
 
+    /// Takes what a need lacks from victims in this use.
+    fn take(&mut self, victims: &[Victim], lack: &mut Lack, use_of: Use) {
+        let need = &self.fleet.by_cluster[lack.cluster as usize].needs[lack.need as usize];
+        for Victim { burden, priority, lot, believed } in victims {
+            if lack.open.is_empty() || *burden >= f64::from(lack.priority) {
+                break;
+            }
+            let most = match use_of {
+                Use::Unclaimed if *believed => self.left(*lot),
+                Use::Unclaimed => 0,
+                Use::Any => self.takeable(*lot),
+            };
+            if *priority >= lack.priority || most == 0 || !self.fits(need, *lot) {
+                continue;
+            }
+            let count = self.cover(*lot, most, &mut lack.open);
+            let gap = i64::from(lack.priority) - i64::from(*priority);
+            let aim = (Goal::Bind(need.tie), grace(gap));
+            self.aim_back(*lot, count, aim, Cause::Preempt);
+        }
+    }
+
     /// Every lot of nodes, the one that is taken first in front. The order is the same for every
-    /// need, because what a need weighs itself adds the same to each score.
-    fn victims(&self) -> Vec<(f64, i32, u32)> {
+    /// need, because its own priority adds the same to each score.
+    fn victims(&self) -> Vec<Victim> {
         let fleet = self.fleet;
         let mut victims = Vec::new();
         for (number, lot) in (0_u32..).zip(&fleet.lots) {
             let Place::Serving { tie, .. } = lot.place else { continue };
-            let nodes = stage(lot.place) == Some(Stage::Configured) && !lot.machines.is_empty();
+            let nodes = stage(lot.place) == Some(Stage::Configured)
+                && !lot.machines.is_empty()
+                && fleet.shapes[lot.shape as usize].is_read;
             let Some(binding) = fleet.binding(tie).filter(|_| nodes) else { continue };
-            victims.push((burden(&binding.assignment), binding.assignment.priority, number));
+            let cluster = &fleet.by_cluster[fleet.ties[tie as usize].cluster as usize];
+            victims.push(Victim {
+                burden: burden(&binding.assignment),
+                priority: binding.assignment.priority,
+                lot: number,
+                believed: gate(cluster, true).is_none(),
+            });
         }
         victims.sort_by(|one, other| {
-            one.0.total_cmp(&other.0).then_with(|| fleet.compare(one.2, other.2))
+            one.burden.total_cmp(&other.burden).then_with(|| fleet.compare(one.lot, other.lot))
         });
         victims
     }
 }
 
-/// How much there is to be said against taking a machine from this need: its weight, less what its
-/// penalties leave of an ease. Never more than its weight.
+/// How much there is to be said against taking a machine from this need: its priority, less what
+/// its penalties leave of an ease. Never more than its priority.
 fn burden(assignment: &Assignment) -> f64 {
     let ease = |penalty: f64| EASE / penalty.max(PENALTY_MIN);
     f64::from(assignment.priority)
@@ -106,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_weight_the_cheaper_to_lose_goes_first() {
+    fn of_equal_priority_the_cheaper_to_lose_goes_first() {
         let of = |priority, bucket| Assignment {
             priority,
             interruption_penalty: Penalty::of_bucket(bucket).unwrap(),
             ..Assignment::default()
         };
         assert!(burden(&of(5, 0)) < burden(&of(5, 9)));
-        assert!(burden(&of(5, 27)) <= 5.0, "what is pinned is not worth more than its weight");
+        assert!(burden(&of(5, 27)) <= 5.0, "what is pinned is not worth more than its priority");
         assert!(burden(&of(i32::MIN, 0)) < burden(&of(i32::MAX, 0)));
     }
 }

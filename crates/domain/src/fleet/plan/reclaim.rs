@@ -5,7 +5,7 @@ use usher_kernel::Timestamp;
 
 use super::cycle::{Cycle, GRACE, stage};
 use super::lot::{Cluster, Stage};
-use super::report::{ClusterReport, Rail};
+use super::report::{ClusterReport, HeldBack};
 use super::{Aim, Cause, Figures, Goal};
 
 impl Cycle<'_> {
@@ -39,26 +39,28 @@ impl Cycle<'_> {
             cluster: cluster.id.clone(),
             surplus: count,
             reclaimed: 0,
-            rail: gate(cluster, believed),
+            held_back: gate(cluster, believed),
             refused: cluster.unread.clone(),
         };
-        if report.rail.is_some() {
+        if report.held_back.is_some() {
             return report;
         }
         surplus.sort_by(|one, other| self.keep_order(*other, *one));
-        let cap = figures.reclaim_cap(nodes);
+        let all = nodes.saturating_add(cluster.leaving);
+        let cap = figures.reclaim_cap(all).saturating_sub(cluster.leaving);
         for lot in surplus {
             let take = self.left(lot).min(cap - report.reclaimed);
             self.aim_back(lot, take, (Goal::Unbound, GRACE), Cause::Reclaim);
             report.reclaimed += take;
         }
         if report.reclaimed < count {
-            report.rail = Some(Rail::ReclaimCap);
+            report.held_back = Some(HeldBack::ReclaimCap);
         }
         for lot in coming {
-            // Nothing runs on what has not arrived: it need not be spared.
+            // Nothing of this cluster runs on what has not arrived: it need not be spared. What is
+            // still a node of another cluster stays there.
             let left = self.left(lot);
-            self.aim_back(lot, left, (Goal::Unbound, GRACE), Cause::Reclaim);
+            self.aim_back(lot, left, (Goal::Return, GRACE), Cause::Return);
         }
         report
     }
@@ -76,15 +78,15 @@ impl Cycle<'_> {
 }
 
 /// What speaks against taking anything back from a cluster.
-fn gate(cluster: &Cluster, believed: bool) -> Option<Rail> {
+pub(super) fn gate(cluster: &Cluster, believed: bool) -> Option<HeldBack> {
     if !believed {
-        Some(Rail::ListQuarantined)
+        Some(HeldBack::ListQuarantined)
     } else if !cluster.trust.is_heard() {
-        Some(Rail::FirstRollUp)
+        Some(HeldBack::FirstRollUp)
     } else if cluster.trust.is_held() {
-        Some(Rail::RollUpQuarantined)
+        Some(HeldBack::RollUpQuarantined)
     } else if !cluster.unread.is_empty() {
-        Some(Rail::UnreadNeeds)
+        Some(HeldBack::UnreadNeeds)
     } else {
         None
     }

@@ -13,18 +13,18 @@ closed_set! {
         InFlight = "InFlight",
         /// This plan gives it what it lacks.
         Assigned = "Assigned",
-        /// This plan takes what it lacks from needs that weigh less.
+        /// This plan takes what it lacks from needs of lower priority.
         Preempting = "Preempting",
         /// No machine of the fleet is what it asks for.
         NoSuchMachine = "NoSuchMachine",
-        /// Such machines are, and none is free or serves a need that weighs less.
+        /// Such machines are, and none is free or serves a need of lower priority.
         NoCapacity = "NoCapacity",
     }
 }
 
 closed_set! {
     /// What holds something back.
-    "rail" Rail {
+    "held back" HeldBack {
         /// The store does not answer: nothing is aimed at.
         StoreDown = "StoreDown",
         /// Somebody paused the fleet: nothing is aimed at.
@@ -39,7 +39,7 @@ closed_set! {
         RollUpQuarantined = "RollUpQuarantined",
         /// Some of the cluster's needs could not be read: nothing is taken from it as surplus.
         UnreadNeeds = "UnreadNeeds",
-        /// More was surplus than may be taken at once.
+        /// More was surplus than may be on its way out at once.
         ReclaimCap = "ReclaimCap",
     }
 }
@@ -49,7 +49,7 @@ closed_set! {
 pub struct NeedReport {
     /// The number of its cluster in the report.
     pub cluster: u32,
-    /// Its place among the needs of the cluster, the weightiest first.
+    /// Its place among the needs of the cluster, the highest priority first.
     pub need: u32,
     /// How it stands.
     pub outcome: Outcome,
@@ -65,7 +65,7 @@ pub struct ClusterReport {
     /// How many of them are asked to leave.
     pub reclaimed: u32,
     /// What held the others back.
-    pub rail: Option<Rail>,
+    pub held_back: Option<HeldBack>,
     /// Its needs that could not be read.
     pub refused: Vec<Refusal>,
 }
@@ -78,8 +78,8 @@ pub struct Report {
     /// Every cluster.
     pub clusters: Vec<ClusterReport>,
     /// What held back the plan as a whole.
-    pub rails: Vec<Rail>,
-    /// How many aims were found; with a rail over all of them none is told.
+    pub held_back: Vec<HeldBack>,
+    /// How many aims were found; while something holds all of them back none is told.
     pub aims: usize,
 }
 

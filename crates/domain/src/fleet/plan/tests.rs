@@ -3,11 +3,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::lot::{Place, Stage};
 use super::*;
 use crate::fleet::accept::{Raw, Report as Record, adopt};
-use crate::fleet::aggregate::{CapacityType, Machine, State};
+use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, State};
 use crate::fleet::binding::Binding;
-use crate::fleet::fixture::{NOW, cluster, raw, resource, shard, state};
+use crate::fleet::fixture::{NOW, cluster, dispute, raw, resource, shard, state};
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::Quantity;
 
@@ -77,7 +78,7 @@ impl Rows {
         Self { rows, fleet }
     }
 
-    fn hear(&mut self, name: &str, needs: Vec<Need>) -> Heard {
+    fn hear(&mut self, name: &str, needs: Vec<Need>) -> Judged {
         self.fleet.hear(&cluster(name), needs.into_iter().map(Ok).collect())
     }
 
@@ -89,7 +90,7 @@ impl Rows {
     fn write(&mut self, plan: &Plan) {
         for aim in &plan.aims {
             let at = aim.slot.0 as usize;
-            self.rows[at] = self.rows[at].aimed(self.fleet.wanted(aim).unwrap());
+            self.rows[at] = self.rows[at].aimed(self.fleet.wanted(aim, &self.rows[at]).unwrap());
         }
         for aim in &plan.aims {
             self.fleet.apply(aim.slot, self.rows.get(aim.slot.0 as usize));
@@ -146,12 +147,12 @@ fn a_need_that_suffers_from_interruptions_pays_for_them() {
 }
 
 #[test]
-fn the_weightier_need_is_served_first_whoever_asked_first() {
+fn the_need_of_higher_priority_is_served_first_whoever_asked_first() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need(1, 4)]);
     rows.hear("b", vec![need(2, 4)]);
     let plan = rows.plan();
-    let wanted = rows.fleet.wanted(&plan.aims[0]).unwrap();
+    let wanted = rows.fleet.wanted(&plan.aims[0], &rows.rows[0]).unwrap();
     assert_eq!(wanted.cluster(), Some(&cluster("b")));
     assert_eq!(outcomes(&plan), [Outcome::NoCapacity, Outcome::Assigned]);
 }
@@ -195,7 +196,27 @@ fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
 }
 
 #[test]
-fn only_needs_that_weigh_less_are_robbed() {
+fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
+    let (low, high) = (need(100, 8), need(1_000_000, 8));
+    let mut rows = Rows::new(vec![node("small", "a", &low); 2]);
+    rows.hear("a", vec![low]);
+    rows.hear("b", vec![high]);
+    let first = rows.plan();
+    rows.write(&first);
+    let leaving = rows.rows[0].clone();
+    let (host, binding) =
+        (leaving.state().host().unwrap().clone(), leaving.state().binding().unwrap().clone());
+    rows.change(0, leaving.changed(|it| it.state = State::Draining { host, binding }));
+    rows.hear("b", vec![]);
+    let again = rows.plan();
+    assert_eq!(slots(&again, Cause::Return).len(), 2);
+    rows.write(&again);
+    assert_eq!(rows.rows[0].wanted().target, Target::Unbound, "it is leaving already");
+    assert_eq!(rows.rows[1].wanted().cluster(), Some(&cluster("a")));
+}
+
+#[test]
+fn only_needs_of_lower_priority_lose_machines() {
     let low = need(100, 4);
     for (priority, outcome) in [(100, Outcome::NoCapacity), (101, Outcome::Preempting)] {
         let mut rows = Rows::new(vec![node("small", "a", &low)]);
@@ -203,11 +224,66 @@ fn only_needs_that_weigh_less_are_robbed() {
         rows.hear("b", vec![need(priority, 4)]);
         assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied, outcome]);
     }
-    let light = need(i32::MIN, 4);
-    let mut rows = Rows::new(vec![node("small", "a", &light)]);
+    let lowest = need(i32::MIN, 4);
+    let mut rows = Rows::new(vec![node("small", "a", &lowest)]);
     rows.hear("b", vec![need(i32::MAX, 4)]);
     let plan = rows.plan();
     assert_eq!(plan.aims[0].grace.as_secs(), 10, "the widest gap there is does not wrap");
+}
+
+#[test]
+fn what_no_need_claims_is_taken_before_what_one_uses() {
+    let low = need(100, 4);
+    let machines = ["small", "tall"].map(|it| node(it, "a", &low)).to_vec();
+    let mut rows = Rows::new(machines);
+    rows.hear("a", vec![low.clone()]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    let plan = rows.plan();
+    assert_eq!(slots(&plan, Cause::Preempt), [1], "the cheap one is in use");
+    assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
+    let lowest = need(1, 4);
+    let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
+    rows.hear("c", vec![lowest]);
+    rows.hear("a", vec![]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    assert_eq!(slots(&rows.plan(), Cause::Preempt), [1], "whatever its priority");
+}
+
+#[test]
+fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
+    let (lowest, low) = (need(1, 4), need(100, 4));
+    let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
+    rows.hear("c", vec![lowest]);
+    rows.hear("b", vec![need(1_000_000, 4)]);
+    assert_eq!(slots(&rows.plan(), Cause::Preempt), [0], "nobody knows what cluster a uses");
+}
+
+#[test]
+fn whatever_is_still_leaving_counts_against_the_cap() {
+    let one = need(1, 4);
+    let mut rows = Rows::new(vec![node("small", "a", &one); 40]);
+    rows.hear("a", vec![]);
+    let first = rows.plan();
+    rows.write(&first);
+    let leaving = slots(&first, Cause::Reclaim);
+    assert_eq!(leaving.len(), 2, "five percent of forty");
+    let held_back = |rows: &Rows| {
+        let plan = rows.plan();
+        (slots(&plan, Cause::Reclaim).len(), plan.report.clusters[0].held_back)
+    };
+    assert_eq!(held_back(&rows), (0, Some(HeldBack::ReclaimCap)), "before the drain begins");
+    for slot in &leaving {
+        let row = rows.rows[*slot as usize].clone();
+        let (host, binding) =
+            (row.state().host().unwrap().clone(), row.state().binding().unwrap().clone());
+        rows.change(*slot, row.changed(|it| it.state = State::Draining { host, binding }));
+    }
+    assert_eq!(held_back(&rows), (0, Some(HeldBack::ReclaimCap)), "and while it runs");
+    for slot in leaving {
+        let row = rows.rows[slot as usize].changed(|it| it.state = state(Phase::Idle));
+        rows.change(slot, row);
+    }
+    assert_eq!(held_back(&rows), (1, Some(HeldBack::ReclaimCap)), "five percent of 38");
 }
 
 #[test]
@@ -222,8 +298,8 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     assert_eq!(reclaimed.len(), 2, "five percent of forty");
     assert!(reclaimed.iter().all(|it| *it >= 30), "the dear ones: {reclaimed:?}");
     let report = &plan.report.clusters[0];
-    let told = (report.surplus, report.reclaimed, report.rail);
-    assert_eq!(told, (39, 2, Some(Rail::ReclaimCap)));
+    let told = (report.surplus, report.reclaimed, report.held_back);
+    assert_eq!(told, (39, 2, Some(HeldBack::ReclaimCap)));
     assert_eq!(
         [0, 19, 20, 39, 40, 1_000].map(|it| RUN.figures.reclaim_cap(it)),
         [1, 1, 1, 1, 2, 50]
@@ -234,40 +310,40 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
 fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
     let one = need(1, 4);
     let nodes = || Rows::new(vec![node("small", "a", &one); 40]);
-    let rail = |rows: &Rows, at: Circumstances| {
+    let held_back = |rows: &Rows, at: Circumstances| {
         let plan = plan(&rows.fleet, &at);
         assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
-        plan.report.clusters[0].rail
+        plan.report.clusters[0].held_back
     };
     let unheard = nodes();
-    assert_eq!(rail(&unheard, RUN), Some(Rail::FirstRollUp));
+    assert_eq!(held_back(&unheard, RUN), Some(HeldBack::FirstRollUp));
     let mut fallen = nodes();
     fallen.hear("a", (0..40).map(|it| need(it, 4)).collect());
-    assert_eq!(fallen.hear("a", vec![]), Heard::Held);
-    assert_eq!(rail(&fallen, RUN), Some(Rail::RollUpQuarantined));
+    assert_eq!(fallen.hear("a", vec![]), Judged::Held);
+    assert_eq!(held_back(&fallen, RUN), Some(HeldBack::RollUpQuarantined));
     let mut unread = nodes();
     unread.fleet.hear(&cluster("a"), vec![Err(crate::fleet::refusal::Refusal::NeedEmpty)]);
-    assert_eq!(rail(&unread, RUN), Some(Rail::UnreadNeeds));
+    assert_eq!(held_back(&unread, RUN), Some(HeldBack::UnreadNeeds));
     let mut cut = nodes();
     cut.hear("a", vec![]);
     let at = Circumstances { list_believed: false, ..RUN };
-    assert_eq!(rail(&cut, at), Some(Rail::ListQuarantined));
+    assert_eq!(held_back(&cut, at), Some(HeldBack::ListQuarantined));
 }
 
 #[test]
-fn a_rail_over_all_suppresses_the_aims_and_not_the_report() {
+fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need(1, 4)]);
     let cases = [
-        (Circumstances { store_up: false, ..RUN }, Rail::StoreDown),
-        (Circumstances { switch: Switch::Paused, ..RUN }, Rail::Paused),
-        (Circumstances { switch: Switch::DryRun, ..RUN }, Rail::DryRun),
+        (Circumstances { store_up: false, ..RUN }, HeldBack::StoreDown),
+        (Circumstances { switch: Switch::Paused, ..RUN }, HeldBack::Paused),
+        (Circumstances { switch: Switch::DryRun, ..RUN }, HeldBack::DryRun),
     ];
     let run = rows.plan();
-    for (at, rail) in cases {
+    for (at, held_back) in cases {
         let held = plan(&rows.fleet, &at);
-        assert_eq!((held.aims.len(), held.report.aims), (0, 1), "{rail}");
-        assert_eq!(held.report.rails, [rail]);
+        assert_eq!((held.aims.len(), held.report.aims), (0, 1), "{held_back}");
+        assert_eq!(held.report.held_back, [held_back]);
         assert_eq!(held.report.needs, run.report.needs);
     }
 }
@@ -276,7 +352,9 @@ fn a_rail_over_all_suppresses_the_aims_and_not_the_report() {
 fn what_stands_idle_beyond_its_window_is_given_back() {
     let kinds = ["small", "spot", "small", "spot"];
     let mut machines = kinds.map(|it| machine(it, Phase::Idle)).to_vec();
-    machines[2] = machines[2].changed(|it| it.offer.capacity = CapacityType::Reserved);
+    let offer = machines[2].fields().offer.known().unwrap().clone();
+    let reserved = Offering::Read(Offer { capacity: CapacityType::Reserved, ..offer });
+    machines[2] = machines[2].changed(|it| it.offer = reserved);
     let mut rows = Rows::new(machines);
     let at = |seconds| {
         let now = NOW.after(Duration::from_secs(seconds));
@@ -293,10 +371,39 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
 }
 
 #[test]
+fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
+    let one = need(1, 4);
+    let kept = |it: &Machine| it.changed(|it| it.offer = it.offer.after(None));
+    let unread = |it: &Machine| it.changed(|it| it.offer = Offering::Unread);
+    let idle = machine("small", Phase::Idle);
+    let speculative = machine("small", Phase::Speculative);
+    let mut rows = Rows::new(vec![kept(&idle), unread(&idle), kept(&speculative)]);
+    rows.hear("a", vec![one.clone()]);
+    assert_eq!(rows.plan().aims, []);
+    let now = NOW.after(Duration::from_mins(10));
+    let late = plan(&rows.fleet, &Circumstances { now, ..RUN });
+    assert_eq!(slots(&late, Cause::Release), [0, 1]);
+    rows.change(0, idle);
+    assert_eq!(slots(&rows.plan(), Cause::Assign), [0], "it can be read again");
+    let node = node("small", "a", &one);
+    for bend in [kept, unread] {
+        let mut rows = Rows::new(vec![bend(&node)]);
+        rows.hear("a", vec![one.clone()]);
+        rows.hear("b", vec![need(9, 4)]);
+        assert_eq!(rows.plan().aims, [], "it stays while its need is there, and is no victim");
+        rows.hear("a", vec![]);
+        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and leaves when it is not");
+    }
+    let mut rows = Rows::new(vec![kept(&node)]);
+    rows.hear("a", vec![one]);
+    assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied], "it counts as it was last read");
+}
+
+#[test]
 fn what_somebody_else_has_a_claim_to_is_not_seen() {
     let low = need(1, 4);
     let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
-    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(cluster("x")));
+    let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(dispute("x")));
     let foreign = node("small", "a", &low).changed(|it| it.owner = "shard-9".parse().unwrap());
     let failed = node("small", "a", &low).changed(|it| it.state = state(Phase::Failed));
     let mut rows = Rows::new(vec![held, disputed, foreign, failed]);
@@ -326,10 +433,10 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         .prop_map(|(kind, phase)| machine(kind, phase));
     let kinds = select(vec!["small", "large", "spot"]);
     let bound = (kinds, select(vec!["a", "b", "c"]), 0..4_i32)
-        .prop_map(|(kind, name, weight)| node(kind, name, &need(weight, 4)));
+        .prop_map(|(kind, name, priority)| node(kind, name, &need(priority, 4)));
     let odd = (bound.clone(), 0..3_u8).prop_map(|(it, odd)| match odd {
         0 => it.changed(|it| it.holder = Some(resource(1))),
-        1 => it.changed(|it| it.disputed = Some(cluster("x"))),
+        1 => it.changed(|it| it.disputed = Some(dispute("x"))),
         _ => it.aimed(Wanted::of(Target::Unbound)),
     });
     prop_oneof![4 => free, 4 => bound, 1 => odd]
@@ -341,7 +448,7 @@ fn any_needs() -> impl Strategy<Value = Vec<Need>> {
     prop::collection::vec(one, 0..4).prop_map(|needs| {
         needs
             .into_iter()
-            .map(|(weight, cpu, kinds, bucket)| need_of(weight, cpu, &kinds, bucket))
+            .map(|(priority, cpu, kinds, bucket)| need_of(priority, cpu, &kinds, bucket))
             .collect()
     })
 }
@@ -388,18 +495,18 @@ proptest! {
         let first = rows.plan();
         rows.write(&first);
         let again = rows.plan();
-        // Those that were robbed may in turn need something; those that robbed do not. What changes
-        // its need within a cluster can be robbed only by the next plan.
+        // Who lost a machine may in turn need something; who took one does not. What changes its
+        // need within a cluster can be taken only by the next plan.
         let assigned = first.report.needs.iter().zip(&again.report.needs).filter(|(one, _)| {
             matches!(one.outcome, Outcome::Assigned | Outcome::Preempting | Outcome::InFlight)
         });
         let moved = |it: &&Aim| matches!(it.cause, Cause::Preempt | Cause::Reassign);
-        let robbed = first.aims.iter().filter(moved).count();
+        let taken = first.aims.iter().filter(moved).count();
         for (_, other) in assigned {
             let lacks = !matches!(other.outcome, Outcome::InFlight | Outcome::Satisfied);
-            prop_assert!(!lacks || robbed > 0, "{other:?}");
+            prop_assert!(!lacks || taken > 0, "{other:?}");
         }
-        if robbed == 0 {
+        if taken == 0 {
             prop_assert_eq!(slots(&again, Cause::Assign), [0_u32; 0]);
             prop_assert_eq!(slots(&again, Cause::Preempt), [0_u32; 0]);
             prop_assert_eq!(slots(&again, Cause::Reassign), [0_u32; 0]);
@@ -423,6 +530,45 @@ proptest! {
             let serving: usize = rows.fleet.ties[tie as usize].lots.iter()
                 .map(|it| rows.fleet.lots[*it as usize].machines.len()).sum();
             prop_assert!(u64::from(count) + u64::try_from(serving).unwrap() <= needed);
+        }
+    }
+
+    #[test]
+    fn no_machine_in_use_is_taken_while_an_unclaimed_one_fits(rows in any_rows()) {
+        let fleet = &rows.fleet;
+        let mut cycle = Cycle::new(fleet);
+        let lacks = cycle.credit();
+        let lacks = cycle.acquire(lacks);
+        let lots = u32::try_from(fleet.lots.len()).unwrap();
+        let mut unclaimed: Vec<u32> = (0..lots).map(|it| cycle.left(it)).collect();
+        let first = cycle.aims.len();
+        cycle.preempt(lacks);
+        let lot_of = |slot: u32| {
+            let found = (0..lots).find(|it| fleet.lots[*it as usize].machines.contains(&slot));
+            found.unwrap()
+        };
+        let priority = |lot: u32| match fleet.lots[lot as usize].place {
+            Place::Serving { tie, stage: Stage::Configured } => {
+                let cluster = &fleet.by_cluster[fleet.ties[tie as usize].cluster as usize];
+                let binding = fleet.binding(tie).filter(|_| cluster.trust.is_heard());
+                binding.map(|it| it.assignment.priority)
+            }
+            Place::Serving { .. } | Place::Idle | Place::Speculative => None,
+        };
+        for aim in &cycle.aims[first..] {
+            let lot = lot_of(aim.slot.0);
+            let in_use = priority(lot).is_none() || unclaimed[lot as usize] == 0;
+            unclaimed[lot as usize] = unclaimed[lot as usize].saturating_sub(1);
+            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for somebody") };
+            let mut needs = fleet.by_cluster.iter().flat_map(|it| &it.needs);
+            let taker = needs.find(|it| it.tie == tie).unwrap();
+            let better = (0..lots).find(|it| {
+                priority(*it).is_some_and(|it| it < taker.priority)
+                    && cycle.left(*it) > 0
+                    && cycle.fits(taker, *it)
+            });
+            let better = better.map(|it| &fleet.lots[it as usize]);
+            prop_assert!(!in_use || better.is_none(), "{better:?} stays");
         }
     }
 
@@ -461,8 +607,19 @@ proptest! {
             let of = |it: &&Machine| {
                 it.phase() == Phase::Configured && it.wanted().cluster() == Some(&report.cluster)
             };
-            let nodes = u32::try_from(rows.rows.iter().filter(of).count()).unwrap();
-            prop_assert!(report.reclaimed <= RUN.figures.reclaim_cap(nodes));
+            let leaves = |it: &&Machine| {
+                let fields = it.fields();
+                fields.holder.is_none()
+                    && fields.disputed.is_none()
+                    && it.wanted().cluster().is_none()
+                    && it.state().binding().is_some_and(|it| it.cluster == report.cluster)
+                    && it.phase() == Phase::Configured
+            };
+            let nodes = rows.rows.iter().filter(of).count();
+            let leaving = rows.rows.iter().filter(leaves).count();
+            let cap = RUN.figures.reclaim_cap(u32::try_from(nodes + leaving).unwrap());
+            let out = report.reclaimed + u32::try_from(leaving).unwrap();
+            prop_assert!(report.reclaimed == 0 || out <= cap);
         }
     }
 }

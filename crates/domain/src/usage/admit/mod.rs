@@ -4,8 +4,10 @@
 //! asked the question records it afterwards.
 //!
 //! **Invariants**
-//! - From an index that may lag a request is denied, never allowed: where the index knows of
-//!   nobody, the answer is to look again with an index that has caught up.
+//! - An index that may lag denies and never allows: where it knows of nobody who is in the way, the
+//!   answer is to look again with an index that has caught up. What needs no index (an object that
+//!   is on its way out, a broken glass, a write that changes nothing that counts) is answered
+//!   without one.
 //! - A dry run is answered like the request itself and leaves no trace.
 //! - For Crossplane's Usages nobody answers here: they have their own admission.
 
@@ -16,7 +18,7 @@ use usher_kernel::{Timestamp, Uid};
 use super::accept::{Surroundings, examine};
 use super::aggregate::Usage;
 use super::attempt::{Attempt, Origin, Progress, Propagation, REQUESTER_MAX};
-use super::graph::{Entry, Graph, shown};
+use super::graph::{Entry, Graph, Through, shown};
 use super::reference::{ObjectKey, Pick, UsageKey};
 use super::refusal::Refusal;
 use crate::object::closed::closed_set;
@@ -170,7 +172,7 @@ impl Admission {
         match request {
             Request::Delete(deletion) => self.delete(deletion, index, (freshness, now)),
             Request::Update(update) => update_of(update, index, freshness),
-            Request::Declare(declaration) => declare(declaration, index),
+            Request::Declare(declaration) => declare(declaration, index, freshness),
         }
     }
 
@@ -204,10 +206,7 @@ impl Admission {
         {
             return Answer::Deny(Box::new(denial));
         }
-        match freshness {
-            Freshness::Cached => Answer::Recheck,
-            Freshness::Live => Answer::Allow(None),
-        }
+        unhindered(freshness)
     }
 
     fn attempt(&self, deletion: &Deletion, now: Timestamp) -> Attempt {
@@ -249,15 +248,12 @@ fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
         let refusal = Refusal::MarkInUse { object: update.object.to_string() };
         return Answer::Deny(Box::new(denial(refusal, &holders, Remedy::KeepTheMark)));
     }
-    match freshness {
-        Freshness::Cached => Answer::Recheck,
-        Freshness::Live => Answer::Allow(None),
-    }
+    unhindered(freshness)
 }
 
 /// A write that leaves the declaration as it is is allowed, whatever the declaration says: nobody
 /// must be kept from letting a Usage go.
-fn declare(declaration: &Declaration, index: &Graph) -> Answer {
+fn declare(declaration: &Declaration, index: &Graph, freshness: Freshness) -> Answer {
     let usage = &declaration.usage;
     if declaration.before.as_ref().is_some_and(|it| it.spec == usage.spec) {
         return Answer::Allow(None);
@@ -271,15 +267,21 @@ fn declare(declaration: &Declaration, index: &Graph) -> Answer {
             };
             let of = named(&spec.of);
             let by = spec.by.as_ref().map_or(vec![], named);
-            let age = declaration.before.as_ref().map(|it| (it.created_at, &it.uid));
-            // Another Usage than the one that is written closes it: a new one is younger than all.
-            let circle = index.circle((&of, &by), age)?;
+            let circle = index.circle((&of, &by), Through::Others(&usage.uid))?;
             Some(Refusal::Circle { circle: shown(&circle) })
         }),
     };
     match refusal {
-        None => Answer::Allow(None),
+        None => unhindered(freshness),
         Some(refusal) => Answer::Deny(Box::new(denial(refusal, &[], Remedy::CorrectTheUsage))),
+    }
+}
+
+/// The index knows of nobody who is in the way.
+const fn unhindered(freshness: Freshness) -> Answer {
+    match freshness {
+        Freshness::Cached => Answer::Recheck,
+        Freshness::Live => Answer::Allow(None),
     }
 }
 

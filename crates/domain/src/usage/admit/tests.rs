@@ -1,5 +1,6 @@
 use super::*;
 use crate::object::manifest::Scope;
+use crate::usage::aggregate::{Resolved, Status};
 use crate::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER};
 use crate::usage::fixture::{NOW, key, reference, usage, usage_key};
 use crate::usage::graph::Family;
@@ -232,7 +233,7 @@ fn declaration(usage: Usage, before: Option<Usage>) -> Request {
 
 #[test]
 fn a_declaration_is_examined() {
-    let declare = |usage, before| ask(&declaration(usage, before), &index([]), Freshness::Cached);
+    let declare = |usage, before| ask(&declaration(usage, before), &index([]), Freshness::Live);
     assert_eq!(declare(usage(|_| {}), None), Answer::Allow(None));
     let itself = |it: &mut Usage| {
         if let Ok(spec) = &mut it.spec {
@@ -273,6 +274,49 @@ fn a_circle_is_refused_with_its_members() {
     let (app, db) = (key("app"), key("db"));
     let circle = format!("{app} → {db} → {app}");
     assert_eq!(denial.refusal, Refusal::Circle { circle });
-    let over = Usage { status: crate::usage::aggregate::Status::default(), ..reversed };
-    assert_eq!(ask(&request, &index([over]), Freshness::Cached), Answer::Allow(None));
+    let over = Usage { status: Status::default(), ..reversed };
+    assert_eq!(ask(&request, &index([over]), Freshness::Live), Answer::Allow(None));
+}
+
+#[test]
+fn an_edit_that_would_close_a_circle_with_a_younger_usage_is_refused() {
+    let younger = usage(|it| {
+        (it.key, it.uid) = (usage_key("younger"), Uid::new("u-2"));
+        it.created_at = NOW;
+        std::mem::swap(&mut it.status.of, &mut it.status.by);
+    });
+    let before = usage(|it| {
+        let elsewhere = reference("else");
+        it.status.of = Some(Resolved { found: vec![key("else")], from: elsewhere.clone() });
+        if let Ok(spec) = &mut it.spec {
+            spec.of = elsewhere;
+        }
+    });
+    let after = Usage { spec: usage(|_| {}).spec, ..before.clone() };
+    let known = index([before.clone(), younger]);
+    let request = declaration(after.clone(), Some(before.clone()));
+    let denial = denied(ask(&request, &known, Freshness::Live));
+    assert_eq!(denial.refusal.code(), "usage_circle");
+    let alone = index([before.clone()]);
+    let request = declaration(after, Some(before));
+    assert_eq!(ask(&request, &alone, Freshness::Live), Answer::Allow(None));
+}
+
+#[test]
+fn an_edit_is_not_held_against_what_the_usage_meant_before() {
+    let before = usage(|_| {});
+    let turned = usage(|it| {
+        if let Ok(spec) = &mut it.spec {
+            (spec.of, spec.by) = (reference("app"), Some(reference("db")));
+        }
+    });
+    let request = declaration(turned, Some(before.clone()));
+    assert_eq!(ask(&request, &index([before]), Freshness::Live), Answer::Allow(None));
+}
+
+#[test]
+fn a_declaration_is_not_let_in_from_an_index_that_may_lag() {
+    let request = declaration(usage(|_| {}), None);
+    assert_eq!(ask(&request, &index([]), Freshness::Cached), Answer::Recheck);
+    assert_eq!(ask(&request, &index([]), Freshness::Live), Answer::Allow(None));
 }

@@ -99,6 +99,11 @@ pub struct Graph {
 impl Graph {
     /// Puts a Usage in, or in the place of what was known of it.
     pub fn put(&mut self, entry: Entry) {
+        // Most changes leave what a Usage speaks of alone, and the indexes with it.
+        if let Some(known) = self.entries.get_mut(&entry.uid).filter(|it| it.of == entry.of) {
+            *known = entry;
+            return;
+        }
         self.remove(&entry.uid);
         for object in &entry.of {
             self.by_target.entry(object.clone()).or_default().insert(entry.uid.clone());
@@ -133,7 +138,7 @@ impl Graph {
         self.entries.get(uid)
     }
 
-    /// Every Usage that speaks of an object, Crossplane's included, oldest uid first.
+    /// Every Usage that speaks of an object, Crossplane's included, in the order of their uids.
     pub fn blockers(&self, object: &ObjectKey) -> impl Iterator<Item = &Entry> {
         let uids = self.by_target.get(object).into_iter().flatten();
         uids.filter_map(|uid| self.entries.get(uid)).filter(|it| it.holds)
@@ -183,13 +188,12 @@ impl Graph {
         links
     }
 
-    /// The circle that a Usage of these objects by those users would close, through Usages of ours
-    /// that are older than it. A new Usage is younger than all, so that of a circle exactly one
-    /// Usage, the youngest, gives way.
+    /// The circle that a Usage of these objects by those users would close, through these Usages of
+    /// ours.
     pub fn circle(
         &self,
         (of, by): (&[ObjectKey], &[ObjectKey]),
-        age: Option<(Timestamp, &Uid)>,
+        through: Through<'_>,
     ) -> Option<Vec<ObjectKey>> {
         let mut before: BTreeMap<ObjectKey, Option<ObjectKey>> =
             by.iter().map(|it| (it.clone(), None)).collect();
@@ -198,10 +202,7 @@ impl Graph {
             if of.contains(&object) {
                 return Some(path(&before, object));
             }
-            for entry in self.holders(&object) {
-                if age.is_some_and(|age| entry.age() >= age) {
-                    continue;
-                }
+            for entry in self.holders(&object).filter(|it| through.leads(it)) {
                 for user in &entry.by {
                     if !before.contains_key(user) {
                         before.insert(user.clone(), Some(object.clone()));
@@ -211,6 +212,25 @@ impl Graph {
             }
         }
         None
+    }
+}
+
+/// Through which Usages a circle counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through<'a> {
+    /// Through all but the one that is declared: a declaration takes no protection from anybody.
+    Others(&'a Uid),
+    /// Through those that are older than this: of a circle that came about exactly one Usage, the
+    /// youngest, gives way.
+    Older(Timestamp, &'a Uid),
+}
+
+impl Through<'_> {
+    fn leads(self, entry: &Entry) -> bool {
+        match self {
+            Self::Others(own) => entry.uid != *own,
+            Self::Older(created_at, uid) => entry.age() < (created_at, uid),
+        }
     }
 }
 

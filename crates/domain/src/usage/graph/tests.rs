@@ -31,6 +31,10 @@ fn uids<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<&'a str> {
     entries.map(|it| it.uid.0.as_str()).collect()
 }
 
+fn older(than: &Entry) -> Through<'_> {
+    Through::Older(than.created_at, &than.uid)
+}
+
 #[test]
 fn an_entry_says_what_its_usage_says() {
     let it = usage(|it| it.status.attempts = vec![crate::usage::fixture::attempt("db-1")]);
@@ -110,20 +114,26 @@ fn chains_are_bounded() {
 #[test]
 fn a_circle_is_found_and_named() {
     let graph = graph([entry(1, &["b"], &["c"]), entry(2, &["c"], &["a"])]);
-    let circle = graph.circle((&[key("a")], &[key("b")]), None).unwrap();
+    let new = Uid::new("new");
+    let circle_of =
+        |of: &str, by: &[ObjectKey]| graph.circle((&[key(of)], by), Through::Others(&new));
+    let circle = circle_of("a", &[key("b")]).unwrap();
     assert_eq!(circle, [key("b"), key("c"), key("a")]);
     let name = |it: &str| key(it).to_string();
     let text = [name("b"), name("c"), name("a"), name("b")].join(" → ");
     assert_eq!(shown(&circle), text);
-    assert_eq!(graph.circle((&[key("x")], &[key("b")]), None), None);
-    assert_eq!(graph.circle((&[key("a")], &[]), None), None);
+    assert_eq!(circle_of("x", &[key("b")]), None);
+    assert_eq!(circle_of("a", &[]), None);
+    let own = Uid::new("u-2");
+    let edited = graph.circle((&[key("a")], &[key("b")]), Through::Others(&own));
+    assert_eq!(edited, None, "what it meant before does not count");
 }
 
 #[test]
 fn of_a_circle_only_the_youngest_gives_way() {
     let members = [entry(1, &["a"], &["b"]), entry(2, &["b"], &["c"]), entry(3, &["c"], &["a"])];
     let graph = graph(members.clone());
-    let gives_way = |it: &Entry| graph.circle((&it.of, &it.by), Some(it.age())).is_some();
+    let gives_way = |it: &Entry| graph.circle((&it.of, &it.by), older(it)).is_some();
     assert_eq!(members.each_ref().map(gives_way), [false, false, true]);
 }
 
@@ -163,10 +173,11 @@ proptest! {
             })
             .collect();
         let whole = graph(entries.clone());
-        let stays = |it: &&Entry| whole.circle((&it.of, &it.by), Some(it.age())).is_none();
+        let stays = |it: &&Entry| whole.circle((&it.of, &it.by), older(it)).is_none();
         let kept = graph(entries.iter().filter(stays).cloned());
         for it in kept.entries.values() {
-            prop_assert_eq!(kept.circle((&it.of, &it.by), None), None, "{:?}", it);
+            let circle = kept.circle((&it.of, &it.by), Through::Others(&it.uid));
+            prop_assert_eq!(circle, None, "{:?}", it);
         }
     }
 }

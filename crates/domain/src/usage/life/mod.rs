@@ -143,6 +143,10 @@ fn address(kind: EffectKind, usage: &Usage, seen: &Observed) -> Option<Effect> {
             let (object, uid) = seen.unmarked.clone()?;
             Some(Effect::Mark { object, uid, mark: usage.mark().to_owned() })
         }
+        EffectKind::Unblock => {
+            let (object, uid) = seen.blocking.clone()?;
+            Some(Effect::Unblock { object, uid })
+        }
         EffectKind::Unmark => {
             let (object, uid, mark) = seen.excess.clone()?;
             Some(Effect::Unmark { object, uid, mark })

@@ -7,7 +7,7 @@ use crate::usage::facts::Resolve;
 use crate::usage::fixture::{
     NOW, attempt, key, look, object, record, reference, row, rows, usage, usage_key,
 };
-use crate::usage::look::{Found, Look, Probe};
+use crate::usage::look::{Found, Look, Other, Probe};
 use crate::usage::observe::fold;
 use crate::usage::phase::Phase;
 
@@ -222,12 +222,8 @@ fn a_replay_is_on_record_before_it_is_done_and_is_told_when_it_was() {
 fn a_deletion_is_handed_over_as_it_was_recorded() {
     let begun = Attempt { progress: Progress::Begun, ..attempt("db-1") };
     let held = bent(|it| {
-        it.others = Ok(vec![crate::usage::look::Other {
-            usage: usage_key("o"),
-            uid: Uid::new("o-1"),
-            holds: [key("db")].into(),
-            attempts: [].into(),
-        }]);
+        let other = usage(|it| (it.key, it.uid) = (usage_key("o"), Uid::new("o-1")));
+        it.others = Ok(vec![Other::of(&other)]);
     });
     let it = decide(over_with(begun), settled(), &held);
     let (to, uid) = (usage_key("o"), Uid::new("o-1"));

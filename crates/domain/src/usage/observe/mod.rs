@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 
 use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
 
-use super::aggregate::Usage;
+use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, By, Excess, Facts, Of, Resolution, Resolve, Sight};
+use super::facts::{self, Blocking, By, Excess, Facts, Of, Resolution, Resolve, Sight};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
-use super::reference::{ObjectKey, Role, UsageKey};
+use super::reference::{ObjectKey, Reference, Role, UsageKey};
 use super::refusal::Refusal;
 use super::selector::{Candidates, Meant, resolve};
 use crate::object::authority::Authority;
@@ -35,6 +35,8 @@ pub struct Observed {
     pub proven: BTreeSet<Uid>,
     /// The object to mark.
     pub unmarked: Option<(ObjectKey, Uid)>,
+    /// The object whose owners need not wait for it.
+    pub blocking: Option<(ObjectKey, Uid)>,
     /// The object to take a mark off, and that mark.
     pub excess: Option<(ObjectKey, Uid, String)>,
     /// The recorded deletion to deal with.
@@ -75,33 +77,25 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
     let targets: Vec<Target> = usage.targets().iter().map(|it| judge.target(it)).collect();
     let foremost = targets.iter().max_by_key(|it| needs(it.of));
     let of = foremost.map_or(Of::Unresolved, |it| it.of);
-    let unmarked = match of {
-        Of::Unmarked | Of::Outlived => foremost.and_then(|it| it.object.clone()),
-        Of::Unresolved
-        | Of::Absent
-        | Of::KindRemoved
-        | Of::Unrecorded
-        | Of::Marked
-        | Of::Allowed
-        | Of::Proven
-        | Of::Leaving
-        | Of::Unknown => None,
-    };
+    let unmarked = foremost.filter(|it| matches!(it.of, Of::Unmarked | Of::Outlived));
+    let unmarked = unmarked.and_then(|it| it.object.clone());
     let (excess_fact, excess, mut sightings) = judge.excess();
     sightings.extend(targets.iter().filter_map(|it| it.sighting.clone()));
     let (by, user_sightings) = judge.by();
     sightings.extend(user_sightings);
     let (attempt_fact, attempt) = judge.attempt();
+    let blocking = judge.blocking();
     let facts = Facts {
         sight: judge.sight(),
         resolution,
         of,
         by,
+        blocking: if blocking.is_some() { Blocking::Owners } else { Blocking::None },
         excess: excess_fact,
         attempt: attempt_fact,
     };
     let proven = targets.into_iter().filter_map(|it| it.proven).collect();
-    Observed { facts, sightings, meant, refusal, proven, unmarked, excess, attempt }
+    Observed { facts, sightings, meant, refusal, proven, unmarked, blocking, excess, attempt }
 }
 
 #[derive(Clone, Copy)]
@@ -177,22 +171,31 @@ impl Judge<'_> {
         }
     }
 
-    /// What stands under a name. Absence behind the rail, or in another world, is no answer.
-    fn heard(&self, key: &ObjectKey) -> Heard<&Found> {
+    /// What stands under a name that is on record with this uid. Another world, or one that forgot,
+    /// answers nothing: an object that it shows may be one that is long gone. Behind the rail what
+    /// is on record is not taken for gone or replaced.
+    fn heard(&self, key: &ObjectKey, known: Option<&Uid>) -> Heard<&Found> {
+        if self.look.authority == Authority::Replaced {
+            return Err(Unknown::ClusterReplaced);
+        }
         let found = match self.look.objects.get(key) {
             None => return Err(Unknown::Unreachable),
             Some(Err(why)) => return Err(*why),
             Some(Ok(found)) => found,
         };
-        let absent = match found {
-            Found::Present(_) => false,
+        let missed = match found {
             Found::Absent | Found::KindRemoved => true,
+            Found::Present(object) => known.is_some_and(|it| *it != object.uid),
         };
-        match self.look.authority {
-            Authority::Replaced if absent => Err(Unknown::ClusterReplaced),
-            Authority::Pinned if absent && self.look.rail_tripped => Err(Unknown::RailTripped),
-            Authority::Pinned | Authority::Replaced => Ok(found),
+        if missed && self.look.rail_tripped { Err(Unknown::RailTripped) } else { Ok(found) }
+    }
+
+    /// The other Usages. Behind the rail a list may lack those that hold.
+    fn others(&self) -> Heard<&[Other]> {
+        if self.look.rail_tripped {
+            return Err(Unknown::RailTripped);
         }
+        self.look.others.as_deref().map_err(|why| *why)
     }
 
     fn sighting(&self, name: Name, answer: Answer) -> Sighting {
@@ -200,10 +203,18 @@ impl Judge<'_> {
     }
 
     /// What the references mean, and whether that is what is recorded. A Usage on its way out
-    /// resolves nothing any more.
+    /// resolves nothing any more, but gives way in a circle like any other.
     fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
         if self.usage.deleting {
-            return (Resolution::Same, None, None);
+            let status = &self.usage.status;
+            return match (&self.look.circle, &status.of) {
+                (Ok(Some(_)), Some(of)) if !of.found.is_empty() => {
+                    let of = Resolved { from: of.from.clone(), found: vec![] };
+                    let meant = Meant { of, by: status.by.clone() };
+                    (Resolution::Changed, Some(meant), None)
+                }
+                (Ok(_) | Err(_), _) => (Resolution::Same, None, None),
+            };
         }
         let spec = match &self.usage.spec {
             Ok(spec) => spec,
@@ -214,6 +225,11 @@ impl Judge<'_> {
         let (Ok(of), Ok(by), Ok(consents), Ok(circle)) = heard else {
             return (Resolution::Unknown, None, None);
         };
+        // Behind the rail a list may lack what is meant.
+        let listed = spec.of.is_selector() || spec.by.as_ref().is_some_and(Reference::is_selector);
+        if listed && look.rail_tripped {
+            return (Resolution::Unknown, None, None);
+        }
         let mut meant = match resolve(self.usage, spec, Candidates { of, by }) {
             Ok(meant) => meant,
             Err(refusal) => return (Resolution::Refused, None, Some(refusal)),
@@ -242,10 +258,10 @@ impl Judge<'_> {
         self.book.latest(&role.name(key))
     }
 
-    /// Whether our mark may stand on the object with this uid.
-    fn is_recorded(&self, key: &ObjectKey, uid: &Uid) -> bool {
-        let row = self.recorded(Role::Mark, key);
-        row.is_some_and(|it| it.standing == Standing::Seen && it.uid.as_ref() == Some(uid))
+    /// The uid of what stands under a name, as far as is on record.
+    fn known(&self, role: Role, key: &ObjectKey) -> Option<&Uid> {
+        let row = self.recorded(role, key).filter(|it| it.standing == Standing::Seen);
+        row.and_then(|it| it.uid.as_ref())
     }
 
     /// One object that is meant; it counts only while the Usage holds.
@@ -254,7 +270,7 @@ impl Judge<'_> {
         if !self.usage.status.phase.holds() {
             return of(Of::Unresolved);
         }
-        let heard = match self.heard(key) {
+        let heard = match self.heard(key, self.known(Role::Mark, key)) {
             Err(why) => {
                 // What is not known is neither exposed nor proven anew.
                 let proven = self.recorded(Role::Mark, key).and_then(|it| it.uid.clone());
@@ -285,12 +301,12 @@ impl Judge<'_> {
         if object.deleting {
             return Of::Leaving;
         }
-        if !self.is_recorded(key, &object.uid) {
+        if self.known(Role::Mark, key) != Some(&object.uid) {
             return Of::Unrecorded;
         }
         let proven = self.usage.status.proven.contains(&object.uid);
         let Some(mark) = &object.mark else { return Of::Unmarked };
-        let counted = match &self.look.others {
+        let counted = match self.others() {
             Ok(others) => is_counted(self.usage, key, mark, others),
             Err(_) if mark == self.usage.mark() => true,
             Err(_) => return Of::Unknown,
@@ -328,7 +344,7 @@ impl Judge<'_> {
             Standing::Seen | Standing::Gone => true,
             Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
         };
-        match self.heard(key) {
+        match self.heard(key, self.known(Role::User, key)) {
             Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
             // Nothing is recorded of it: should the kind come back, it is known who was seen.
             Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
@@ -353,6 +369,20 @@ impl Judge<'_> {
         }
     }
 
+    /// What is held, was asked to go, and makes its owners wait. Whoever deletes an owner in the
+    /// foreground has the collector ask; a use comes before that order.
+    fn blocking(&self) -> Option<(ObjectKey, Uid)> {
+        let mut attempts = self.usage.status.attempts.iter();
+        let attempt = attempts.find(|it| {
+            let blocks = match self.heard(&it.object, Some(&it.uid)) {
+                Ok(Found::Present(object)) => object.uid == it.uid && object.blocks,
+                Ok(Found::Absent | Found::KindRemoved) | Err(_) => false,
+            };
+            blocks && self.usage.holds(&it.object)
+        })?;
+        Some((attempt.object.clone(), attempt.uid.clone()))
+    }
+
     /// Marks on what is not held: those that only this Usage accounts for come off, those of
     /// objects that others hold are left to them.
     fn excess(&self) -> (Excess, Option<(ObjectKey, Uid, String)>, Vec<Sighting>) {
@@ -373,7 +403,7 @@ impl Judge<'_> {
         (fact, first, sightings)
     }
 
-    /// The newest open row of every object that is not to be held.
+    /// Every open row of a mark on an object that is not to be held.
     fn unheld(&self) -> Vec<(ObjectKey, &Row)> {
         let open = self.book.rows().iter().filter(|it| !it.standing.is_settled());
         let marks = open.filter_map(|row| Some((Role::Mark.key(&row.name)?, row)));
@@ -387,7 +417,7 @@ impl Judge<'_> {
         if row.standing == Standing::Intended {
             return none;
         }
-        let object = match self.heard(key) {
+        let object = match self.heard(key, row.uid.as_ref()) {
             Err(why) => return (Answer::Unknown(why), None),
             Ok(Found::Absent | Found::KindRemoved) => return none,
             Ok(Found::Present(object)) => object,
@@ -396,8 +426,8 @@ impl Judge<'_> {
         if row.uid.as_ref() != Some(&object.uid) {
             return none;
         }
-        match &self.look.others {
-            Err(why) => (Answer::Unknown(*why), None),
+        match self.others() {
+            Err(why) => (Answer::Unknown(why), None),
             Ok(others) if others.iter().any(|it| it.holds.contains(key)) => none,
             Ok(_) => {
                 let answer = Answer::Present { uid: object.uid.clone(), ours: true };
@@ -435,7 +465,7 @@ impl Judge<'_> {
         if let Progress::Withdrawn { .. } = attempt.progress {
             return Ok(Deal::Settle(Outcome::Withdrawn));
         }
-        let object = match self.heard(&attempt.object)? {
+        let object = match self.heard(&attempt.object, Some(&attempt.uid))? {
             Found::Absent | Found::KindRemoved => return Ok(Deal::Settle(Outcome::Deleted)),
             Found::Present(object) => object,
         };
@@ -452,9 +482,9 @@ impl Judge<'_> {
             }
             Origin::Collected { .. } => return Ok(Deal::Settle(Outcome::OwnersChanged)),
         };
-        let others = self.look.others.as_ref().map_err(|why| *why)?;
+        let others = self.others()?;
         let holding = || others.iter().filter(|it| it.holds.contains(&attempt.object));
-        if holding().any(|it| it.attempts.contains(&attempt.uid)) {
+        if holding().any(|it| it.knows(attempt)) {
             return Ok(Deal::Settle(Outcome::HandedOver));
         }
         match holding().min_by_key(|it| &it.uid) {

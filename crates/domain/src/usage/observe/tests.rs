@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use usher_kernel::Timestamp;
 
 use super::*;
@@ -25,6 +27,7 @@ const STEADY: Facts = Facts {
     resolution: Resolution::Same,
     of: Of::Proven,
     by: By::Present,
+    blocking: Blocking::None,
     excess: Excess::None,
     attempt: facts::Attempt::None,
 };
@@ -49,7 +52,7 @@ fn holder(number: usize, object: &str) -> Other {
         usage: usage_key(&format!("o{number}")),
         uid: Uid::new(format!("o-{number}")),
         holds: [key(object)].into(),
-        attempts: BTreeSet::new(),
+        attempts: BTreeMap::new(),
     }
 }
 
@@ -203,7 +206,7 @@ fn of_several_users_the_one_that_is_most_alive_counts() {
 }
 
 #[test]
-fn behind_the_rail_and_in_another_world_absence_is_no_answer() {
+fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
     let gone = |it: &mut Look| {
         stand(it, "app", Ok(Found::Absent));
         stand(it, "db", Ok(Found::KindRemoved));
@@ -217,14 +220,50 @@ fn behind_the_rail_and_in_another_world_absence_is_no_answer() {
     );
     let unknown = Facts { of: Of::Unknown, by: By::Unknown, ..STEADY };
     assert_eq!(railed, Facts { sight: Sight::RailTripped, ..unknown });
-    let rebuilt = facts(
-        |_| {},
-        |it| {
-            gone(it);
-            it.authority = Authority::Replaced;
-        },
-    );
+    let rebuilt = facts(|_| {}, |it| it.authority = Authority::Replaced);
     assert_eq!(rebuilt, Facts { sight: Sight::ClusterReplaced, ..unknown });
+}
+
+#[test]
+fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
+    let turn = |it: &mut Look| {
+        stand(it, "app", Ok(object("app-2", None)));
+        stand(it, "db", Ok(object("db-2", None)));
+        it.rail_tripped = true;
+    };
+    let held = Facts { sight: Sight::RailTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
+    assert_eq!(facts(|_| {}, turn), held);
+    assert_eq!(facts(|it| spec(it).resolve = Resolve::Always, turn), held);
+    let over = |it: &mut Usage| {
+        releasing(it);
+        it.status.attempts = vec![attempt("db-1")];
+    };
+    let railed = facts(over, turn);
+    assert_eq!((railed.excess, railed.attempt), (Excess::Unknown, facts::Attempt::Unknown));
+    let mut first = look();
+    turn(&mut first);
+    let unseen = seen(&usage(|_| {}), vec![], &first).facts;
+    assert_eq!((unseen.of, unseen.by), (Of::Unrecorded, By::Present), "nothing is missed of it");
+}
+
+#[test]
+fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
+    let selects = |it: &mut Usage| {
+        spec(it).of = selecting("a");
+        spec(it).resolve = Resolve::Always;
+        it.status.of = Some(Resolved { from: selecting("a"), found: vec![key("db")] });
+    };
+    let railed = facts(selects, |it| it.rail_tripped = true);
+    let expected = Facts { sight: Sight::RailTripped, resolution: Resolution::Unknown, ..STEADY };
+    assert_eq!(railed, expected);
+    let named = facts(|_| {}, |it| it.rail_tripped = true);
+    assert_eq!(named, Facts { sight: Sight::RailTripped, ..STEADY });
+    let over = |it: &mut Usage| {
+        releasing(it);
+        it.status.attempts = vec![attempt("db-1")];
+    };
+    let unlisted = facts(over, |it| it.rail_tripped = true);
+    assert_eq!((unlisted.excess, unlisted.attempt), (Excess::Unknown, facts::Attempt::Unknown));
 }
 
 #[test]
@@ -260,7 +299,15 @@ fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
 }
 
 #[test]
-fn a_usage_on_its_way_out_resolves_nothing() {
+fn a_usage_on_its_way_out_resolves_nothing_but_gives_way_in_a_circle() {
+    let leaving = usage(|it| it.deleting = true);
+    let mut look = look();
+    look.circle = Ok(Some("a → b → a".to_owned()));
+    let gives_way = seen(&leaving, rows(), &look);
+    assert_eq!(gives_way.facts.resolution, Resolution::Changed);
+    assert_eq!(gives_way.meant.unwrap().of, empty());
+    look.circle = Err(Unknown::Unreachable);
+    assert_eq!(seen(&leaving, rows(), &look).facts.resolution, Resolution::Same);
     let edited = |it: &mut Usage| {
         it.deleting = true;
         spec(it).of = reference("new");
@@ -328,6 +375,28 @@ fn a_selector_is_resolved_from_what_was_listed() {
     look.of_candidates = Ok(vec![candidate]);
     let meant = seen(&usage(selects), rows(), &look).meant.unwrap();
     assert_eq!(meant.of, Resolved { from: selecting("a"), found: vec![key("db")] });
+}
+
+#[test]
+fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
+    let blocks = |uid: &str| match object(uid, Some("u-1")) {
+        Found::Present(it) => Found::Present(Object { blocks: true, ..it }),
+        found @ (Found::Absent | Found::KindRemoved) => found,
+    };
+    let blocking = |bend: fn(&mut Usage), uid: &str| {
+        let mut look = look();
+        stand(&mut look, "db", Ok(blocks(uid)));
+        seen(&usage(bend), rows(), &look).blocking
+    };
+    let asked = |it: &mut Usage| it.status.attempts = vec![attempt("db-1")];
+    assert_eq!(blocking(asked, "db-1"), Some((key("db"), Uid::new("db-1"))));
+    assert_eq!(blocking(|_| {}, "db-1"), None, "nobody asked");
+    assert_eq!(blocking(asked, "db-2"), None, "another object");
+    let over = |it: &mut Usage| {
+        it.status.attempts = vec![attempt("db-1")];
+        releasing(it);
+    };
+    assert_eq!(blocking(over, "db-1"), None, "it is not held");
 }
 
 #[test]
@@ -426,9 +495,14 @@ fn a_denied_deletion_is_passed_on_to_whoever_still_holds() {
     };
     assert_eq!(with(vec![holder(2, "db"), holder(1, "db")]), to(1));
     assert_eq!(with(vec![holder(1, "else")]), Some(Deal::Replay(None)));
-    let knowing = Other { attempts: [Uid::new("db-1")].into(), ..holder(2, "db") };
+    let knowing = |progress| {
+        let attempts = [(Uid::new("db-1"), progress)].into();
+        vec![holder(1, "db"), Other { attempts, ..holder(2, "db") }]
+    };
     let handed = Some(Deal::Settle(Outcome::HandedOver));
-    assert_eq!(with(vec![holder(1, "db"), knowing]), handed);
+    assert_eq!(with(knowing(Progress::Recorded)), handed);
+    assert_eq!(with(knowing(Progress::Withdrawn { at: NOW })), handed, "it is not wanted");
+    assert_eq!(with(knowing(Progress::Withdrawn { at: START })), to(1), "it was asked again");
     let silent = |it: &mut Usage, look: &mut Look| {
         spec(it).replay = false;
         look.others = Ok(vec![holder(1, "db")]);

@@ -1,0 +1,94 @@
+//! Every way a schema can go, and what is refused.
+
+use serde_json::Value;
+
+use crate::ground::{Ground, on_both};
+
+fn count(status: &Value, list: &str) -> usize {
+    status[list].as_array().unwrap().len()
+}
+
+/// Red by: a way that is not gone, or a look that changes something.
+#[tokio::test]
+async fn a_schema_goes_up_down_and_up_again() {
+    on_both(async |ground: Ground| {
+        let (code, table, told) = ground.usher(&[]);
+        assert_eq!(code, Some(0), "{told}");
+        assert!(table.starts_with("MIGRATION"), "{table}");
+        assert!(table.contains("0001_siblings   applied\n"), "{table}");
+        assert!(told.starts_with("up 0001_siblings\nup 0002_lives\n"), "{told}");
+        let status = ground.json(&["--status"]);
+        let all = count(&status, "applied");
+        assert_eq!((count(&status, "pending"), count(&status, "steps")), (0, 0));
+        let again = ground.json(&[]);
+        assert_eq!(count(&again, "steps"), 0, "there was nothing to do");
+        let down = ground.json(&["--down", "2", "--yes"]);
+        assert_eq!((count(&down, "applied"), count(&down, "pending")), (all - 2, 2));
+        assert_eq!(down["steps"][0]["way"], "down");
+        assert_eq!(down["steps"][0]["name"], status["applied"][all - 1], "the last one first");
+        assert_eq!(ground.json(&["--status"])["pending"], down["pending"]);
+        assert_eq!(ground.json(&[])["applied"], status["applied"]);
+    })
+    .await;
+}
+
+/// Red by: data that is destroyed without a word.
+#[tokio::test]
+async fn nothing_is_taken_away_without_yes() {
+    on_both(async |ground: Ground| {
+        let status = ground.json(&[]);
+        let (code, said, complained) = ground.usher(&["--down", "1"]);
+        assert_eq!((code, said.as_str()), (Some(2), ""));
+        let last = status["applied"].as_array().unwrap().last().unwrap().as_str().unwrap();
+        assert!(complained.contains(last) && complained.contains("--yes"), "{complained}");
+        assert_eq!(ground.json(&["--status"])["applied"], status["applied"]);
+        let (code, _, complained) = ground.usher(&["--down", "99", "--yes"]);
+        assert_eq!(code, Some(3));
+        assert!(complained.contains("schema_too_far"), "{complained}");
+        assert_eq!(ground.json(&["--status"])["applied"], status["applied"]);
+    })
+    .await;
+}
+
+/// Red by: a schema of somebody else that is touched, or a refusal that leaves one alone with it.
+#[tokio::test]
+async fn a_newer_or_foreign_schema_is_refused_with_what_to_do() {
+    on_both(async |ground: Ground| {
+        ground.json(&[]);
+        let bytes = if ground.folder.is_some() { "x'01'" } else { "'\\x01'" };
+        ground.execute(&format!("INSERT INTO usher_schema VALUES ('0099_later', {bytes})")).await;
+        for words in [&[][..], &["--status"], &["--down", "1", "--yes"]] {
+            let (code, said, complained) = ground.usher(words);
+            assert_eq!((code, said.as_str()), (Some(3), ""), "{words:?}");
+            assert!(complained.contains("0099_later"), "{complained}");
+            assert!(complained.contains("schema_newer"), "{complained}");
+            assert!(complained.contains("run the newer program"), "{complained}");
+        }
+    })
+    .await;
+    on_both(async |ground: Ground| {
+        if let Some(folder) = &ground.folder {
+            std::fs::create_dir(folder).unwrap();
+        }
+        ground.execute("CREATE TABLE shop (id int)").await;
+        let (code, _, complained) = ground.usher(&[]);
+        assert_eq!(code, Some(3), "{complained}");
+        assert!(complained.contains("schema_foreign") && complained.contains("\"shop\""));
+    })
+    .await;
+}
+
+/// Red by: a look that makes files, or a cause that is not told.
+#[test]
+fn a_database_that_is_not_there_is_told() {
+    let ground = Ground::sqlite();
+    let (code, _, complained) = ground.usher(&["--status"]);
+    assert_eq!(code, Some(4), "{complained}");
+    assert!(!ground.folder.as_ref().unwrap().exists(), "a look makes nothing");
+    let nowhere = ["--database-url".to_owned(), "postgres://u:hunter2@127.0.0.1:1/d".to_owned()];
+    let nowhere = Ground { words: nowhere, folder: None, _database: None };
+    let (code, said, complained) = nowhere.usher(&[]);
+    assert_eq!((code, said.as_str()), (Some(5), ""));
+    assert!(complained.contains("cannot reach PostgreSQL"), "{complained}");
+    assert!(!complained.contains("hunter2"), "{complained}");
+}

@@ -1,0 +1,197 @@
+//! The server and its keeper.
+
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqlx::{Connection as _, PgConnection};
+
+use crate::find::{self, Programs, User};
+
+/// Where the directories are made: a socket's path must be short and open to a plain user.
+const ROOT: &str = "/tmp";
+/// What their names begin with; the rest is the process they belong to.
+const PREFIX: &str = "usher-pgtest-";
+/// Whose the databases are.
+const OWNER: &str = "usher";
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What every test server runs with: tests survive no power cut.
+const SETTINGS: [&str; 5] = [
+    "listen_addresses=",
+    "fsync=off",
+    "full_page_writes=off",
+    "max_connections=400",
+    "shared_buffers=64MB",
+];
+/// Runs the server, stops and starts it as told, and ends it when nobody tells any more.
+const KEEPER: &str = r#"
+trap '' HUP INT TERM
+postgres=$1; dir=$2; shift 2
+start() { "$postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & server=$!; }
+start "$@"
+while read -r word; do
+    case $word in
+        stop) kill -QUIT "$server"; wait "$server" ;;
+        start) start "$@" ;;
+    esac
+done
+kill -QUIT "$server" 2>/dev/null
+wait "$server"
+rm -rf "$dir"
+"#;
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A running server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    address: Address,
+    /// Keeps the server running; `None` if somebody else does.
+    keeper: Option<Arc<Mutex<ChildStdin>>>,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Socket(PathBuf),
+    /// Text before and after the name of the database.
+    Url(String, String),
+}
+
+impl Server {
+    /// A server of its own, with these settings besides; `None` if there is no PostgreSQL.
+    ///
+    /// # Panics
+    /// If there is one and it cannot be set up.
+    pub fn start(settings: &[&str]) -> Option<Self> {
+        let programs = find::programs()?;
+        remove_leftovers();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = Path::new(ROOT).join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let user = find::plain_user();
+        match launch(&programs, &dir, user, settings) {
+            Ok(pipe) => Some(Self {
+                address: Address::Socket(dir),
+                keeper: Some(Arc::new(Mutex::new(pipe))),
+            }),
+            Err(error) => panic!("cannot start PostgreSQL in \"{}\": {error}", dir.display()),
+        }
+    }
+
+    /// A server that somebody else runs, by the address of one of its databases.
+    pub(crate) fn given(url: String) -> Self {
+        let (place, options) = match url.split_once('?') {
+            Some((place, options)) => (place.to_owned(), format!("?{options}")),
+            None => (url, String::new()),
+        };
+        let base = place.rsplit_once('/').map_or(place.as_str(), |(base, _)| base);
+        Self { address: Address::Url(format!("{base}/"), options), keeper: None }
+    }
+
+    /// Where one of its databases is.
+    pub fn url(&self, database: &str) -> String {
+        match &self.address {
+            Address::Socket(dir) => {
+                format!("postgres://{OWNER}@localhost/{database}?host={}", dir.display())
+            }
+            Address::Url(before, after) => format!("{before}{database}{after}"),
+        }
+    }
+
+    /// Ends the server as a crash would, without a word to its clients.
+    pub fn stop(&self) {
+        self.tell("stop");
+    }
+
+    /// Starts it again.
+    pub fn resume(&self) {
+        self.tell("start");
+    }
+
+    fn tell(&self, word: &str) {
+        if let Some(keeper) = &self.keeper {
+            let mut pipe = keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _ = writeln!(pipe, "{word}");
+            let _ = pipe.flush();
+        }
+    }
+
+    /// A connection as the server's owner, as soon as it answers.
+    ///
+    /// # Panics
+    /// If it does not answer in time.
+    pub async fn connect(&self) -> PgConnection {
+        let url = self.url("postgres");
+        let begun = tokio::time::Instant::now();
+        loop {
+            match PgConnection::connect(&url).await {
+                Ok(connection) => return connection,
+                Err(error) if begun.elapsed() > PATIENCE => {
+                    panic!("cannot reach PostgreSQL: {error}")
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
+
+fn launch(
+    programs: &Programs,
+    dir: &Path,
+    user: Option<User>,
+    settings: &[&str],
+) -> std::io::Result<ChildStdin> {
+    std::fs::create_dir(dir)?;
+    if let Some(user) = user {
+        std::os::unix::fs::chown(dir, Some(user.uid), Some(user.gid))?;
+    }
+    let initdb = become_user(Command::new(&programs.initdb), user)
+        .args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", OWNER])
+        .arg("--pgdata")
+        .arg(dir.join("data"))
+        .current_dir(dir)
+        .output()?;
+    if !initdb.status.success() {
+        return Err(std::io::Error::other(String::from_utf8_lossy(&initdb.stderr).into_owned()));
+    }
+    let options = SETTINGS.iter().chain(settings).flat_map(|setting| ["-c", setting]);
+    let mut keeper = become_user(Command::new("sh"), user)
+        .args(["-c", KEEPER, "keeper"])
+        .arg(&programs.postgres)
+        .arg(dir)
+        .args(options)
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    keeper.stdin.take().ok_or_else(|| std::io::Error::other("the keeper has no pipe"))
+}
+
+fn become_user(mut command: Command, user: Option<User>) -> Command {
+    if let Some(user) = user {
+        command.uid(user.uid).gid(user.gid);
+    }
+    command
+}
+
+/// Removes what processes left behind that were killed together with their keeper.
+fn remove_leftovers() {
+    let Ok(entries) = std::fs::read_dir(ROOT) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|it| it.strip_prefix(PREFIX)?.split('-').next());
+        let Some(process) = process else { continue };
+        let lives = |process: &str| Path::new("/proc").join(process).exists();
+        let pid_file = entry.path().join("data/postmaster.pid");
+        let pids = std::fs::read_to_string(pid_file).unwrap_or_default();
+        let runs = pids.lines().next().is_some_and(|pid| lives(pid.trim()));
+        if !lives(process) && !runs {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Another store behind the one in memory: every verb is done there, and what is here is what was
+//! read back. So the checkers judge the rows of that store.
+
+use std::time::Duration;
+
+use usher_domain::broker::accept::Accepted;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::object::id::{PeerId, ResourceId};
+use usher_domain::peers::Peer;
+use usher_domain::tokens::{Outcome, Refusal, Request};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Generation, Stopped, Timestamp, Trouble, Wake};
+
+use crate::broker::mesh::TokenRow;
+use crate::broker::store::{EventRow, Life, Store, Turn, Write};
+use crate::contract::port::{self, Commit, No, Order, Port, Release};
+
+/// How long a tick is.
+const TICK: Duration = Duration::from_millis(1);
+/// How often somebody asks who is due although nobody should be.
+const SPARED_MAX: u32 = 32;
+/// How many events are read at a time.
+const PAGE: u32 = 64;
+
+/// The store behind.
+pub struct Behind {
+    port: Box<dyn Port>,
+    now: Timestamp,
+    /// The place of the last event that was read.
+    place: Option<String>,
+    /// How often nobody was asked who is due, because nobody is by what was read back.
+    spared: u32,
+    /// What it said although nothing should be wrong with it.
+    failed: Option<String>,
+}
+
+impl std::fmt::Debug for Behind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Behind").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl Behind {
+    /// Puts a store behind.
+    pub fn new(mut port: Box<dyn Port>) -> Self {
+        let now = port.now();
+        Self { port, now, place: None, spared: 0, failed: None }
+    }
+
+    /// Its time, when it was last asked.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What it answered; an answer that should not be is kept.
+    fn heard<T>(&mut self, answer: Result<T, No>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(no) => {
+                self.failed.get_or_insert(format!("the store said {no:?}"));
+                None
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Does something with the store behind and reads everything back.
+    fn ask<T>(
+        &mut self,
+        verb: impl FnOnce(&mut dyn Port) -> Result<T, No>,
+    ) -> Option<Result<T, No>> {
+        let answer = verb(&mut *self.behind.as_mut()?.port);
+        self.refresh();
+        Some(answer)
+    }
+
+    /// Does something that is never refused and moves only the entry of this life.
+    fn turn<T>(
+        &mut self,
+        life: Life,
+        verb: impl FnOnce(&mut dyn Port, port::Life) -> Result<T, No>,
+    ) {
+        let named = self.life(life);
+        let Some(behind) = self.behind.as_mut() else { return };
+        let answer = verb(&mut *behind.port, named);
+        behind.heard(answer);
+        self.refresh_entry(life);
+    }
+
+    fn life(&self, life: Life) -> port::Life {
+        let id = |index: usize| self.resources[index].record.state.id();
+        match life {
+            Life::Resource(index) => port::Life::Resource(id(index)),
+            Life::Tombstone(index) => port::Life::Tombstone(id(index)),
+            Life::Config => port::Life::Config(self.config.record.state.id),
+        }
+    }
+
+    fn life_here(&self, life: port::Life) -> Option<Life> {
+        match life {
+            port::Life::Resource(id) => self.index_of(id).map(Life::Resource),
+            port::Life::Tombstone(id) => self.index_of(id).map(Life::Tombstone),
+            port::Life::Config(_) => Some(Life::Config),
+        }
+    }
+
+    /// One more tick of the store behind; what it said that should not be, if anything.
+    pub(crate) fn tick_behind(&mut self) -> Option<String> {
+        let behind = self.behind.as_mut()?;
+        behind.port.pass(TICK);
+        behind.now = behind.port.now();
+        behind.failed.take()
+    }
+
+    pub(crate) fn wake_behind(&mut self, life: Life) {
+        self.turn(life, |port, life| port.wake(life));
+    }
+
+    pub(crate) fn wake_all_behind(&mut self) {
+        let answer = self.ask(|port| port.wake_all());
+        self.expect(answer);
+    }
+
+    pub(crate) fn accept_behind(&mut self, accepted: Accepted) -> Result<(), No> {
+        self.behind.as_mut().map_or(Ok(()), |it| it.port.accept(accepted, None))
+    }
+
+    pub(crate) fn claim_behind(&mut self) -> Option<(Life, Claim)> {
+        let nobody = !self.is_anybody_due();
+        let behind = self.behind.as_mut()?;
+        behind.spared += u32::from(nobody);
+        if nobody && !behind.spared.is_multiple_of(SPARED_MAX) {
+            return None;
+        }
+        let batch = behind.port.claim_due(1);
+        let batch = behind.heard(batch)?;
+        if !batch.parked.is_empty() {
+            behind.failed.get_or_insert(format!("parked: {:?}", batch.parked));
+        }
+        let leased = batch.leased.into_iter().next()?;
+        let life = self.life_here(leased.life)?;
+        let was_leased = self.entry(life).and_then(|it| it.lease_until);
+        if was_leased.is_some_and(|until| leased.now < until) {
+            let what = format!("{life:?} was leased twice");
+            self.behind.as_mut()?.failed.get_or_insert(what);
+        }
+        self.refresh_entry(life);
+        Some((life, leased.claim))
+    }
+
+    /// Whether anybody is due, by what was read back.
+    fn is_anybody_due(&mut self) -> bool {
+        let Some(now) = self.behind.as_ref().map(Behind::now) else { return false };
+        let due = |it: &Entry| !it.is_leased(now) && it.due.is_some_and(|due| due <= now);
+        self.lives().into_iter().any(|life| self.entry(life).is_some_and(|it| due(it)))
+    }
+
+    /// Keeps an answer that should not be.
+    fn expect<T>(&mut self, answer: Option<Result<T, No>>) -> Option<T> {
+        self.behind.as_mut()?.heard(answer?)
+    }
+
+    pub(crate) fn finish_behind(
+        &mut self,
+        life: Life,
+        claim: &Claim,
+        outcome: &Result<Wake, Stopped>,
+    ) {
+        let claim = *claim;
+        match outcome {
+            Ok(wake) => {
+                let wake = *wake;
+                self.turn(life, |port, life| port.release(Release { life, claim, wake }));
+            }
+            Err(stopped) => {
+                self.turn(life, |port, life| port.postpone(life, claim, &stopped.trouble));
+            }
+        }
+    }
+
+    pub(crate) fn commit_behind(
+        &mut self,
+        index: usize,
+        write: &Write<'_>,
+        (lease, release): Turn,
+    ) -> Result<(), Trouble> {
+        let record = &self.resources[index].record;
+        let write = Commit {
+            version: write.version.unwrap_or(record.version),
+            before: record.state.clone(),
+            next: write.next.clone(),
+            rows: write.rows.to_vec(),
+            event: write.event.clone(),
+            lease: lease.map(|(life, claim)| (self.life(life), claim)),
+            release: release.map(|(life, claim, wake)| {
+                let life = self.life(life);
+                Release { life, claim, wake }
+            }),
+        };
+        self.ask(|port| port.commit(write)).unwrap_or(Ok(())).map_err(No::trouble)
+    }
+
+    pub(crate) fn commit_config_behind(
+        &mut self,
+        write: Commit<ProviderConfig>,
+    ) -> Result<(), Trouble> {
+        self.ask(|port| port.commit_config(write)).unwrap_or(Ok(())).map_err(No::trouble)
+    }
+
+    pub(crate) fn order_behind(&mut self, index: usize, order: Order) -> Result<(), No> {
+        let id = self.resources[index].record.state.id();
+        self.ask(|port| port.order(id, order)).unwrap_or(Err(No::Conflict)).map(|_| ())
+    }
+
+    pub(crate) fn issue_behind(&mut self, id: ResourceId, of: Generation) -> Result<(), No> {
+        self.ask(|port| port.issue(id, of)).unwrap_or(Ok(()))
+    }
+
+    pub(crate) fn redeem_behind(&mut self, request: &Request) -> Outcome {
+        let outcome = self.ask(|port| port.redeem(request));
+        self.expect(outcome).unwrap_or(Outcome::Refused(Refusal::WrongVerifier))
+    }
+
+    pub(crate) fn move_peer_behind(&mut self, before: &Peer, after: &Peer) {
+        let answer = self.ask(|port| port.move_peer(before, after));
+        self.expect(answer);
+    }
+
+    /// Reads the entry of a life back.
+    fn refresh_entry(&mut self, life: Life) {
+        let named = self.life(life);
+        let Some(behind) = self.behind.as_mut() else { return };
+        let read = behind.port.entry(named);
+        let read = behind.heard(read).flatten();
+        behind.now = behind.port.now();
+        if let (Some(entry), Some(read)) = (self.entry(life), read) {
+            *entry = read;
+        }
+    }
+
+    /// Reads everything back.
+    pub(crate) fn refresh(&mut self) {
+        let Some(mut behind) = self.behind.take() else { return };
+        if let Err(no) = self.read_back(&mut behind) {
+            behind.failed.get_or_insert(format!("the store said {no:?}"));
+        }
+        behind.now = behind.port.now();
+        self.behind = Some(behind);
+    }
+
+    fn read_back(&mut self, behind: &mut Behind) -> Result<(), No> {
+        let port = &mut *behind.port;
+        for (index, row) in self.resources.iter_mut().enumerate() {
+            let id = row.record.state.id();
+            row.record = port.resource(id)?;
+            if let Some(entry) = port.entry(port::Life::Resource(id))? {
+                row.entry = entry;
+            }
+            row.tombstone = port.entry(port::Life::Tombstone(id))?;
+            for token in port.tokens(id)? {
+                self.tokens.insert(token.id, TokenRow { resource: index, token });
+            }
+            for peer in port.peers(id)? {
+                let same = |known: &PeerId| *known == peer.id;
+                if let Some(row) = self.peers.iter_mut().find(|it| same(&it.peer.id)) {
+                    row.peer = peer;
+                }
+            }
+        }
+        if let Some(first) = self.resources.first() {
+            let id = first.record.state.pinned().provider_config;
+            self.config.record = port.config(id)?;
+            if let Some(entry) = port.entry(port::Life::Config(id))? {
+                self.config.entry = entry;
+            }
+        }
+        for told in port.events(behind.place.as_deref(), PAGE)? {
+            let number = self.next_number();
+            let Some(resource) = self.index_of(told.resource) else { continue };
+            let (version, generation, event) = (told.version, told.generation, told.event);
+            self.events.push(EventRow { number, resource, version, generation, event });
+            behind.place = Some(told.place);
+        }
+        Ok(())
+    }
+}

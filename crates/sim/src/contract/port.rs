@@ -1,0 +1,268 @@
+//! The store as a simulation uses it, and what goes in and out: every verb is one transaction.
+//!
+//! The verbs wait for their answers, because nothing else happens in a simulated moment. Whoever
+//! needs a runtime brings one.
+
+use std::time::Duration;
+
+use usher_domain::broker::accept::{Accepted, Provision};
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::event::Event;
+use usher_domain::broker::ports::Views;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::idempotency;
+use usher_domain::object::id::{
+    BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
+};
+use usher_domain::peers::Peer;
+use usher_domain::tokens::{Outcome, Request, Token};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Generation, Record, Row, Timestamp, Trouble, Version, Wake};
+
+/// A life of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Life {
+    /// A provisioned resource.
+    Resource(ResourceId),
+    /// What is left of one.
+    Tombstone(ResourceId),
+    /// A ProviderConfig.
+    Config(ProviderConfigId),
+}
+
+/// What a store says instead of doing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum No {
+    /// The record has moved since it was read.
+    Conflict,
+    /// What a declaration was resolved against has moved.
+    Moved,
+    /// The resource is leaving.
+    Leaving,
+    /// The domain refuses it, by this code.
+    Refused(&'static str),
+    /// The row breaks its own rules.
+    Corrupt,
+    /// Nobody knows what became of it, or it was not done for a reason of the database's own.
+    Unavailable(String),
+}
+
+impl No {
+    /// What it means for a step.
+    pub fn trouble(self) -> Trouble {
+        let what = format!("{self:?}");
+        match self {
+            Self::Conflict => Trouble::Conflict,
+            Self::Leaving | Self::Refused(_) => Trouble::Rejected { what },
+            Self::Corrupt => Trouble::Corrupt { what },
+            Self::Moved | Self::Unavailable(_) => Trouble::Unavailable { what },
+        }
+    }
+}
+
+/// What every declaration of a store's own world refers to.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground {
+    /// The installation.
+    pub installation: InstallationId,
+    /// The project, placed and ready.
+    pub project: ProjectId,
+    /// The blueprint version, of nodes.
+    pub blueprint_version: BlueprintVersionId,
+    /// The credential, granted to the project.
+    pub credential: CredentialId,
+}
+
+/// An idempotency key, and what it stands for.
+#[derive(Clone, Debug)]
+pub struct Remembered {
+    /// Whose it is.
+    pub scope: idempotency::Scope,
+    /// The key.
+    pub key: idempotency::Key,
+    /// What was asked for.
+    pub digest: idempotency::Digest,
+    /// How long it is remembered.
+    pub keep: Duration,
+}
+
+/// What a declaration is resolved against.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The views.
+    pub views: Views,
+    /// What is remembered of the caller's key.
+    pub used: Option<idempotency::Used>,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// A life that was leased, as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leased {
+    /// Who.
+    pub life: Life,
+    /// The lease.
+    pub claim: Claim,
+    /// The record.
+    pub record: Held,
+    /// The store's time of the claim.
+    pub now: Timestamp,
+}
+
+/// The record of a leased life.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Held {
+    /// Of a resource, or of its tombstone.
+    Resource(Box<Record<Resource>>),
+    /// Of a ProviderConfig.
+    Config(Box<Record<ProviderConfig>>),
+}
+
+/// Lives that were due.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Who may be stepped.
+    pub leased: Vec<Leased>,
+    /// Whose rows break their own rules.
+    pub parked: Vec<Life>,
+}
+
+/// How a lease is given back with a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Whose.
+    pub life: Life,
+    /// The lease.
+    pub claim: Claim,
+    /// When to look again.
+    pub wake: Wake,
+}
+
+/// What one step writes.
+#[derive(Clone, Debug)]
+pub struct Commit<S> {
+    /// The version that must still hold.
+    pub version: Version,
+    /// The row as it was at that version.
+    pub before: S,
+    /// The row as it shall be.
+    pub next: S,
+    /// The identity rows that change with it.
+    pub rows: Vec<Row>,
+    /// What is told.
+    pub event: Option<Event>,
+    /// The lease it is written under, if it is kept.
+    pub lease: Option<(Life, Claim)>,
+    /// The lease to give back with it.
+    pub release: Option<Release>,
+}
+
+/// What a person orders about a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It shall go.
+    Deprovision,
+    /// It shall be made again.
+    Replace,
+    /// It shall be given up.
+    Abandon,
+    /// What was given up shall be shown out after all.
+    Reap,
+    /// It shall be looked at now, even if it was parked.
+    Retry,
+}
+
+/// One row of the event log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its place in the log, in the store's own words.
+    pub place: String,
+    /// About whom.
+    pub resource: ResourceId,
+    /// With which version of the record.
+    pub version: Version,
+    /// The generation at that time.
+    pub generation: Generation,
+    /// What was told.
+    pub event: Event,
+}
+
+/// A store.
+pub trait Port {
+    /// What declarations refer to.
+    fn ground(&self) -> Ground;
+
+    /// The store's time.
+    fn now(&mut self) -> Timestamp;
+
+    /// As if this span had passed.
+    fn pass(&mut self, span: Duration);
+
+    /// Somebody edits the row of a resource by hand, so that it breaks its own rules.
+    fn spoil(&mut self, resource: ResourceId);
+
+    /// Reads everything a declaration is resolved against.
+    fn snapshot(
+        &mut self,
+        command: &Provision,
+        key: Option<(idempotency::Scope, idempotency::Key)>,
+    ) -> Result<Snapshot, No>;
+
+    /// Writes an accepted declaration.
+    fn accept(&mut self, accepted: Accepted, key: Option<Remembered>) -> Result<(), No>;
+
+    /// Leases up to so many due lives.
+    fn claim_due(&mut self, count: u32) -> Result<Batch, No>;
+
+    /// Writes a step of a resource or its tombstone.
+    fn commit(&mut self, write: Commit<Resource>) -> Result<(), No>;
+
+    /// Writes a step of a ProviderConfig.
+    fn commit_config(&mut self, write: Commit<ProviderConfig>) -> Result<(), No>;
+
+    /// Gives a lease back after a step that changed nothing.
+    fn release(&mut self, release: Release) -> Result<(), No>;
+
+    /// Gives a lease back after trouble.
+    fn postpone(&mut self, life: Life, claim: Claim, trouble: &Trouble) -> Result<(), No>;
+
+    /// Makes a life due now; `false` if it is not in the queue.
+    fn wake(&mut self, life: Life) -> Result<bool, No>;
+
+    /// Makes due whoever looks after a resource: its tombstone, or its life.
+    fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No>;
+
+    /// Makes every life due that something could still happen to.
+    fn wake_all(&mut self) -> Result<(), No>;
+
+    /// Carries out what a person orders.
+    fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No>;
+
+    /// Issues the token of a generation.
+    fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No>;
+
+    /// Redeems a token.
+    fn redeem(&mut self, request: &Request) -> Result<Outcome, No>;
+
+    /// Writes how far a peer is on its way out.
+    fn move_peer(&mut self, before: &Peer, after: &Peer) -> Result<(), No>;
+
+    /// Reads a resource with its identity rows.
+    fn resource(&mut self, id: ResourceId) -> Result<Record<Resource>, No>;
+
+    /// Reads a ProviderConfig with its identity rows.
+    fn config(&mut self, id: ProviderConfigId) -> Result<Record<ProviderConfig>, No>;
+
+    /// Reads an entry of the queue.
+    fn entry(&mut self, life: Life) -> Result<Option<Entry>, No>;
+
+    /// Reads the tokens of a resource, oldest generation first.
+    fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No>;
+
+    /// Reads the peers of a resource, oldest generation first.
+    fn peers(&mut self, resource: ResourceId) -> Result<Vec<Peer>, No>;
+
+    /// Reads what was told after a place in the log, or from its beginning.
+    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No>;
+}

@@ -1,0 +1,325 @@
+//! The rules broken on purpose: wrappers around the product, never switches in it.
+
+use usher_domain::direct::aggregate::{Fields, History, Resource};
+use usher_domain::direct::effect::Effect;
+use usher_domain::direct::event::Event;
+use usher_domain::direct::facts::{Hold, Object as ObjectFact, Policy, Refs, Stamp};
+use usher_domain::direct::life::Direct;
+use usher_domain::direct::look::{Container, Look, Silence};
+use usher_domain::direct::mark::RequestId;
+use usher_domain::direct::observe::Observed;
+use usher_domain::direct::phase::Phase;
+use usher_domain::direct::reason::Reason;
+use usher_domain::object::authority::Authority;
+use usher_kernel::{Decision, Record, Row, Standing, Timestamp, Wake};
+
+use crate::clock::{INTERVAL, millis};
+use crate::realm::QueueBend;
+use crate::words::words;
+
+words! {
+    /// A rule that is broken on purpose.
+    Breakage {
+        /// A lease is given while another one runs.
+        DoubleLease = "double-lease",
+        /// A wake-up during a step is lost.
+        LoseWakeUp = "lose-wake-up",
+        /// A commit compares neither version nor lease.
+        SkipVersion = "skip-version-check",
+        /// An event is written twice.
+        TellTwice = "tell-twice",
+        /// No event is written.
+        TellNothing = "tell-nothing",
+        /// Any reference that does not resolve makes an orphan, and an orphan is let go.
+        ReleaseOnDependencyError = "release-on-dependency-error",
+        /// A failed read counts as absence.
+        ErrorIsAbsent = "error-is-absent",
+        /// The identity is used in the step that should record it.
+        SkipWriteAhead = "skip-write-ahead",
+        /// The stamp is taken for written.
+        SkipStamp = "skip-stamp",
+        /// Whatever has the name is deleted.
+        DeleteWithoutPrecondition = "delete-without-precondition",
+        /// Deletion asks about what the spec stands for.
+        SpecOverRecord = "spec-over-record",
+        /// Whatever has the name is ours.
+        ForeignIsOurs = "foreign-is-ours",
+        /// A stamp is believed on whatever object it stands.
+        CopyIsBelieved = "copy-is-believed",
+        /// What a stamp names is ours, whoever wrote it.
+        StampIsProof = "stamp-is-proof",
+        /// What was asked to go is taken for gone.
+        ReleaseBeforeVerify = "release-before-verify",
+        /// Configuration references are resolved on the way out.
+        ResolveConfiguration = "resolve-configuration-on-delete",
+        /// An orphan is let go although its policy holds it.
+        OrphanUnderHold = "orphan-released-under-hold",
+        /// No operation is remembered.
+        ForgetOperation = "forget-operation",
+        /// Each create has a request of its own.
+        LoseRequest = "lose-request-id",
+        /// Absence counts at once.
+        SkipQuietTime = "skip-quiet-time",
+        /// Nobody looks again after the end.
+        SkipWatch = "skip-watch",
+        /// A replica that lags is believed.
+        TrustLagging = "trust-lagging",
+        /// A tripped rail is not heeded.
+        IgnoreRail = "ignore-rail",
+        /// A tripped rail of the cluster is not heeded.
+        IgnoreClusterRail = "ignore-cluster-rail",
+        /// What carries our mark is not searched for.
+        SkipSearch = "skip-search",
+        /// A refusal means that the container is gone.
+        RefusedIsGone = "refused-is-gone",
+        /// A hold is not heeded.
+        IgnoreHold = "ignore-hold",
+        /// A policy that says abandon is read as delete.
+        IgnoreAbandon = "ignore-abandon",
+        /// A policy that cannot be read is the default.
+        GuessPolicy = "guess-policy",
+        /// A lost ledger counts as one that never sent anything.
+        ForgetHistory = "forget-history",
+        /// A spec that stands for another identity is followed.
+        FollowSpec = "follow-spec",
+        /// Things are created before our finalizer is on.
+        SkipFinalizer = "skip-finalizer",
+        /// Deletion is forgotten once it was seen.
+        LoseIntent = "lose-intent",
+        /// A row that ended is dropped with its record.
+        ForgetEnded = "forget-ended",
+        /// What is steady is looked at again and again.
+        PollAtRest = "poll-at-rest",
+    }
+}
+
+impl Breakage {
+    /// What it does to the queue.
+    pub fn bend_queue(self) -> Option<QueueBend> {
+        if self == Self::DoubleLease {
+            Some(QueueBend::DoubleLease)
+        } else if self == Self::LoseWakeUp {
+            Some(QueueBend::LoseWakeUp)
+        } else if self == Self::SkipVersion {
+            Some(QueueBend::CommitOvertaken)
+        } else {
+            None
+        }
+    }
+
+    /// Before the fold: bends what a look brought back.
+    pub fn bend_look(self, record: &Record<Resource>, look: &mut Look) {
+        let takes_for_gone =
+            self == Self::ReleaseBeforeVerify && record.state.fields().asked_at.is_some();
+        if self == Self::TrustLagging || takes_for_gone {
+            look.authority = Authority::Pinned;
+        }
+        if self == Self::ForgetOperation || takes_for_gone {
+            look.operations = Ok(vec![]);
+        }
+        look.rail_tripped &= self != Self::IgnoreRail;
+        look.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
+        if self == Self::SkipSearch {
+            look.search = look.search.take().map(|_| Ok(vec![]));
+        }
+        if self == Self::CopyIsBelieved {
+            believe(record, look);
+        }
+        let Some(cloud) = &mut look.cloud else {
+            return;
+        };
+        if takes_for_gone || self == Self::ErrorIsAbsent && cloud.found.is_err() {
+            cloud.found = Ok(None);
+        }
+        if self == Self::RefusedIsGone && cloud.found == Err(Silence::Refused) {
+            cloud.container = Some(Container::Gone);
+        }
+        let stamped = look.object.iter().flatten().any(|it| it.stamp.is_some());
+        let takes_for_ours = self == Self::ForeignIsOurs
+            || self == Self::StampIsProof && stamped && record.book.rows().is_empty();
+        if let (true, Ok(Some(found))) = (takes_for_ours, &mut cloud.found) {
+            found.mark = Some(record.state.mark());
+        }
+    }
+
+    /// After the fold: bends what was seen.
+    pub fn bend_seen(self, seen: &mut Observed) {
+        let facts = &mut seen.facts;
+        let leaving = facts.object == ObjectFact::Leaving;
+        let gives_up =
+            self == Self::ReleaseOnDependencyError && leaving && is_unresolved(facts.refs);
+        if gives_up {
+            facts.refs = Refs::NotFound;
+        }
+        if gives_up || self == Self::OrphanUnderHold {
+            facts.policy = released(facts.policy);
+        }
+        if self == Self::IgnoreHold {
+            facts.hold = Hold::None;
+        }
+        let misread = self == Self::IgnoreAbandon && facts.policy == Policy::Abandon
+            || self == Self::GuessPolicy && facts.policy == Policy::Unreadable;
+        if misread {
+            facts.policy = Policy::Hold;
+        }
+        if self == Self::SkipFinalizer && facts.object == ObjectFact::Unheld {
+            facts.object = ObjectFact::Held;
+        }
+        if self == Self::SkipStamp {
+            facts.stamp = Stamp::Current;
+        }
+    }
+
+    /// Around fold and `decide`: bends the row they read.
+    pub fn bend_record(self, record: &Record<Resource>) -> Record<Resource> {
+        let mut fields = record.state.fields().clone();
+        if self == Self::SkipQuietTime {
+            fields.quiet_until = None;
+        }
+        if self == Self::ForgetHistory {
+            fields.history = History::Witnessed;
+        }
+        Record { state: rebuilt(&record.state, fields), ..record.clone() }
+    }
+
+    /// Around `decide`: bends what was decided.
+    pub fn bend_decision(
+        self,
+        record: &Record<Resource>,
+        (seen, now): (&Observed, Timestamp),
+        decision: &mut Decision<Direct>,
+    ) {
+        if self == Self::SkipWriteAhead {
+            use_at_once(decision);
+        }
+        if let (Self::LoseRequest, Some(Effect::Create { mark, .. })) = (self, &mut decision.effect)
+        {
+            let attempt = u32::try_from(now.as_micros() % 100_000).unwrap_or(0);
+            mark.request = RequestId::of(&mark.owner, 1_000 + attempt);
+        }
+        if self == Self::ResolveConfiguration && is_open(record, seen) {
+            wait_for_reference(record, now, decision);
+        }
+        if self == Self::FollowSpec && seen.facts.object == ObjectFact::Held {
+            follow(record, seen, now, decision);
+        }
+        if self == Self::PollAtRest && decision.wake == Wake::OnChange {
+            decision.wake = Wake::At(now.after(millis(INTERVAL)));
+        }
+        let mut fields = decision.next.fields().clone();
+        if self == Self::SkipQuietTime {
+            fields.quiet_until = None;
+        }
+        if self == Self::ForgetHistory {
+            fields.history = record.state.fields().history;
+        }
+        decision.next = rebuilt(&decision.next, fields);
+    }
+
+    /// Around the Ledger: bends what is told.
+    pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
+        event.filter(|_| self != Self::TellNothing)
+    }
+
+    /// Around the Ledger: bends the row that is written.
+    pub fn bend_next(self, next: &Resource) -> Resource {
+        let mut fields = next.fields().clone();
+        let asked = fields.asked_at.is_some() && fields.outcome.is_none();
+        if self == Self::LoseIntent && asked {
+            fields.phase = Phase::Creating;
+            fields.deletion_seen_at = None;
+            fields.asked_at = None;
+        }
+        if self == Self::SkipWatch {
+            fields.watch_until = None;
+        }
+        rebuilt(next, fields)
+    }
+}
+
+const fn is_unresolved(refs: Refs) -> bool {
+    !matches!(refs, Refs::Unasked | Refs::Agrees | Refs::Differs)
+}
+
+/// Whether an object on its way out has a reference that does not resolve.
+fn is_open(record: &Record<Resource>, seen: &Observed) -> bool {
+    let facts = &seen.facts;
+    facts.object == ObjectFact::Leaving
+        && matches!(facts.policy, Policy::Hold | Policy::Release)
+        && record.state.is_leaving()
+        && !record.state.is_ended()
+        && is_unresolved(facts.refs)
+}
+
+const fn released(policy: Policy) -> Policy {
+    match policy {
+        Policy::Hold => Policy::Release,
+        Policy::Release | Policy::Abandon | Policy::Unreadable => policy,
+    }
+}
+
+/// Rewrites a stamp as if it had been written for this object.
+fn believe(record: &Record<Resource>, look: &mut Look) {
+    let Ok(Some(object)) = &mut look.object else {
+        return;
+    };
+    let own = record.state.object().uid.0.clone();
+    if let Some(stamp) = &mut object.stamp
+        && let Some((before, rest)) = stamp.split_once("\"object\":\"")
+        && let Some((_, after)) = rest.split_once('"')
+    {
+        *stamp = format!("{before}\"object\":\"{own}\"{after}");
+    }
+}
+
+/// Creates in the step that should only have recorded the name.
+fn use_at_once(decision: &mut Decision<Direct>) {
+    let intends = decision.rows.iter().any(|it| it.standing == Standing::Intended);
+    if let Some(identified) = decision.next.identity().filter(|_| intends).cloned() {
+        decision.rows.clear();
+        decision.effect = Some(Effect::Create { identified, mark: decision.next.mark() });
+    }
+}
+
+fn wait_for_reference(record: &Record<Resource>, now: Timestamp, decision: &mut Decision<Direct>) {
+    decision.next = record.state.clone();
+    decision.rows.clear();
+    decision.effect = None;
+    decision.event = None;
+    decision.wake = Wake::At(now.after(millis(INTERVAL)));
+    decision.reason = Reason::ReferenceNotFound;
+}
+
+/// Moves on to what the spec stands for, although something else is on record.
+fn follow(
+    record: &Record<Resource>,
+    seen: &Observed,
+    now: Timestamp,
+    decision: &mut Decision<Direct>,
+) {
+    if seen.facts.refs != Refs::Differs || record.state.is_leaving() {
+        return;
+    }
+    let fields = decision.next.fields();
+    let fields = Fields {
+        identity: seen.spec.clone(),
+        generation: fields.generation.next(),
+        attempt: fields.attempt + 1,
+        phase: Phase::Pending,
+        ..fields.clone()
+    };
+    if let Ok(next) = Resource::hydrate(fields)
+        && let Some(name) = next.identity().map(|it| next.name_of(it))
+    {
+        decision.rows.push(Row::intended(name, "usher", now));
+        decision.next = next;
+        decision.effect = None;
+        decision.event = None;
+        decision.wake = Wake::Now;
+    }
+}
+
+/// The row with these fields, if they keep its invariants.
+fn rebuilt(resource: &Resource, fields: Fields) -> Resource {
+    Resource::hydrate(fields).unwrap_or_else(|_| resource.clone())
+}

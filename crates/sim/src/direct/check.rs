@@ -1,0 +1,420 @@
+//! What must never happen, by name.
+
+use usher_domain::direct::aggregate::Resource;
+use usher_domain::direct::effect::Effect;
+use usher_domain::direct::event::EventType;
+use usher_domain::direct::facts::{
+    Cloud, Ended, Facts, Hold, Identity, Object as ObjectFact, Policy, Refs, RowFacts, Search,
+    Stamp,
+};
+use usher_domain::direct::operation::Progress;
+use usher_domain::direct::phase::Phase;
+use usher_domain::direct::proof::Outcome;
+use usher_domain::direct::reason::Reason;
+use usher_kernel::{Record, Standing};
+
+use crate::clock::Tick;
+use crate::direct::cloud::{CloudObject, Work, cloud_uid, container};
+use crate::direct::execute::Request;
+use crate::direct::outside::{Object, uid};
+use crate::direct::state::State;
+use crate::realm::{EveryWorld, Realm as _};
+use crate::words::words;
+
+words! {
+    /// What the direct world is held to.
+    Checker {
+        /// Whatever of ours stands in the cloud is named by a row, an orphan record or its object.
+        Named = "named",
+        /// A foreign cloud object is never touched.
+        ForeignUntouched = "foreign-untouched",
+        /// An end by absence means that nothing of ours stands or is on its way.
+        ReleaseMeansGone = "release-means-gone",
+        /// Nothing ends by absence on an answer that does not count.
+        KnownRelease = "known-release",
+        /// An orphan is let go only by its policy, and only if nobody can say what it is.
+        OrphanByPolicy = "orphan-by-policy",
+        /// An identity is on record and on the object before it is used.
+        NameBeforeUse = "name-before-use",
+        /// Nothing is created for an object that does not carry our finalizer.
+        FinalizerFirst = "finalizer-first",
+        /// One object never has two cloud objects.
+        OneObject = "one-object",
+        /// A copy never acts on the cloud.
+        CopyNeverActs = "copy-never-acts",
+        /// Whoever abandons waits for nothing.
+        AbandonAsksNothing = "abandon-asks-nothing",
+        /// Whose identity is on record never waits for a reference to go.
+        Parentless = "parentless",
+        /// What somebody holds is not touched.
+        HoldHonoured = "hold-honoured",
+        /// Nothing is deleted whose policy says otherwise.
+        PolicyHonoured = "policy-honoured",
+        /// Every crossing has one event, and none is told twice.
+        OneEventPerCrossing = "one-event-per-crossing",
+        /// Deletion is never taken back, and an end never changes.
+        Sticky = "sticky",
+        /// When all is quiet, nothing stands that ended, unless a record names it.
+        NoResidue = "no-residue",
+        /// At rest nothing is due.
+        QuietAtRest = "quiet-at-rest",
+        /// Nothing is created after an end by absence by a driver that is in time.
+        QuietTime = "quiet-time",
+        /// No row says gone of what stands.
+        GoneMeansGone = "gone-means-gone",
+    }
+}
+
+impl State {
+    /// Whether a life has ended.
+    pub(crate) fn is_over(&self, index: usize) -> bool {
+        self.store.resources[index].record.state.phase() == Phase::Deleted
+    }
+
+    /// What every request must respect.
+    pub(crate) fn check_request(&mut self, request: &Request) {
+        let row = &self.store.resources[request.row];
+        let Effect::Create { identified, .. } = &request.verb else {
+            return;
+        };
+        let name = identified.identity.as_str();
+        let recorded = row.record.book.rows().iter().any(|it| it.name.name == name);
+        let outcome = row.record.state.fields().outcome;
+        if !recorded || request.facts.stamp != Stamp::Current {
+            let what = format!("{name} is created and not on record");
+            self.wrong(Checker::NameBeforeUse, what);
+        } else if request.facts.object != ObjectFact::Held {
+            let what = format!("{name} is created for an object without our finalizer");
+            self.wrong(Checker::FinalizerFirst, what);
+        } else if outcome.is_some_and(|it| !it.needs_record()) && self.now() < request.deadline {
+            self.wrong(Checker::QuietTime, format!("{name} is created after its end"));
+        }
+    }
+
+    /// Nobody touches what another made.
+    pub(crate) fn check_touch(&mut self, object: u64, found: &CloudObject, done: &str) {
+        if found.made_by != Some(object) {
+            let what = format!("{} of {:?} was {done} by {object}", found.identity, found.made_by);
+            self.wrong(Checker::ForeignUntouched, what);
+        }
+    }
+
+    /// After a create: never two at once.
+    pub(crate) fn check_single(&mut self, object: u64) {
+        let cloud = &self.outside.cloud;
+        let standing = cloud.objects.iter().filter(|it| it.made_by == Some(object)).count();
+        if standing + self.being_made(object, Tick::MAX) > 1 {
+            self.wrong(Checker::OneObject, format!("{object} has two cloud objects"));
+        }
+    }
+
+    /// How many cloud objects of an object are being made, asked for before this moment.
+    fn being_made(&self, object: u64, before: Tick) -> usize {
+        let running = self.outside.cloud.operations.iter();
+        let running = running.filter(|it| it.progress == Progress::Running && !it.fails);
+        running
+            .filter(|it| match &it.work {
+                Work::Create(made) => made.made_by == Some(object) && made.created < before,
+                Work::Settle | Work::Delete(_) => false,
+            })
+            .count()
+    }
+
+    /// What every decision must respect, by what an honest look saw.
+    pub(crate) fn check_decision(
+        &mut self,
+        index: usize,
+        (row, seen): (RowFacts, Facts),
+        (acts, ended, reason): (bool, Option<Outcome>, Reason),
+    ) {
+        let leaving = row.phase == Phase::Deleting && seen.object == ObjectFact::Leaving;
+        if !leaving || row.ended == Ended::Yes {
+            return;
+        }
+        let object = self.store.resources[index].object;
+        if seen.hold == Hold::Somebody {
+            if acts {
+                self.wrong(Checker::HoldHonoured, format!("{object} is held and goes"));
+            }
+            return;
+        }
+        if seen.policy == Policy::Abandon && ended != Some(Outcome::Abandoned) {
+            let what = format!("{object} is abandoned and waits ({reason})");
+            self.wrong(Checker::AbandonAsksNothing, what);
+        }
+        let recorded = matches!(
+            row.identity,
+            Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
+        );
+        if recorded && reason.as_str().starts_with("Reference") {
+            let what = format!("{object} waits for a reference to go ({reason})");
+            self.wrong(Checker::Parentless, what);
+        }
+    }
+
+    /// What every commit of a driver must respect.
+    pub(crate) fn check_commit(
+        &mut self,
+        index: usize,
+        before: &Record<Resource>,
+        (honest, looked_at): (Option<(RowFacts, Facts)>, Tick),
+    ) {
+        self.check_told(index, before);
+        let row = self.store.resources[index].clone();
+        let (was, is) = (before.state.fields(), row.record.state.fields());
+        let back = before.state.is_leaving() && !row.record.state.is_leaving()
+            || was.phase == Phase::Deleted && is.phase != Phase::Deleted;
+        if back || (was.outcome.is_some() && was.outcome != is.outcome) {
+            let what = format!("{} went from {} to {}", row.object, was.phase, is.phase);
+            self.wrong(Checker::Sticky, what);
+        }
+        for turned in row.record.book.rows() {
+            let known = before.book.latest(&turned.name).map(|it| it.standing);
+            let newly = turned.standing == Standing::Gone && known != Some(Standing::Gone);
+            let mut cloud = self.outside.cloud.objects.iter();
+            let stands = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
+            if newly && stands.is_some_and(|it| it.created < looked_at) {
+                let what = format!("{} is told gone and stands", turned.name.name);
+                self.wrong(Checker::GoneMeansGone, what);
+            }
+        }
+        let over = was.phase != Phase::Deleted && is.phase == Phase::Deleted;
+        if over && self.outside.object(row.object).is_some_and(Object::is_held) {
+            let what = format!("{} is told gone and stands with our finalizer", row.object);
+            self.wrong(Checker::KnownRelease, what);
+        }
+        let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
+        if copy && !row.record.book.rows().is_empty() && before.book.rows().is_empty() {
+            let what = format!("{} takes over what another's stamp names", row.object);
+            self.wrong(Checker::CopyNeverActs, what);
+        }
+        if let (None, Some(outcome), Some(honest)) = (was.outcome, is.outcome, honest) {
+            self.check_end_of(row.object, outcome, honest, looked_at);
+        }
+    }
+
+    /// What every end must rest on.
+    fn check_end_of(
+        &mut self,
+        object: u64,
+        outcome: Outcome,
+        (row, seen): (RowFacts, Facts),
+        looked_at: Tick,
+    ) {
+        let out_of_hands = matches!(seen.object, ObjectFact::Free | ObjectFact::Gone);
+        match outcome {
+            Outcome::Deleted | Outcome::AlreadyAbsent => {
+                let absent = matches!(seen.cloud, Cloud::Absent | Cloud::ContainerGone);
+                let answered = match row.identity {
+                    Identity::None => true,
+                    Identity::Gone => out_of_hands || absent || seen.cloud == Cloud::Foreign,
+                    Identity::Lost
+                    | Identity::Found
+                    | Identity::Malformed
+                    | Identity::Intended
+                    | Identity::Seen
+                    | Identity::Foreign
+                    | Identity::BoundElsewhere
+                    | Identity::Abandoned => false,
+                };
+                let mut cloud = self.outside.cloud.objects.iter();
+                let mine = |it: &&CloudObject| it.made_by == Some(object);
+                let stands = cloud.any(|it| mine(&it) && it.created < looked_at);
+                if stands || self.being_made(object, looked_at) > 0 {
+                    let what = format!("{object} ends {outcome} and its cloud object lives");
+                    self.wrong(Checker::ReleaseMeansGone, what);
+                }
+                if !answered {
+                    let what = format!("{object} ends {outcome} and nobody knows");
+                    self.wrong(Checker::KnownRelease, what);
+                }
+            }
+            Outcome::OrphanReleased => {
+                let unsaid = matches!(seen.refs, Refs::NotFound | Refs::Invalid);
+                let nameless = match seen.search {
+                    Search::None => unsaid,
+                    Search::Several => true,
+                    Search::One | Search::Unknown => false,
+                };
+                let by_policy = seen.policy == Policy::Release && nameless;
+                if !out_of_hands && !by_policy {
+                    let what = format!("{object} is released as an orphan");
+                    self.wrong(Checker::OrphanByPolicy, what);
+                }
+            }
+            Outcome::Abandoned | Outcome::NotOurs => {}
+        }
+    }
+
+    /// What a write must tell: its crossing at its version, and nothing else.
+    fn check_told(&mut self, index: usize, before: &Record<Resource>) {
+        let record = &self.store.resources[index].record;
+        let (was, is) = (before.state.phase(), record.state.phase());
+        let owed = match is {
+            Phase::Ready if was != is => Some(EventType::Ready),
+            Phase::Deleting if was != is => Some(EventType::Deleting),
+            Phase::Deleted if was != is => Some(EventType::Deleted),
+            Phase::Pending | Phase::Creating | Phase::Ready | Phase::Deleting | Phase::Deleted => {
+                None
+            }
+        };
+        let version = record.version;
+        let mine = self.store.events.iter().rev().take(4);
+        let mine = mine.filter(|it| it.resource == index && it.version == version);
+        let told: Vec<EventType> = mine.map(|it| it.event.event_type()).collect();
+        if told != owed.into_iter().collect::<Vec<_>>() {
+            let what = format!("row {index} owes {owed:?} and tells {told:?}");
+            self.wrong(Checker::OneEventPerCrossing, what);
+        }
+    }
+
+    /// At every moment: whatever of ours stands is named somewhere.
+    pub(crate) fn check_named(&mut self) {
+        let nameless = self.outside.cloud.objects.iter().find(|it| {
+            let Some(object) = it.made_by else {
+                return false;
+            };
+            let held = self.outside.object(object).is_some_and(Object::is_held);
+            !held && !self.is_on_record(it, object)
+        });
+        if let Some(it) = nameless {
+            let what = format!("{} of {:?} stands and nothing names it", it.identity, it.made_by);
+            self.wrong(Checker::Named, what);
+        }
+    }
+
+    /// Whether a row that no restore has lost names a cloud object, or an orphan record its owner.
+    fn is_on_record(&self, it: &CloudObject, object: u64) -> bool {
+        let owner = uid(object);
+        self.store.resources.iter().filter(|row| row.entry.is_some()).any(|row| {
+            let fields = row.record.state.fields();
+            let orphan = fields.orphan.as_ref().is_some_and(|it| it.owner().object == owner);
+            let named = row.record.book.rows().iter().any(|row| row.name.name == it.identity);
+            let open = fields.phase != Phase::Deleted;
+            orphan || (row.object == object && (named || open))
+        })
+    }
+
+    /// What must hold when all is quiet.
+    pub(crate) fn check_at_rest(&mut self) {
+        for index in 0..self.store.resources.len() {
+            if let Some(what) = self.unfinished(index) {
+                let object = self.store.resources[index].object;
+                self.wrong(EveryWorld::EndsAsWished, format!("{object}: {what}"));
+            }
+            self.check_due(index);
+            for event_type in [EventType::Accepted, EventType::Deleting, EventType::Deleted] {
+                if self.store.told(index, event_type) > 1 {
+                    let what = format!("row {index} told {event_type} twice");
+                    self.wrong(Checker::OneEventPerCrossing, what);
+                }
+            }
+        }
+        for it in self.outside.cloud.objects.clone() {
+            let Some(object) = it.made_by else { continue };
+            if self.outside.object(object).is_none() && !self.is_left_behind(object) {
+                let what = format!("{} outlives {object}", it.identity);
+                self.wrong(Checker::NoResidue, what);
+            }
+        }
+        let cloud = &self.outside.cloud;
+        let missing = self.neighbours.iter().any(|(uid, container)| {
+            cloud.containers.contains(container) && !cloud.objects.iter().any(|it| it.uid == *uid)
+        });
+        if missing {
+            self.wrong(Checker::ForeignUntouched, "a neighbour is gone".to_owned());
+        }
+    }
+
+    /// Whether an orphan record of an object says that something may be left.
+    fn is_left_behind(&self, object: u64) -> bool {
+        let mine = self.store.resources.iter();
+        let mut mine = mine.filter(|it| it.object == object && it.entry.is_some());
+        mine.any(|it| it.record.state.fields().orphan.is_some())
+    }
+
+    /// Who is as wished, or over, is not looked at again.
+    fn check_due(&mut self, index: usize) {
+        let row = &self.store.resources[index];
+        let steady = row.reason == Some(Reason::Steady);
+        let over = row.record.state.phase() == Phase::Deleted;
+        let due = row.entry.as_ref().and_then(|it| it.due);
+        if (steady || over) && due.is_some() {
+            let what = format!("{} is due although it rests", row.object);
+            self.wrong(Checker::QuietAtRest, what);
+        }
+    }
+
+    /// What a row still lacks.
+    pub(crate) fn unfinished(&self, index: usize) -> Option<String> {
+        let row = &self.store.resources[index];
+        row.entry.as_ref()?;
+        let fields = row.record.state.fields();
+        if fields.phase == Phase::Deleted {
+            let watched = fields.watch_until.is_some_and(|until| self.now() < until);
+            let back = row.record.book.rows().iter().any(|it| it.standing == Standing::Seen);
+            let told = row.reason == Some(Reason::DeletionForgotten);
+            let object = self.outside.object(row.object);
+            return match object {
+                _ if watched || back => Some("it is watched".to_owned()),
+                Some(it) if it.deleting && it.is_held() => {
+                    Some("its object is back and is not let go".to_owned())
+                }
+                Some(it) if !it.deleting && !told => {
+                    Some("its object is back and nobody says so".to_owned())
+                }
+                Some(_) | None => None,
+            };
+        }
+        let Some(object) = self.outside.object(row.object) else {
+            return Some("its object is gone and it does not know".to_owned());
+        };
+        if object.deleting {
+            return Some(format!("it is leaving ({:?})", row.reason));
+        }
+        if self.rests_rightly(index) {
+            return None;
+        }
+        Some(format!("it is {} ({:?})", fields.phase, row.reason))
+    }
+
+    /// Whether a wanted row rests for a reason that is true.
+    fn rests_rightly(&self, index: usize) -> bool {
+        let row = &self.store.resources[index];
+        let Some(object) = self.outside.object(row.object) else {
+            return false;
+        };
+        let identity = row.record.state.identity().map(|it| it.identity.as_str().to_owned());
+        let standing = identity.as_deref().and_then(|it| self.outside.cloud.find(it));
+        let lies_in = |it: &str| self.outside.cloud.containers.contains(&container(it));
+        match row.reason {
+            Some(Reason::Steady) => standing
+                .is_some_and(|it| it.made_by == Some(row.object) && it.is == object.spec.wanted),
+            Some(Reason::NameTaken) => standing.is_some_and(|it| it.made_by != Some(row.object)),
+            Some(Reason::ContainerGone) => identity.is_some_and(|it| !lies_in(&it)),
+            Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),
+            Some(Reason::IdentityChanged) => identity != self.stands_for(row.object),
+            Some(Reason::IdentityForeign) => {
+                self.copies.contains(&row.object) || self.forged.contains(&row.object)
+            }
+            Some(Reason::IdentityMalformed) => true,
+            Some(_) | None => false,
+        }
+    }
+
+    fn has_lost_a_parent(&self, object: &Object) -> bool {
+        use usher_domain::direct::reference::{Read, Reference};
+        let references = [Some(&object.spec.parent), object.spec.config.as_ref()];
+        references.into_iter().flatten().any(|it| match it {
+            Reference::Named(named) => self.outside.read(named, self.base.tick) == Read::Absent,
+            Reference::External(_) => false,
+        })
+    }
+
+    /// Drops the row of a life that ended, as a careless store would.
+    pub(crate) fn forget_ended(&mut self, index: usize) {
+        if self.is_over(index) {
+            self.store.resources[index].entry = None;
+        }
+    }
+}

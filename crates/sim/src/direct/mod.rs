@@ -1,0 +1,24 @@
+//! The direct world: Kubernetes objects that stand for cloud objects, a cloud that answers late,
+//! wrong, twice or for somebody else, and parents that vanish first.
+//!
+//! [`state`] can be made empty: whoever wants direct resources in a world of their own adds an
+//! object, asks for its deletion, and asks whether it is gone. What a seed puts into the world is
+//! in [`plan`] and [`people`]; [`matrix`] starts worlds in every state that a deletion can meet.
+
+pub mod bench;
+pub mod breakage;
+pub mod check;
+pub mod cloud;
+pub mod evolve;
+pub mod execute;
+pub mod fault;
+pub mod look;
+pub mod matrix;
+pub mod model;
+pub mod outside;
+pub mod people;
+pub mod plan;
+pub mod seat;
+pub mod state;
+pub mod store;
+pub mod storm;

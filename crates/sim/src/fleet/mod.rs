@@ -1,0 +1,19 @@
+//! The fleet's world: machines of one provider that works when it wants to, shards that plan and
+//! drive them, and clusters whose demand goes up and down.
+
+pub mod bench;
+pub mod breakage;
+pub mod check;
+pub mod cycle;
+pub mod evolve;
+pub mod execute;
+pub mod fault;
+pub mod look;
+pub mod outside;
+pub mod people;
+pub mod plan;
+pub mod quiet;
+pub mod seat;
+pub mod state;
+pub mod store;
+pub mod storm;

@@ -1,0 +1,259 @@
+//! Rules broken on purpose, one at a time: a checker that misses one is no checker.
+//!
+//! Each is a wrapper around `decide`, the World, the Ledger or admission. The product has no switch
+//! for any.
+
+use usher_domain::object::authority::Authority;
+use usher_domain::usage::aggregate::{Resolved, Usage};
+use usher_domain::usage::attempt::Outcome;
+use usher_domain::usage::effect::Effect;
+use usher_domain::usage::facts::{Attempt, By, Excess, Of, Resolution, Resolve, Sight};
+use usher_domain::usage::life::Life;
+use usher_domain::usage::look::{Found, Look};
+use usher_domain::usage::observe::{Deal, Dealt, Observed};
+use usher_domain::usage::phase::Phase;
+use usher_domain::usage::reference::Role;
+use usher_domain::usage::selector::Meant;
+use usher_kernel::{Decision, Record};
+
+use crate::realm::QueueBend;
+use crate::words::words;
+
+words! {
+    /// A rule broken on purpose.
+    Breakage {
+        /// A replay is kept in mind only, and lost with a restart.
+        ForgottenTimer = "forgotten-timer",
+        /// A user with a deletion timestamp counts as gone.
+        LeavingIsGone = "leaving-user-is-gone",
+        /// A replay goes by name alone.
+        ReplayWithoutUid = "replay-without-uid",
+        /// A replay is repeated although its object is on its way out.
+        ReplayAgain = "replay-again",
+        /// Our own verb takes a mark off although others hold, past admission.
+        IgnoreOthers = "unmark-beside-others",
+        /// A read that failed counts as absent.
+        ErrorIsAbsent = "error-is-absent",
+        /// A mark counts as a proof.
+        ProtectedUnproven = "protected-before-probe",
+        /// What an edited declaration meant before is not let go.
+        IgnoreEdit = "ignore-edit",
+        /// What an edited declaration meant before stays marked.
+        KeepExcess = "keep-excess",
+        /// Objects are marked before the finalizer is on.
+        FinalizerLater = "finalizer-after-mark",
+        /// A dry run is recorded.
+        DryRunRecords = "dry-run-records",
+        /// What the collector wanted is done although the owners changed.
+        IgnoreOwners = "ignore-owners",
+        /// Owners go on waiting for a Usage that waits for them.
+        KeepBlocking = "keep-blocking-owners",
+        /// What a cache does not know is allowed.
+        AllowFromCache = "allow-from-cache",
+        /// A denied deletion is forgotten when the use ends.
+        ForgetAttempt = "forget-attempt",
+        /// A Usage goes although it owes a deletion.
+        LetGoOwing = "let-go-owing",
+        /// A denied deletion is not passed on.
+        NoHandOver = "no-hand-over",
+        /// What has run out is replayed.
+        ReplayExpired = "replay-expired",
+        /// What was withdrawn is replayed.
+        ReplayWithdrawn = "replay-withdrawn",
+        /// Nobody looks after stray marks.
+        DropStrays = "drop-strays",
+        /// An object is marked before its uid is on record.
+        MarkUnrecorded = "mark-unrecorded",
+        /// Selectors match whatever there is.
+        SelectAnything = "select-anything",
+        /// Another object under the name of a user is taken for it.
+        AdoptOnce = "adopt-with-once",
+        /// A Usage on its way out holds nothing.
+        LeavingHoldsNothing = "leaving-usage-holds-nothing",
+        /// The 404 of a rebuilt cluster is believed.
+        TrustRebuilt = "trust-rebuilt-cluster",
+        /// A page that is older than the look is believed.
+        TrustLagging = "trust-lagging-read",
+        /// Too much that vanished at once is believed.
+        IgnoreRail = "ignore-rail",
+        /// A commit or a verb does not look at the version.
+        SkipVersion = "skip-version-check",
+        /// Whoever closes a circle holds all the same.
+        IgnoreCircle = "ignore-circle",
+        /// What cannot be seen is forgotten.
+        ForgetTarget = "forget-target",
+        /// A declaration that is edited is let in whatever it says.
+        EditUnexamined = "edit-unexamined",
+        /// Whoever takes a mark off by an update is not stopped.
+        StripUnguarded = "strip-unguarded",
+        /// A mark is written again at every look.
+        MarkAgain = "mark-again",
+        /// The finalizer stays.
+        KeepFinalizer = "keep-finalizer",
+        /// A lease is given while another one runs.
+        DoubleLease = "double-lease",
+        /// A wake-up during a step is lost.
+        LoseWakeUp = "lose-wake-up",
+    }
+}
+
+impl Breakage {
+    /// Around the queue.
+    pub fn bend_queue(self) -> Option<QueueBend> {
+        if self == Self::DoubleLease {
+            Some(QueueBend::DoubleLease)
+        } else if self == Self::LoseWakeUp {
+            Some(QueueBend::LoseWakeUp)
+        } else {
+            None
+        }
+    }
+
+    /// Around the World: bends what was brought back, before it is judged.
+    pub fn bend_look(self, record: &Record<Usage>, look: &mut Look) {
+        if self == Self::ErrorIsAbsent {
+            for it in look.objects.values_mut().filter(|it| it.is_err()) {
+                *it = Ok(Found::Absent);
+            }
+        }
+        if self == Self::TrustRebuilt {
+            look.authority = Authority::Pinned;
+        }
+        if self == Self::IgnoreRail {
+            look.rail_tripped = false;
+        }
+        if self == Self::IgnoreOthers && !record.state.status.phase.holds() {
+            look.others = Ok(vec![]);
+        }
+        if self == Self::IgnoreCircle {
+            look.circle = Ok(None);
+        }
+    }
+
+    /// Around the World: bends what was judged, before it is decided upon.
+    pub fn bend_seen(self, record: &Record<Usage>, look: &Look, seen: &mut Observed) {
+        let facts = &mut seen.facts;
+        if self == Self::LeavingIsGone && facts.by == By::Leaving {
+            facts.by = By::Gone;
+        }
+        if self == Self::ProtectedUnproven && matches!(facts.of, Of::Marked | Of::Allowed) {
+            facts.of = Of::Proven;
+        }
+        if self == Self::IgnoreEdit && record.state.status.of.is_some() {
+            facts.resolution = Resolution::Same;
+        }
+        if self == Self::KeepExcess && record.state.status.phase.holds() {
+            facts.excess = Excess::None;
+        }
+        if self == Self::LetGoOwing && !record.state.status.phase.holds() {
+            facts.attempt = Attempt::None;
+        }
+        if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
+            facts.sight = Sight::Clear;
+        }
+        if self == Self::MarkUnrecorded && facts.of == Of::Unrecorded {
+            let unrecorded =
+                record.state.targets().iter().find_map(|key| match look.objects.get(key) {
+                    Some(Ok(Found::Present(it))) if it.mark.is_none() => {
+                        Some((key.clone(), it.uid.clone()))
+                    }
+                    Some(_) | None => None,
+                });
+            if unrecorded.is_some() {
+                facts.of = Of::Unmarked;
+                seen.unmarked = unrecorded;
+            }
+        }
+        if self == Self::ForgetTarget
+            && let Some(of) = &record.state.status.of
+        {
+            let forgotten = Resolved { from: of.from.clone(), found: vec![] };
+            if of == &forgotten {
+                facts.resolution = Resolution::Same;
+            } else if facts.of == Of::Unknown {
+                facts.resolution = Resolution::Changed;
+                seen.meant = Some(Meant { of: forgotten, by: record.state.status.by.clone() });
+            }
+        }
+        self.bend_attempt(record, look, seen);
+    }
+
+    /// Bends what becomes of a recorded deletion.
+    fn bend_attempt(self, record: &Record<Usage>, look: &Look, seen: &mut Observed) {
+        let Some(Dealt { uid, deal }) = seen.attempt.clone() else { return };
+        let object = record.state.attempt(&uid).and_then(|it| look.objects.get(&it.object));
+        let standing = match object {
+            Some(Ok(Found::Present(it))) if it.uid == uid => Some(it),
+            Some(_) | None => None,
+        };
+        let replays = match &deal {
+            Deal::Settle(Outcome::Deleted) => self == Self::ReplayAgain && standing.is_some(),
+            Deal::Settle(Outcome::OwnersChanged) => self == Self::IgnoreOwners,
+            Deal::Settle(Outcome::Expired) => self == Self::ReplayExpired,
+            Deal::Settle(Outcome::Withdrawn) => {
+                self == Self::ReplayWithdrawn && standing.is_some_and(|it| !it.deleting)
+            }
+            Deal::Settle(Outcome::HandedOver | Outcome::NotReplayed)
+            | Deal::HandOver(..)
+            | Deal::Replay(_) => false,
+        };
+        if replays {
+            seen.facts.attempt = Attempt::Begun;
+            seen.attempt = Some(Dealt { uid, deal: Deal::Replay(None) });
+        } else if self == Self::ForgetAttempt && matches!(deal, Deal::Replay(_)) {
+            seen.facts.attempt = Attempt::Settled;
+            seen.attempt = Some(Dealt { uid, deal: Deal::Settle(Outcome::NotReplayed) });
+        } else if self == Self::NoHandOver && matches!(deal, Deal::HandOver(..)) {
+            seen.facts.attempt = Attempt::Settled;
+            seen.attempt = Some(Dealt { uid, deal: Deal::Settle(Outcome::HandedOver) });
+        }
+    }
+
+    /// Around the World and `decide`: bends what was declared.
+    pub fn bend_usage(self, usage: &Usage) -> Usage {
+        let mut bent = usage.clone();
+        if self == Self::AdoptOnce
+            && let Ok(spec) = &mut bent.spec
+        {
+            spec.resolve = Resolve::Always;
+        }
+        bent
+    }
+
+    /// Around `decide`: bends the row that is decided upon.
+    pub fn bend_record(self, record: &Record<Usage>, seen: &Observed) -> Record<Usage> {
+        let mut bent = record.clone();
+        bent.state = self.bend_usage(&record.state);
+        let state = &mut bent.state;
+        if self == Self::FinalizerLater && seen.facts.of != Of::Proven {
+            state.finalizer = true;
+        }
+        if self == Self::KeepBlocking {
+            for owner in &mut state.owners {
+                owner.blocks = false;
+            }
+        }
+        bent
+    }
+
+    /// Around `decide`: bends what was decided.
+    pub fn bend_decision(self, record: &Record<Usage>, decision: &mut Decision<Life>) {
+        if self == Self::MarkAgain
+            && decision.effect.is_none()
+            && decision.next.status.phase == Phase::Protected
+            && decision.next == record.state
+        {
+            decision.effect = again(record);
+        }
+        if self == Self::KeepFinalizer && decision.effect == Some(Effect::RemoveFinalizer) {
+            decision.effect = None;
+        }
+    }
+}
+
+/// The mark of the first target, once more.
+fn again(record: &Record<Usage>) -> Option<Effect> {
+    let object = record.state.targets().first()?.clone();
+    let uid = record.book.seen(&Role::Mark.name(&object))?.uid.clone()?;
+    Some(Effect::Mark { object, uid, mark: record.state.mark().to_owned() })
+}

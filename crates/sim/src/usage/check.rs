@@ -1,0 +1,456 @@
+//! What must never happen, by name, and what the checkers remember by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use usher_domain::usage::aggregate::Usage;
+use usher_domain::usage::attempt::{Attempt, Origin, Outcome, Progress};
+use usher_domain::usage::event::Event;
+use usher_domain::usage::facts::Resolve;
+use usher_domain::usage::phase::Phase;
+use usher_domain::usage::reference::{ObjectKey, Role};
+use usher_kernel::{Standing, Timestamp, Uid};
+
+use crate::clock::{LEASE, Tick, timestamp};
+use crate::realm::{EveryWorld, Realm as _};
+use crate::usage::admission::Pending;
+use crate::usage::circle::named;
+use crate::usage::execute::Request;
+use crate::usage::outside::{Object, number, uid};
+use crate::usage::state::State;
+use crate::words::words;
+
+words! {
+    /// A rule that the world is held to.
+    Checker {
+        /// A use ends when nobody who was recorded as its user stands.
+        UserFirst = "user-first",
+        /// What was told to be protected is not asked to go while its user stands.
+        InUseStays = "in-use-stays",
+        /// No declaration is let in that closes a circle with what is told to be protected.
+        CircleRefused = "circle-refused",
+        /// Protection is told after its deletion was refused.
+        RefusedFirst = "protected-means-refused",
+        /// Nothing is marked for a Usage that our finalizer never held.
+        FinalizerFirst = "finalizer-first",
+        /// The finalizer goes when the users are gone and no deletion is owed.
+        FinalizerLast = "finalizer-last",
+        /// What was released does not stay: marks, Usages, what a declaration meant before.
+        NothingStays = "nothing-released-stays",
+        /// A recorded deletion is done, or is not wanted any more.
+        PromiseKept = "promise-kept",
+        /// A replay is not repeated once its object is seen to be on its way out.
+        ReplayOnce = "replay-once",
+        /// No object is deleted by a replay but the one whose deletion was asked for.
+        OnlyWhatWasAsked = "only-what-was-asked",
+        /// What was withdrawn, has expired or was wanted under other owners is not replayed.
+        NotWanted = "not-wanted-not-replayed",
+        /// What no Usage speaks of is not touched.
+        ForeignUntouched = "foreign-untouched",
+        /// An object is marked only under the uid that is on record.
+        NameBeforeUse = "name-before-use",
+        /// Only what was really asked is recorded.
+        NoTrace = "dry-run-leaves-no-trace",
+        /// A deletion is never allowed beside a holder.
+        CacheDenies = "cache-never-allows",
+        /// A mark is not taken off beside a holder.
+        MarkStays = "mark-stays",
+        /// At rest nothing is written.
+        QuietAtRest = "quiet-at-rest",
+    }
+}
+
+/// What the checkers remember, independent of what the product does.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// What was told to be protected: Usage and object, and who used it then. A promise ends by
+    /// what happens outside, never by what the product says.
+    pub promises: BTreeMap<(u64, u64), BTreeSet<u64>>,
+    /// Usages and objects whose deletion was refused on their account.
+    pub refused: BTreeSet<(u64, u64)>,
+    /// Usages that our finalizer held.
+    pub held: BTreeSet<u64>,
+    /// Usages and the uids that they had on record before they marked.
+    pub recorded: BTreeSet<(u64, u64)>,
+    /// Everybody who was ever recorded as the user of what a Usage speaks of.
+    pub users: BTreeMap<u64, BTreeSet<u64>>,
+    /// Objects that nobody could protect: stripped by force, or gone with their kind.
+    pub excused: BTreeSet<u64>,
+    /// Deletions that were really asked and denied.
+    pub denied: BTreeSet<(Uid, Timestamp)>,
+    /// Deletions on record that were not done yet.
+    pub owed: BTreeMap<u64, Attempt>,
+    /// When the deletion of an object was withdrawn.
+    pub withdrawn: BTreeMap<u64, Timestamp>,
+    /// Names under which something stood.
+    pub seen: BTreeSet<ObjectKey>,
+    /// When our drivers last wrote something.
+    pub last_write: Tick,
+}
+
+/// Whether what is on record comes from what is declared.
+fn means_what_it_says(usage: &Usage) -> bool {
+    let declared = usage.spec.as_ref().ok().map(|it| &it.of);
+    usage.status.of.as_ref().map(|it| &it.from) == declared
+}
+
+impl State {
+    fn stands(&self, place: u64) -> bool {
+        self.outside.by_uid(place).is_some()
+    }
+
+    /// What was told to be protected is asked to go.
+    pub(crate) fn check_in_use(&mut self, place: u64) {
+        let Some(object) = self.outside.by_uid(place) else { return };
+        if object.note.is_some() || self.log.excused.contains(&place) {
+            return;
+        }
+        let broken = self.log.promises.iter().find(|((usage, target), users)| {
+            let usage = self.outside.by_uid(*usage);
+            let wanted = usage.is_some_and(|it| it.deleting.is_none());
+            // A Usage on its way out that our finalizer does not hold can hold nothing.
+            let body = usage.and_then(|it| it.body.as_ref());
+            let holds = wanted || body.is_some_and(|it| it.finalizer);
+            let used = users.iter().any(|it| self.stands(*it));
+            *target == place && holds && (used || (users.is_empty() && wanted))
+        });
+        if let Some(((usage, _), users)) = broken {
+            let what = format!("{} goes although {usage} holds it for {users:?}", object.key);
+            self.wrong(Checker::InUseStays, what);
+        }
+    }
+
+    /// Nobody could protect this object.
+    pub(crate) fn excuse(&mut self, place: u64) {
+        self.log.excused.insert(place);
+    }
+
+    /// A Usage speaks of something else from now on.
+    pub(crate) fn forgive(&mut self, usage: u64) {
+        self.log.promises.retain(|it, _| it.0 != usage);
+    }
+
+    /// A deletion that was not meant was refused on account of a Usage.
+    pub(crate) fn note_refused(&mut self, usage: u64, place: u64) {
+        self.log.refused.insert((usage, place));
+        self.log.excused.remove(&place);
+    }
+
+    /// A deletion is on record.
+    pub(crate) fn note_owed(&mut self, usage: &Usage, attempt: &Attempt) {
+        if let Some(kept) = usage.attempt(&attempt.uid) {
+            self.log.owed.insert(number(&attempt.uid), kept.clone());
+        }
+    }
+
+    /// A recorded deletion was withdrawn.
+    pub(crate) fn note_withdrawn(&mut self, uid: &Uid, now: Timestamp) {
+        self.log.withdrawn.insert(number(uid), now);
+        self.log.owed.remove(&number(uid));
+    }
+
+    /// Something is gone: whatever was promised of it, or by it, is over.
+    pub(crate) fn check_gone(&mut self, place: u64) {
+        let Some(object) = self.outside.by_uid(place) else { return };
+        self.log.seen.insert(object.key.clone());
+        let attempts = object.body.iter().flat_map(|it| &it.status.attempts);
+        let lost: Vec<Uid> = attempts.map(|it| it.uid.clone()).collect();
+        // Only a Usage whose finalizer was taken away by force goes with something on record.
+        for it in lost {
+            self.forget_owed(&uid(place), &it);
+        }
+        self.log.owed.remove(&place);
+        self.log.promises.retain(|it, _| it.0 != place && it.1 != place);
+        self.log.users.remove(&place);
+    }
+
+    /// Only what was really asked is recorded.
+    pub(crate) fn check_asked(&mut self, attempt: &Attempt) {
+        if !self.log.denied.contains(&(attempt.uid.clone(), attempt.at)) {
+            let what = format!("a deletion of {} was recorded that nobody meant", attempt.object);
+            self.wrong(Checker::NoTrace, what);
+        }
+    }
+
+    /// An object is marked.
+    pub(crate) fn check_marking(&mut self, usage: u64, place: u64) {
+        let stranger = self.outside.by_uid(place).is_some_and(|it| it.app == "theirs");
+        if stranger {
+            self.wrong(Checker::ForeignUntouched, format!("{place} was marked"));
+        }
+        if !self.log.held.contains(&usage) {
+            let what = format!("{usage} marks {place} before its finalizer is on");
+            self.wrong(Checker::FinalizerFirst, what);
+        }
+        if !self.log.recorded.contains(&(usage, place)) {
+            let what = format!("{usage} marks {place}, whose uid it has not on record");
+            self.wrong(Checker::NameBeforeUse, what);
+        }
+    }
+
+    /// A mark was taken off.
+    pub(crate) fn check_unmarked(&mut self, place: u64) {
+        let Some(key) = self.outside.by_uid(place).map(|it| it.key.clone()) else { return };
+        if self.live_index().holders(&key).count() > 0 {
+            self.wrong(Checker::MarkStays, format!("the mark of {key} goes beside a holder"));
+        }
+    }
+
+    /// The finalizer of a Usage goes.
+    pub(crate) fn check_letting_go(&mut self, usage: u64) {
+        let users = self.log.users.get(&usage).into_iter().flatten();
+        if let Some(user) = users.copied().find(|it| self.stands(*it)) {
+            let what = format!("{usage} is let go although its user {user} stands");
+            self.wrong(Checker::FinalizerLast, what);
+        }
+        let body = self.outside.by_uid(usage).and_then(|it| it.body.as_ref());
+        if body.is_some_and(|it| !it.status.attempts.is_empty()) {
+            let what = format!("{usage} is let go although it owes a deletion");
+            self.wrong(Checker::FinalizerLast, what);
+        }
+    }
+
+    /// A replay arrives.
+    pub(crate) fn check_replay(&mut self, request: &Request, place: u64, uid: &Uid) {
+        if number(uid) != place {
+            let what = format!("the deletion of {uid} is replayed onto {place}");
+            self.wrong(Checker::OnlyWhatWasAsked, what);
+        }
+        let since = self.outside.by_uid(place).and_then(|it| it.deleting);
+        if since.is_some_and(|since| since < request.looked_at) {
+            let what = format!("the deletion of {place} is repeated although it was seen to go");
+            self.wrong(Checker::ReplayOnce, what);
+        }
+        if let Some(attempt) = self.log.owed.get(&place)
+            && attempt.expires_at <= timestamp(request.looked_at + self.base.skew)
+            && since.is_none()
+        {
+            self.wrong(Checker::NotWanted, format!("the deletion of {place} had run out"));
+        }
+    }
+
+    /// A replay had an effect.
+    pub(crate) fn check_replayed(&mut self, sender: u64, place: u64, uid: &Uid) {
+        let usage = self.outside.by_uid(sender).and_then(Object::usage);
+        let own = usage.and_then(|it| it.attempt(uid).cloned());
+        let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
+        let unwanted =
+            owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
+        if unwanted && self.log.withdrawn.contains_key(&place) {
+            self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
+        }
+        let owners = self.outside.by_uid(place).map(Object::owner_uids);
+        if let Some(Origin::Collected { owners: before }) = owed.map(|it| it.origin)
+            && owners.is_some_and(|it| it != before)
+        {
+            let what = format!("the collector wanted {place} under other owners");
+            self.wrong(Checker::NotWanted, what);
+        }
+    }
+
+    /// A Usage was written by its own life.
+    pub(crate) fn check_commit(&mut self, before: &Usage, event: Option<&Event>) {
+        let place = number(&before.uid);
+        let Some(after) = self.outside.by_uid(place).and_then(Object::record) else { return };
+        let rows = after.book.rows();
+        let uids = |role: Role, open: bool| {
+            let rows = rows.iter().filter(move |it| {
+                role.key(&it.name).is_some() && (!open || it.standing == Standing::Seen)
+            });
+            rows.filter_map(|it| it.uid.as_ref().map(number)).collect::<Vec<u64>>()
+        };
+        let marks = uids(Role::Mark, true);
+        self.log.recorded.extend(marks.into_iter().map(|it| (place, it)));
+        // Whoever comes when the use is over uses nothing.
+        if before.status.phase.holds() || after.state.status.phase.holds() {
+            let users = uids(Role::User, false);
+            self.log.users.entry(place).or_default().extend(users);
+        }
+        let unheld = before.deleting && !before.finalizer;
+        let ends = before.status.phase.holds() && !after.state.status.phase.holds();
+        let alive = self.log.users.get(&place).into_iter().flatten();
+        let alive = alive.copied().find(|it| self.stands(*it));
+        if let Some(user) = alive.filter(|_| ends && !unheld) {
+            let what = format!("{place} lets go although its user {user} stands");
+            self.wrong(Checker::UserFirst, what);
+        }
+        match event {
+            None | Some(Event::Exposed | Event::Released) => {}
+            Some(Event::Protected) => self.check_protected(&after.state),
+            Some(Event::AttemptSettled { uid, outcome, .. }) => {
+                self.check_settled(before, uid, *outcome);
+            }
+        }
+        self.forgive_circles();
+    }
+
+    fn check_protected(&mut self, usage: &Usage) {
+        let place = number(&usage.uid);
+        let users: BTreeSet<u64> =
+            self.log.users.get(&place).into_iter().flatten().copied().collect();
+        let users: BTreeSet<u64> = users.into_iter().filter(|it| self.stands(*it)).collect();
+        let book = self.outside.by_uid(place).and_then(|it| it.body.as_ref()).map(|it| &it.book);
+        let recorded = usage.targets().iter().filter_map(|key| {
+            let row = book?.seen(&Role::Mark.name(key))?;
+            row.uid.as_ref().map(number)
+        });
+        // What an edited declaration meant before is not promised any more.
+        let declared = means_what_it_says(usage);
+        for target in recorded.collect::<Vec<u64>>() {
+            if !self.log.refused.contains(&(place, target)) {
+                let what = format!("{place} tells {target} protected and nobody refused");
+                self.wrong(Checker::RefusedFirst, what);
+            }
+            let stands = self.stands(target);
+            if stands && declared && (!users.is_empty() || !usage.has_user()) {
+                self.log.promises.insert((place, target), users.clone());
+            }
+        }
+    }
+
+    /// A deletion on record is settled as it should be.
+    fn check_settled(&mut self, usage: &Usage, uid: &Uid, outcome: Outcome) {
+        let place = number(uid);
+        let now = self.now();
+        let object = self.outside.by_uid(place);
+        let attempt = usage.attempt(uid);
+        let fair = match outcome {
+            Outcome::Deleted => object.is_none_or(|it| it.deleting.is_some()),
+            Outcome::Withdrawn => self.log.withdrawn.contains_key(&place),
+            Outcome::Expired => attempt.is_some_and(|it| it.expires_at <= now),
+            Outcome::NotReplayed => !usage.replays(),
+            Outcome::OwnersChanged => {
+                let owners = object.map(Object::owner_uids);
+                let before = attempt.map(|it| it.origin.clone());
+                object.is_none() || before != owners.map(|owners| Origin::Collected { owners })
+            }
+            Outcome::HandedOver => {
+                let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
+                others.any(|it| it.attempt(uid).is_some())
+                    || object.is_none_or(|it| it.deleting.is_some())
+                    || !self.log.owed.contains_key(&place)
+            }
+        };
+        if !fair {
+            let what = format!("the deletion of {place} is settled as {outcome}, which is not so");
+            self.wrong(Checker::PromiseKept, what);
+        }
+        self.forget_owed(&usage.uid, uid);
+    }
+
+    /// A Usage owes a deletion no more; somebody else may remember it, too.
+    fn forget_owed(&mut self, usage: &Uid, uid: &Uid) {
+        let mut others = self.outside.usages().filter(|it| it.uid != *usage);
+        let known = others.any(|it| {
+            it.attempt(uid).is_some_and(|it| !matches!(it.progress, Progress::Withdrawn { .. }))
+        });
+        if !known {
+            self.log.owed.remove(&number(uid));
+        }
+    }
+
+    /// What must hold when all is quiet.
+    pub(crate) fn check_at_rest(&mut self) {
+        if let Some((checker, what)) = self.unsettled() {
+            self.wrong(checker, what);
+        }
+        if self.base.tick - self.log.last_write < LEASE {
+            let what = format!("something was written at {}", self.log.last_write);
+            self.wrong(Checker::QuietAtRest, what);
+        }
+        if self.plan.teardown && !self.outside.objects.is_empty() {
+            let left: Vec<String> =
+                self.outside.objects.iter().map(|it| it.key.to_string()).collect();
+            self.wrong(EveryWorld::EndsAsWished, format!("left: {}", left.join(", ")));
+        }
+    }
+
+    /// The first thing that may not stay as it is.
+    fn unsettled(&self) -> Option<(Checker, String)> {
+        let index = self.live_index();
+        let held = |key: &ObjectKey| index.holders(key).count() > 0;
+        for object in &self.outside.objects {
+            let key = &object.key;
+            if object.mark.is_some() && !held(key) {
+                return Some((Checker::NothingStays, format!("{key} is marked for nobody")));
+            }
+            if let Some(usage) = object.usage()
+                && let Some(what) = self.stays(object, &usage)
+            {
+                return Some((Checker::NothingStays, format!("{key} {what}")));
+            }
+        }
+        let owed = self.log.owed.iter().find(|(place, attempt)| {
+            let object = self.outside.by_uid(**place);
+            let stands = object.is_some_and(|it| it.deleting.is_none());
+            stands && !held(&attempt.object)
+        });
+        let (place, attempt) = owed?;
+        let what = format!("the deletion of {} ({place}) was not done", attempt.object);
+        Some((Checker::PromiseKept, what))
+    }
+
+    /// Why a Usage may not stay as it is.
+    fn stays(&self, object: &Object, usage: &Usage) -> Option<&'static str> {
+        let users = self.log.users.get(&object.uid);
+        let used = users.into_iter().flatten().any(|it| self.stands(*it));
+        let spec = usage.spec.as_ref().ok()?;
+        if usage.deleting && !used {
+            return Some("waits for nobody");
+        }
+        if spec.resolve == Resolve::Once && users.is_some_and(|it| !it.is_empty()) && !used {
+            return Some("has outlived its users");
+        }
+        match usage.status.phase {
+            Phase::Releasing | Phase::Released => return Some("is on its way"),
+            Phase::Pending | Phase::Protected | Phase::Idle => {}
+        }
+        // What would use itself is refused, and what was meant before stays.
+        let itself = named(&spec.of).iter().any(|it| usage.users().contains(it));
+        if !usage.deleting && !means_what_it_says(usage) && !itself {
+            return Some("does not mean what it says");
+        }
+        // Where the glass is broken nothing is refused any more.
+        let protectable = |key: &ObjectKey| {
+            let object = self.outside.under(key);
+            object.is_some_and(|it| it.deleting.is_none() && it.note.is_none())
+        };
+        let targets = usage.targets();
+        let whole = !targets.is_empty() && targets.iter().all(protectable);
+        (usage.status.phase == Phase::Pending && whole).then_some("does not protect")
+    }
+
+    /// What is still on its way.
+    pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
+        let tick = self.base.tick;
+        let planned = self.plan.wanted.iter().filter_map(|it| it.delete_at.map(|it| it.0)).max();
+        let declared = self.plan.declared.iter();
+        let declared = declared.flat_map(|it| [Some(it.at), it.delete_at, it.edit.map(|it| it.0)]);
+        let wished = declared.flatten().chain(planned).any(|at| tick <= at + 5);
+        // Whoever is denied again and again asks for nothing new.
+        let unrecorded = |it: &Pending| {
+            let usage = self.outside.by_uid(number(&it.usage)).and_then(Object::usage);
+            usage.is_none_or(|usage| usage.attempt(&it.attempt.uid).is_none())
+        };
+        let requests = !self.base.echoes.is_empty()
+            || self.pending.iter().any(unrecorded)
+            || !self.timers.is_empty()
+            || self.replicas.iter().any(|it| !it.coming.is_empty());
+        let leaving = self.outside.objects.iter();
+        let leaving = leaving.filter(|it| it.deleting.is_some() && it.body.is_none());
+        let leaving = leaving.filter(|it| !it.foreground).count() > 0;
+        let left = self.plan.teardown && !self.outside.objects.is_empty();
+        let told = [
+            (wished, "a wish"),
+            (requests, "a request"),
+            (leaving, "a departure"),
+            (left, "something to be asked"),
+            (!self.outside.changes.is_empty(), "a change"),
+        ];
+        let mut told: Vec<&'static str> =
+            told.into_iter().filter_map(|(under_way, what)| under_way.then_some(what)).collect();
+        if told.is_empty() && self.unsettled().is_some() {
+            told.push("something unsettled");
+        }
+        told
+    }
+}

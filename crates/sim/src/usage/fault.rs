@@ -1,0 +1,68 @@
+//! Everything that can go wrong in the world of Usages.
+
+use crate::fault::faults;
+
+faults! {
+    /// An object cannot be read.
+    Unreachable = "object unreachable",
+    /// An object may not be looked at.
+    Forbidden = "object forbidden",
+    /// The other Usages cannot be listed.
+    ListFails = "usages cannot be listed",
+    /// A read comes from a replica that lags behind.
+    Lagging = "lagging read",
+    /// The cluster was rebuilt and answers 404 to everything.
+    Rebuilt = "cluster rebuilt",
+    /// Much seems absent or made again, and the rail has tripped.
+    Railed = "much absent or replaced behind the rail",
+    /// The clock jumps ahead.
+    ClockJump = "clock jump",
+    /// The watch is down for a while; a listing stands in for what was missed.
+    WatchDown = "watch down",
+    /// The index of a webhook lags far behind.
+    IndexLags = "index of a webhook lags",
+    /// Every webhook is down for a while.
+    WebhookDown = "webhook down",
+    /// The index cannot catch up, so that a request is denied.
+    NoBarrier = "index cannot catch up",
+    /// What was denied is not recorded.
+    RecordLost = "record of a denial lost",
+    /// The collector does nothing for a while.
+    CollectorAsleep = "collector asleep",
+    /// Somebody takes a mark off through the API server.
+    Stripped = "mark taken off by an update",
+    /// Somebody takes a mark off past admission.
+    ForcedStrip = "mark taken off past admission",
+    /// Somebody writes nonsense over a mark.
+    Scribbled = "mark overwritten",
+    /// Somebody takes our finalizer off a Usage.
+    FinalizerStripped = "finalizer taken off a usage",
+    /// A kind is removed with all its objects, and comes back.
+    KindRemoved = "kind removed",
+    /// Somebody deletes a used object.
+    TargetDeleted = "used object deleted by somebody",
+    /// Somebody deletes a user.
+    UserDeleted = "user deleted by somebody",
+    /// Somebody deletes a Usage.
+    UsageDeleted = "usage deleted by somebody",
+    /// A dry run of a deletion.
+    DryRun = "deletion tried in a dry run",
+    /// Somebody breaks the glass.
+    BreakGlass = "glass broken",
+    /// An object that is gone is made again under its name.
+    Recreated = "object made again under its name",
+    /// A restored copy carries the mark of the object that was.
+    Restored = "restored copy carries a mark",
+    /// The declaration of a Usage speaks of something else.
+    Edited = "declaration edited",
+    /// A recorded deletion is withdrawn.
+    Withdrawn = "recorded deletion withdrawn",
+    /// The owners of a used object change.
+    OwnersChanged = "owners of a used object changed",
+    /// A namespace is deleted.
+    NamespaceDeleted = "namespace deleted",
+    /// One of Crossplane's Usages blocks a used object for a while.
+    Crossplane = "usage of Crossplane blocks",
+    /// Two Usages that close a circle are admitted at the same time.
+    Circle = "circle admitted by a race",
+}

@@ -1,0 +1,63 @@
+//! All worlds at once: repeatable, and each world's checkers still notice what breaks its rules.
+
+use usher_sim::combined::breakage::Breakage;
+use usher_sim::combined::life::{live, names};
+use usher_sim::words::Words as _;
+
+const SEEDS: &str = include_str!("../seeds/combined.txt");
+
+#[test]
+fn the_same_seed_is_the_same_life() {
+    for seed in [0, 7, 4_711] {
+        let (one, other) = (live(seed, None, true), live(seed, None, true));
+        assert_eq!(one.story, other.story);
+        for world in ["broker", "usage", "direct", "fleet"] {
+            assert!(one.story.iter().any(|line| line.contains(world)), "{world} has its part");
+        }
+    }
+}
+
+#[test]
+fn lives_end_as_wished() {
+    for seed in 0..200 {
+        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn lives_that_once_went_wrong_end_as_wished() {
+    let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
+    for seed in seeds.map(|line| line.parse().unwrap()) {
+        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+    }
+}
+
+/// What is broken in one world, and who is the first to notice it in all of them.
+const NOTICED: [(Breakage, &str); 9] = [
+    (Breakage::BypassAdmission, "in-use-stays"),
+    (Breakage::DropFinalizers, "deleted-means-gone-below"),
+    (Breakage::KeepMachine, "ends-as-wished"),
+    (Breakage::TrustForeground, "deleted-means-gone"),
+    (Breakage::SwapTeardown, "node-first"),
+    (Breakage::LeavingIsGone, "user-first"),
+    (Breakage::ReleaseOnError, "gone-means-gone"),
+    (Breakage::ReleaseBeforeVerify, "gone-means-gone"),
+    (Breakage::ClearOnTransitional, "idle-means-left"),
+];
+
+#[test]
+fn every_breakage_is_noticed() {
+    assert!(NOTICED.iter().map(|it| it.0).eq(Breakage::ALL.iter().copied()));
+    for (breakage, checker) in NOTICED {
+        let wrong = (0..1_000).find_map(|seed| live(seed, Some(breakage), false).wrong);
+        assert_eq!(wrong.map(|it| it.checker), Some(checker), "{}", breakage.as_str());
+    }
+}
+
+#[test]
+fn whatever_is_left_out_has_a_name() {
+    let names = names();
+    let known = |it: &String| names.pairs.contains(it) || names.faults.contains(it);
+    let unknown: Vec<_> = names.left_out.iter().filter(|it| !known(it)).collect();
+    assert_eq!(unknown, Vec::<&String>::new());
+}

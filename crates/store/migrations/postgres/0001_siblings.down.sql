@@ -1,0 +1,11 @@
+DROP TABLE operator_tokens;
+DROP TABLE assignments;
+DROP TABLE credentials;
+DROP TABLE clouds;
+DROP TABLE blueprint_version_providers;
+DROP TABLE blueprint_versions;
+DROP TABLE blueprints;
+DROP TABLE tenancy_resources;
+DROP TABLE placements;
+DROP TABLE projects;
+DROP TABLE installation;

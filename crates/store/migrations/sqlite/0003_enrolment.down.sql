@@ -1,0 +1,2 @@
+DROP TABLE peers;
+DROP TABLE tokens;

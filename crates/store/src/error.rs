@@ -1,0 +1,219 @@
+//! What can go wrong between us and the database.
+
+use thiserror::Error;
+use usher_domain::broker::refusal::Refusal;
+use usher_kernel::Trouble;
+
+use crate::migrate;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The record was moved by somebody else since it was read.
+    #[error("the record has moved since it was read")]
+    Conflict,
+    /// What a declaration was resolved against has changed: read it again and decide again.
+    #[error("the views have moved since they were read: {what}")]
+    ViewsMoved {
+        /// Which of them.
+        what: &'static str,
+    },
+    /// There is no such row.
+    #[error("cannot find {what}")]
+    NotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The name is in use by another row of its kind.
+    #[error("cannot store {what}: its name is in use")]
+    Taken {
+        /// What was to be stored.
+        what: String,
+    },
+    /// Other rows refer to it.
+    #[error("cannot remove {what}: something refers to it")]
+    Held {
+        /// What was to be removed.
+        what: String,
+    },
+    /// The domain says no to a command.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The resource does not admit what was asked, because it is leaving.
+    #[error("cannot issue a token for {what}: it is leaving")]
+    Leaving {
+        /// The resource.
+        what: String,
+    },
+    /// A row breaks the rules of its own aggregate.
+    #[error("cannot read {row}: its {field} breaks the rules")]
+    Corrupt {
+        /// Which row.
+        row: String,
+        /// What of it.
+        field: String,
+    },
+    /// The reader's place in the log was forgotten.
+    #[error("cannot read events after \"{after}\": the log begins after \"{floor}\"")]
+    Forgotten {
+        /// The reader's place.
+        after: crate::Cursor,
+        /// The last place that was forgotten.
+        floor: crate::Cursor,
+    },
+    /// The connection was lost while the commit was under way, and nobody could say since whether
+    /// it was done.
+    #[error("cannot say whether the commit was done")]
+    OutcomeUnknown {
+        /// What the connection said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The disk is full.
+    #[error("cannot write: the disk is full")]
+    Full {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database may only be read.
+    #[error("cannot write: the database may only be read")]
+    ReadOnly {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Another process has the database open.
+    #[error("cannot open \"{file}\": another process has it open")]
+    InUse {
+        /// The lock file.
+        file: String,
+    },
+    /// The file cannot be opened.
+    #[error("cannot open \"{file}\"")]
+    File {
+        /// Which file.
+        file: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The schema is not the one this program knows.
+    #[error(transparent)]
+    Schema(#[from] migrate::Refusal),
+    /// The task that writes has ended.
+    #[error("cannot write: the store is closed")]
+    Closed,
+    /// The database did not answer, or did not do what was asked.
+    #[error("cannot {doing}")]
+    Database {
+        /// What was being done.
+        doing: &'static str,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+impl Error {
+    /// What the database said while something was being done.
+    pub(crate) fn new(doing: &'static str, source: sqlx::Error) -> Self {
+        match Self::kind_of(&source) {
+            Kind::Full => Self::Full { source },
+            Kind::ReadOnly => Self::ReadOnly { source },
+            Kind::Other => Self::Database { doing, source },
+        }
+    }
+
+    /// The one place that says what an error means for a step.
+    pub fn trouble(&self) -> Trouble {
+        match self {
+            Self::Conflict => Trouble::Conflict,
+            Self::Corrupt { .. } => Trouble::Corrupt { what: self.to_string() },
+            Self::Refused(_)
+            | Self::Leaving { .. }
+            | Self::Held { .. }
+            | Self::Taken { .. }
+            | Self::NotFound { .. }
+            | Self::Forgotten { .. }
+            | Self::Schema(_) => Trouble::Rejected { what: self.to_string() },
+            Self::ViewsMoved { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::Full { .. }
+            | Self::ReadOnly { .. }
+            | Self::InUse { .. }
+            | Self::File { .. }
+            | Self::Closed
+            | Self::Database { .. } => Trouble::Unavailable { what: "the database".to_owned() },
+        }
+    }
+
+    /// Codes of PostgreSQL are five characters, those of SQLite numbers with the kind in the low
+    /// byte.
+    pub(crate) fn kind_of(source: &sqlx::Error) -> Kind {
+        match code(source).as_deref() {
+            Some("53100") => Kind::Full,
+            Some("25006") => Kind::ReadOnly,
+            Some(code) if code.len() < 5 => match code.parse::<u32>().map(|it| it & 0xff) {
+                Ok(13) => Kind::Full,
+                Ok(8) => Kind::ReadOnly,
+                Ok(_) | Err(_) => Kind::Other,
+            },
+            Some(_) | None => Kind::Other,
+        }
+    }
+
+    /// Whether the connection failed before the database could answer.
+    pub(crate) fn is_connection(source: &sqlx::Error) -> bool {
+        matches!(
+            source,
+            sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::WorkerCrashed
+        ) || matches!(
+            code(source).as_deref(),
+            Some("57P01" | "57P02" | "57P03" | "08006" | "08003")
+        )
+    }
+
+    /// Whether a reference points nowhere, or is still pointed at.
+    pub(crate) fn is_reference(source: &sqlx::Error) -> bool {
+        source.as_database_error().is_some_and(|it| {
+            // SQLite calls a refused removal a trigger; there are no others in the schema.
+            it.is_foreign_key_violation() || it.code().as_deref() == Some("1811")
+        })
+    }
+
+    /// Whether a key is there already.
+    pub(crate) fn is_duplicate(source: &sqlx::Error) -> bool {
+        source.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    }
+}
+
+/// Names what was being done when the database failed.
+pub(crate) trait Doing<T> {
+    /// Adds the words.
+    fn doing(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> Doing<T> for Result<T, sqlx::Error> {
+    fn doing(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::new(doing, source))
+    }
+}
+
+/// What a database's own code says about the cause.
+pub(crate) enum Kind {
+    /// The disk is full.
+    Full,
+    /// It may only be read.
+    ReadOnly,
+    /// Something else.
+    Other,
+}
+
+fn code(source: &sqlx::Error) -> Option<String> {
+    let error = source.as_database_error();
+    error.and_then(sqlx::error::DatabaseError::code).map(std::borrow::Cow::into_owned)
+}

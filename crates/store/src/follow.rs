@@ -1,0 +1,77 @@
+//! Following the log: the one reader of everything that wants to hear what is told.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::port::{Cursor, Told};
+use crate::signal::Signal;
+use crate::store::Store;
+
+/// How soon to look again for a row that an open transaction could still come before.
+const SOON: Duration = Duration::from_millis(5);
+/// The longest such pause.
+const SOON_MAX: Duration = Duration::from_secs(1);
+
+/// A reader of the log that waits for more.
+///
+/// *Flow*: it reads after its cursor; if there is nothing, it waits until this process tells
+/// something. *Guarantees*: nothing is skipped, nothing comes twice, and at rest nothing is asked,
+/// but on PostgreSQL, where other processes tell too, one cheap question per
+/// [`crate::Settings::log_poll`]. *Caveat*: a transaction that stays open anywhere on the server
+/// delays what was told since; until it ends the reader looks again, at most once a second.
+#[derive(Debug)]
+pub struct Follower<'s> {
+    store: &'s Store,
+    cursor: Cursor,
+    signal: Signal,
+}
+
+impl<'s> Follower<'s> {
+    /// A reader that begins after this place.
+    pub(crate) fn new(store: &'s Store, after: Cursor) -> Self {
+        Self { store, cursor: after, signal: store.signals().told() }
+    }
+
+    /// Everything up to this place was read.
+    pub const fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// Goes on after another place.
+    pub const fn seek(&mut self, after: Cursor) {
+        self.cursor = after;
+    }
+
+    /// The next rows, up to so many, as soon as there are any.
+    ///
+    /// It may be given up while it waits; nothing is lost by that.
+    pub async fn next(&mut self, count: u32) -> Result<Vec<Told>, Error> {
+        let mut soon = SOON;
+        loop {
+            self.signal.clear();
+            let told = self.store.events(self.cursor, count).await?;
+            if let Some(last) = told.last() {
+                self.cursor = last.cursor;
+                return Ok(told);
+            }
+            if self.store.is_held_back(self.cursor).await? {
+                tokio::time::sleep(soon).await;
+                soon = (soon * 2).min(SOON_MAX);
+                continue;
+            }
+            soon = SOON;
+            wait(&mut self.signal, self.store.log_poll()).await;
+        }
+    }
+}
+
+/// Ends with the signal, or after the pause if there is one.
+pub(crate) async fn wait(signal: &mut Signal, poll: Option<Duration>) {
+    match poll {
+        Some(pause) => {
+            // Whichever it was, whoever waits looks again.
+            let _ = tokio::time::timeout(pause, signal.wait()).await;
+        }
+        None => signal.wait().await,
+    }
+}

@@ -1,0 +1,204 @@
+//! The migrations, embedded, and what is refused about a schema.
+//!
+//! The two dialects have the same list; what runs them stands in `sql::migrate`.
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+/// One step of the schema, there and back.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Its number and name.
+    pub name: &'static str,
+    /// What brings it in.
+    pub(crate) up: &'static str,
+    /// What takes it away.
+    pub(crate) down: &'static str,
+}
+
+impl Migration {
+    /// What tells this text from another one of the same name.
+    pub(crate) fn checksum(&self) -> Vec<u8> {
+        Sha256::digest(self.up).to_vec()
+    }
+}
+
+macro_rules! migrations {
+    ($dialect:literal, [$($name:literal),+ $(,)?]) => {
+        &[$(Migration {
+            name: $name,
+            up: include_str!(concat!("../migrations/", $dialect, "/", $name, ".up.sql")),
+            down: include_str!(concat!("../migrations/", $dialect, "/", $name, ".down.sql")),
+        }),+]
+    };
+}
+
+/// The schema of PostgreSQL.
+pub(crate) const POSTGRES: &[Migration] = migrations!(
+    "postgres",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+);
+/// The schema of SQLite.
+pub(crate) const SQLITE: &[Migration] = migrations!(
+    "sqlite",
+    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+);
+
+/// How far a schema is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// What was brought in, in order.
+    pub applied: Vec<String>,
+    /// What this program would bring in.
+    pub pending: Vec<String>,
+}
+
+/// Which way to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Bring in what is pending.
+    Up,
+    /// Take away the last ones.
+    Down(usize),
+    /// Only look.
+    Stay,
+}
+
+/// One migration that is about to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Which.
+    pub name: &'static str,
+    /// Whether it is brought in, not taken away.
+    pub up: bool,
+}
+
+/// Whom to tell of every step. All of them are one transaction: until the end nothing has happened.
+pub type Progress<'p> = dyn FnMut(Step) + Send + 'p;
+
+/// Why a schema is not touched.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// A newer program was here.
+    #[error("cannot use the database: its schema \"{found}\" is newer than this program")]
+    Newer {
+        /// The first migration that this program does not know.
+        found: String,
+    },
+    /// An older program was here, and nobody migrated.
+    #[error("cannot use the database: its schema lacks \"{missing}\"")]
+    Behind {
+        /// The first migration that is missing.
+        missing: String,
+    },
+    /// The same migration, with another text.
+    #[error("cannot use the database: its migration \"{name}\" is not the one of this program")]
+    Changed {
+        /// Which.
+        name: String,
+    },
+    /// Somebody else's tables.
+    #[error("cannot use the database: table \"{table}\" is not ours")]
+    Foreign {
+        /// One of them.
+        table: String,
+    },
+    /// There is nothing that could be taken away.
+    #[error("cannot take away \"{asked}\" migrations: there are \"{applied}\"")]
+    TooFar {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there are.
+        applied: usize,
+    },
+}
+
+impl Refusal {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Newer { .. } => "schema_newer",
+            Self::Behind { .. } => "schema_behind",
+            Self::Changed { .. } => "schema_changed",
+            Self::Foreign { .. } => "schema_foreign",
+            Self::TooFar { .. } => "schema_too_far",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::Newer { .. } => {
+                "run the newer program, or let it take its migrations away: `usher migrate --down`"
+            }
+            Self::Behind { .. } => "run `usher migrate`",
+            Self::Changed { .. } => {
+                "run the program that made this schema, or restore a backup of it"
+            }
+            Self::Foreign { .. } => "name an empty database, or the one that is ours",
+            Self::TooFar { .. } => "look with `usher migrate --status`",
+        }
+    }
+}
+
+/// Compares what was applied with what is known, or says why they do not fit.
+pub(crate) fn compare(
+    known: &[Migration],
+    applied: &[(String, Vec<u8>)],
+) -> Result<Status, Refusal> {
+    for (index, (name, checksum)) in applied.iter().enumerate() {
+        match known.get(index) {
+            None => return Err(Refusal::Newer { found: name.clone() }),
+            Some(it) if it.name != name || it.checksum() != *checksum => {
+                return Err(Refusal::Changed { name: name.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+    let names = applied.iter().map(|(name, _)| name.clone()).collect();
+    let pending = known.iter().skip(applied.len()).map(|it| it.name.to_owned()).collect();
+    Ok(Status { applied: names, pending })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn both_dialects_have_the_same_migrations_and_no_file_is_forgotten() {
+        let names = |list: &[Migration]| -> Vec<_> { list.iter().map(|it| it.name).collect() };
+        assert_eq!(names(POSTGRES), names(SQLITE));
+        let numbers: Vec<usize> =
+            names(POSTGRES).iter().map(|it| it[..4].parse().unwrap()).collect();
+        assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+        for dialect in ["postgres", "sqlite"] {
+            let folder = format!("{}/migrations/{dialect}", env!("CARGO_MANIFEST_DIR"));
+            let files = std::fs::read_dir(folder).unwrap();
+            let files: BTreeSet<_> =
+                files.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            let expected = names(POSTGRES);
+            let expected = expected
+                .iter()
+                .flat_map(|name| ["up", "down"].map(|way| format!("{name}.{way}.sql")));
+            assert_eq!(files, expected.collect::<BTreeSet<_>>(), "{dialect}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_newer_changed_or_behind_is_told_apart() {
+        let applied = |count: usize| -> Vec<_> {
+            SQLITE.iter().take(count).map(|it| (it.name.to_owned(), it.checksum())).collect()
+        };
+        let status = compare(SQLITE, &applied(1)).unwrap();
+        assert_eq!((status.applied.len(), status.pending.len()), (1, SQLITE.len() - 1));
+        let mut newer = applied(SQLITE.len());
+        newer.push(("0099_later".to_owned(), vec![1]));
+        let refusal = compare(SQLITE, &newer).unwrap_err();
+        assert_eq!(refusal, Refusal::Newer { found: "0099_later".to_owned() });
+        let mut changed = applied(2);
+        changed[1].1[0] ^= 1;
+        let refusal = compare(SQLITE, &changed).unwrap_err();
+        assert_eq!(refusal, Refusal::Changed { name: "0002_lives".to_owned() });
+    }
+}

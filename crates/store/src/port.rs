@@ -1,0 +1,309 @@
+//! What goes in and out of the store, whichever database is behind it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+use usher_domain::audit;
+use usher_domain::broker::accept::Accepted;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::event::{Event, EventType};
+use usher_domain::broker::ports::Views;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::idempotency;
+use usher_domain::object::id::{EventId, InstallationId, ProjectId, ResourceId};
+use usher_kernel::schedule::Claim;
+use usher_kernel::{Record, Row, Timestamp, Version, Wake};
+use uuid::Uuid;
+
+use crate::life::Life;
+
+/// Which installation a database belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Installation {
+    /// Its id.
+    pub id: InstallationId,
+    /// How it came to be.
+    pub provenance: Provenance,
+}
+
+/// How an installation came to be, as far as its database tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// It is new.
+    New,
+    /// It was here before.
+    Known,
+    /// It was here before, and its server was promoted or recovered to a point in time: commits may
+    /// be missing that somebody saw.
+    Recovered,
+    /// Its database was seen elsewhere: it is a clone or was restored.
+    Moved {
+        /// What it was called there.
+        before: InstallationId,
+    },
+}
+
+/// Everything a declaration is resolved against, and the database's time of that look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// The views.
+    pub views: Views,
+    /// What is remembered of the caller's idempotency key, if it brought one.
+    pub used: Option<idempotency::Used>,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// What is written beside an accepted declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acceptance {
+    /// The declaration.
+    pub accepted: Accepted,
+    /// Who ordered it.
+    pub audit: Option<audit::Entry>,
+    /// What to remember for a repetition.
+    pub key: Option<RememberedKey>,
+}
+
+/// An idempotency key to remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RememberedKey {
+    /// Whose it is.
+    pub scope: idempotency::Scope,
+    /// The key.
+    pub key: idempotency::Key,
+    /// What was asked for.
+    pub digest: idempotency::Digest,
+    /// How long it is remembered.
+    pub keep: Duration,
+}
+
+/// Lives that are due, leased to the caller.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The database's time: the `now` of their steps.
+    pub now: Option<Timestamp>,
+    /// Who may be stepped.
+    pub leased: Vec<Leased>,
+    /// Whose rows break their own rules, and which: nobody but an operator looks at them again.
+    pub parked: Vec<(Life, String)>,
+}
+
+/// One life, leased, as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leased {
+    /// Who.
+    pub life: Life,
+    /// The lease.
+    pub claim: Claim,
+    /// The record.
+    pub record: Held,
+    /// The database's time of the claim.
+    pub now: Timestamp,
+}
+
+/// The record of a leased life.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Held {
+    /// Of a resource, or of its tombstone.
+    Resource(Box<Record<Resource>>),
+    /// Of a ProviderConfig.
+    ProviderConfig(Record<ProviderConfig>),
+}
+
+/// How a lease is given back after a finished step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Whose.
+    pub life: Life,
+    /// The lease.
+    pub claim: Claim,
+    /// When to look again.
+    pub wake: Wake,
+    /// Why, from the closed set of the life's kind.
+    pub reason: &'static str,
+}
+
+/// What one step writes of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceWrite {
+    /// The version that must still hold.
+    pub version: Version,
+    /// The row as it was at that version.
+    pub before: Resource,
+    /// The row as it shall be.
+    pub next: Resource,
+    /// The identity rows that change with it.
+    pub rows: Vec<Row>,
+    /// What is told.
+    pub event: Option<Event>,
+    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
+    pub lease: Option<(Life, Claim)>,
+    /// The lease to give back with it, if the step is finished by it.
+    pub release: Option<Release>,
+}
+
+/// What one step writes of a ProviderConfig.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfigWrite {
+    /// The version that must still hold.
+    pub version: Version,
+    /// The row as it was at that version.
+    pub before: ProviderConfig,
+    /// The row as it shall be.
+    pub next: ProviderConfig,
+    /// The identity rows that change with it.
+    pub rows: Vec<Row>,
+    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
+    pub lease: Option<(Life, Claim)>,
+    /// The lease to give back with it, if the step is finished by it.
+    pub release: Option<Release>,
+}
+
+/// What a person orders about a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It shall go.
+    Deprovision,
+    /// It shall be made again.
+    Replace,
+    /// It shall be given up.
+    Abandon {
+        /// Who says so.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// What was given up shall be shown out after all.
+    Reap {
+        /// Who says so.
+        by: String,
+    },
+    /// It shall be looked at now, even if it was parked.
+    Retry,
+}
+
+/// A reader's place in the log: everything up to it has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor {
+    /// Counts the databases the log went on in.
+    pub epoch: u64,
+    /// The transaction; SQLite has none.
+    pub transaction: u64,
+    /// The row.
+    pub seq: u64,
+}
+
+impl Cursor {
+    /// Before the first row that is kept.
+    pub const START: Self = Self { epoch: 0, transaction: 0, seq: 0 };
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.epoch, self.transaction, self.seq)
+    }
+}
+
+/// A text that is no cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("cannot read the cursor")]
+pub struct BadCursor;
+
+impl FromStr for Cursor {
+    type Err = BadCursor;
+
+    fn from_str(text: &str) -> Result<Self, BadCursor> {
+        let mut parts = text.split('.').map(|part| {
+            let plain = !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+            part.parse::<u64>().ok().filter(|it| plain && *it <= i64::MAX.unsigned_abs())
+        });
+        let mut next = || parts.next().flatten().ok_or(BadCursor);
+        let cursor = Self { epoch: next()?, transaction: next()?, seq: next()? };
+        if parts.next().is_some() { Err(BadCursor) } else { Ok(cursor) }
+    }
+}
+
+/// One row of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Its place.
+    pub cursor: Cursor,
+    /// Its id, the same in every delivery.
+    pub id: EventId,
+    /// What was told.
+    pub event_type: EventType,
+    /// About whom.
+    pub resource: ResourceId,
+    /// In which project.
+    pub project: ProjectId,
+    /// With which version of the record.
+    pub version: Version,
+    /// When.
+    pub occurred_at: Timestamp,
+    /// What else is worth knowing.
+    pub data: Map<String, Value>,
+}
+
+/// What labels are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// The whole installation: the widest surroundings.
+    Installation,
+    /// A project.
+    Project(ProjectId),
+    /// A resource.
+    Resource(ResourceId),
+}
+
+impl Layer {
+    /// Every layer's word, from the widest to the nearest.
+    pub const WORDS: [&str; 3] = ["installation", "project", "resource"];
+
+    /// The word for it in rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Installation => "installation",
+            Self::Project(_) => "project",
+            Self::Resource(_) => "resource",
+        }
+    }
+
+    /// Whose labels they are; the installation is one and has no name.
+    pub(crate) const fn owner(self) -> Uuid {
+        match self {
+            Self::Installation => Uuid::nil(),
+            Self::Project(id) => *id.as_uuid(),
+            Self::Resource(id) => *id.as_uuid(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back_and_nothing_else_is_one() {
+        let cursor = Cursor { epoch: 2, transaction: 70_000, seq: 9 };
+        assert_eq!(cursor.to_string(), "2.70000.9");
+        assert_eq!("2.70000.9".parse(), Ok(cursor));
+        for text in [
+            "",
+            "1",
+            "1.2",
+            "1.2.3.4",
+            "1.2.-3",
+            "1.2.+3",
+            "a.b.c",
+            "1..3",
+            "1.2.9223372036854775808",
+        ] {
+            assert_eq!(text.parse::<Cursor>(), Err(BadCursor), "{text}");
+        }
+        assert!(Cursor::START < cursor);
+    }
+}

@@ -1,0 +1,93 @@
+//! The door to PostgreSQL: a pool, and one transaction per write.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgPool, Transaction};
+
+use super::{Conn, Db};
+use crate::error::{Doing as _, Error};
+use crate::settings::Settings;
+
+/// A connection that rested longer is asked whether it still stands.
+const RESTED: Duration = Duration::from_secs(1);
+
+/// A job's future.
+pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
+
+#[derive(Debug)]
+pub(crate) struct Door {
+    pool: PgPool,
+    connections_max: u32,
+}
+
+impl Door {
+    pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Self, Error> {
+        let millis = |span: Duration| format!("{}ms", span.as_millis());
+        let options = PgConnectOptions::from_str(url).doing("read the database URL")?;
+        let options = options.application_name("usher").options([
+            ("statement_timeout", millis(settings.statement_timeout)),
+            ("lock_timeout", millis(settings.lock_timeout)),
+            ("idle_in_transaction_session_timeout", millis(settings.idle_timeout)),
+        ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.connections_max)
+            .acquire_timeout(settings.connect_timeout)
+            .test_before_acquire(false)
+            .before_acquire(|conn, meta| {
+                Box::pin(async move { Ok(meta.idle_for < RESTED || conn.ping().await.is_ok()) })
+            })
+            .connect_with(options)
+            .await
+            .doing("reach PostgreSQL")?;
+        Ok(Self { pool, connections_max: settings.connections_max })
+    }
+
+    /// A connection for one read.
+    pub(crate) async fn read(&self) -> Result<PoolConnection<Db>, Error> {
+        self.pool.acquire().await.doing("reach PostgreSQL")
+    }
+
+    /// One transaction around a job. If the connection is lost during the commit, nobody here
+    /// knows whether it was done, and the error says so.
+    pub(crate) async fn write<T, J>(&self, job: J) -> Result<T, Error>
+    where
+        J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut transaction = self.begin().await?;
+        let done = match job(&mut transaction).await {
+            Ok(done) => done,
+            Err(error) => {
+                // A transaction that cannot be rolled back ends with its connection.
+                let _ = transaction.rollback().await;
+                return Err(error);
+            }
+        };
+        match transaction.commit().await {
+            Ok(()) => Ok(done),
+            Err(source) if Error::is_connection(&source) => Err(Error::OutcomeUnknown { source }),
+            Err(source) => Err(Error::new("commit", source)),
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Connections that broke while they rested are found out here, before anything was done.
+    async fn begin(&self) -> Result<Transaction<'static, Db>, Error> {
+        let mut tries = self.connections_max;
+        loop {
+            match self.pool.begin().await {
+                Ok(transaction) => return Ok(transaction),
+                Err(source) if tries > 0 && Error::is_connection(&source) => tries -= 1,
+                Err(source) => return Err(Error::new("reach PostgreSQL", source)),
+            }
+        }
+    }
+}

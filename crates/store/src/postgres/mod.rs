@@ -1,0 +1,172 @@
+//! PostgreSQL: what it spells its own way, and the door to it.
+
+mod door;
+
+use std::sync::atomic::AtomicBool;
+
+use sqlx::Connection as _;
+
+use crate::error::{Doing as _, Error};
+use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
+use crate::settings::Settings;
+use crate::signal::Signals;
+
+pub(crate) use door::Door;
+
+/// The database.
+pub(crate) type Db = sqlx::Postgres;
+/// A connection to it.
+pub(crate) type Conn = sqlx::PgConnection;
+
+pub(crate) const MIGRATIONS: &[Migration] = POSTGRES;
+pub(crate) const BEGIN_WRITE: &str = "BEGIN";
+pub(crate) const BYTES: &str = "bytea";
+pub(crate) const LOCK_SCHEMA: &str = "LOCK TABLE usher_schema IN ACCESS EXCLUSIVE MODE";
+pub(crate) const TABLES: &str = "SELECT tablename::text FROM pg_tables
+    WHERE schemaname = current_schema() ORDER BY tablename";
+/// Tells this database from every other one, also in the same cluster.
+const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
+    SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
+
+/// Changes whenever a server is promoted or recovered to a point in time.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
+/// Places are ordered by the epoch first.
+pub(crate) const BEGIN_EPOCH: &str = "";
+
+/// A row may be read once every transaction that could still write before it has ended. Rows of an
+/// earlier epoch were numbered by another database and are all there. The order names the table's
+/// column: a bare `xid` would be the text that is read, and "1000" comes before "999".
+pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, resource, project,
+        version, type, occurred_at, data
+    FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch < (SELECT epoch FROM installation)
+            OR xid < pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
+/// Whether something was told after a place that may not be read yet.
+pub(crate) const HELD_BACK: Option<&str> =
+    Some("SELECT 1 FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3) LIMIT 1");
+/// The last row that may be read.
+pub(crate) const READ_END: &str = "SELECT epoch, xid::text, seq FROM events
+    WHERE epoch < (SELECT epoch FROM installation) OR xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY events.epoch DESC, events.xid DESC, events.seq DESC LIMIT 1";
+pub(crate) const READ_FLOOR: &str = "SELECT epoch, xid::text, seq FROM event_floor";
+/// Places and times of the oldest rows that may be read.
+pub(crate) const READ_OLDEST: &str = "SELECT epoch, xid::text, seq, occurred_at FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch < (SELECT epoch FROM installation)
+            OR xid < pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
+/// Rows after one place up to another; without the first the index would be walked from its
+/// beginning, over everything that was forgotten before.
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
+    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+        AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
+/// The floor never goes back, whoever is late.
+pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
+    VALUES (true, $1, $2::text::xid8, $3) ON CONFLICT (singleton) DO UPDATE SET
+        epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
+    WHERE (event_floor.epoch, event_floor.xid, event_floor.seq)
+        < (excluded.epoch, excluded.xid, excluded.seq)";
+
+/// The time of this statement.
+macro_rules! now {
+    () => {
+        "statement_timestamp()"
+    };
+}
+/// So many microseconds from now.
+macro_rules! later {
+    ($micros:literal) => {
+        concat!("statement_timestamp() + ", $micros, " * interval '1 microsecond'")
+    };
+}
+/// A transaction id from its text.
+macro_rules! xid {
+    ($text:literal) => {
+        concat!($text, "::text::xid8")
+    };
+}
+/// Nobody else may write the row, or hold it so, until this transaction ends.
+macro_rules! lock {
+    () => {
+        " FOR UPDATE"
+    };
+}
+/// As `lock`, and rows that somebody else holds are left out.
+macro_rules! skip_locked {
+    () => {
+        " FOR UPDATE SKIP LOCKED"
+    };
+}
+/// Nobody may write the row until this transaction ends.
+macro_rules! share {
+    () => {
+        " FOR SHARE"
+    };
+}
+/// Is one of many ids.
+macro_rules! any {
+    ($ids:literal) => {
+        concat!(" = ANY(", $ids, ")")
+    };
+}
+/// Every identity row of the life `l`, as one JSON text.
+macro_rules! book {
+    () => {
+        "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
+            n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
+            (extract(epoch FROM n.evidence_at) * 1000000)::bigint) ORDER BY n.position),
+            '[]'::json)::text FROM names AS n WHERE n.life = l.id)"
+    };
+}
+/// Is due, and held by nobody.
+macro_rules! due {
+    () => {
+        "NOT parked AND due <= statement_timestamp()
+            AND (lease_until IS NULL OR lease_until <= statement_timestamp())"
+    };
+}
+
+#[path = "../sql/mod.rs"]
+pub(crate) mod sql;
+
+/// Opens the store behind a URL.
+pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Port, Error> {
+    let door = Door::open(url, &settings).await?;
+    sql::migrate::require_current(&mut *door.read().await?).await?;
+    let moved = settings.moved;
+    let installation = door
+        .write(move |conn| {
+            Box::pin(async move {
+                let identifier = sqlx::query_scalar::<Db, String>(IDENTIFIER)
+                    .fetch_one(&mut *conn)
+                    .await
+                    .doing("identify the database")?;
+                let timeline = sqlx::query_scalar::<Db, String>(TIMELINE)
+                    .fetch_one(&mut *conn)
+                    .await
+                    .doing("identify the database")?;
+                sql::installation::settle(conn, (&identifier, Some(&timeline)), moved).await
+            })
+        })
+        .await?;
+    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
+    Ok(sql::port::Port { door, settings, installation, signals, busy })
+}
+
+/// Brings the schema behind a URL up or down.
+pub(crate) async fn migrate(
+    url: &str,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
+    let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;
+    let mut done = sql::migrate::run(&mut conn, way, progress).await;
+    // Two that begin at once meet in the catalog; the second one finds the table made.
+    if matches!(&done, Err(Error::Database { source, .. }) if Error::is_duplicate(source)) {
+        done = sql::migrate::run(&mut conn, way, progress).await;
+    }
+    // The answer is there; a connection that cannot be closed politely does not change it.
+    let _ = conn.close().await;
+    done
+}

@@ -1,0 +1,56 @@
+//! Signals inside one process: something was written, so whoever waits for it looks again.
+
+use tokio::sync::watch;
+
+/// Whom a store's own writes wake.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    told: watch::Sender<u64>,
+    sinks: watch::Sender<u64>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self { told: watch::Sender::new(0), sinks: watch::Sender::new(0) }
+    }
+}
+
+impl Signals {
+    /// Something may have been told. Called after the commit, also if its outcome is unknown.
+    pub(crate) fn tell(&self) {
+        self.told.send_modify(|it| *it = it.wrapping_add(1));
+    }
+
+    /// The sinks may have changed.
+    pub(crate) fn sinks_changed(&self) {
+        self.sinks.send_modify(|it| *it = it.wrapping_add(1));
+    }
+
+    /// Sees what is told from now on.
+    pub(crate) fn told(&self) -> Signal {
+        Signal(self.told.subscribe())
+    }
+
+    /// Sees changes of the sinks from now on.
+    pub(crate) fn sinks(&self) -> Signal {
+        Signal(self.sinks.subscribe())
+    }
+}
+
+/// Waits for a signal; one that came before the wait is not lost.
+#[derive(Debug)]
+pub(crate) struct Signal(watch::Receiver<u64>);
+
+impl Signal {
+    /// Forgets what came until now. Whoever looks after this misses nothing.
+    pub(crate) fn clear(&mut self) {
+        self.0.borrow_and_update();
+    }
+
+    /// Ends with the next signal; without a store there is none, ever.
+    pub(crate) async fn wait(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Sinks: who is told of the log over HTTP, how far they have come, and who delivers at the moment.
+
+use std::time::Duration;
+
+use usher_domain::object::slug::Slug;
+use usher_domain::sinks::{Parked, Sink};
+use usher_kernel::{Fence, Timestamp};
+
+use crate::error::Error;
+use crate::port::Cursor;
+use crate::store::{Inner, Store, verbs};
+
+/// Where a new sink begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// With everything that is still kept.
+    Oldest,
+    /// With what is told from now on.
+    Now,
+}
+
+/// A sink and how it fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SinkState {
+    /// Who.
+    pub sink: Sink,
+    /// Everything up to this place of the log was delivered.
+    pub cursor: Cursor,
+    /// When the last delivery was written down.
+    pub delivered_at: Option<Timestamp>,
+    /// Until when somebody delivers.
+    pub lease_until: Option<Timestamp>,
+    /// Counts the leases.
+    pub fence: Fence,
+    /// How often it failed since the last delivery.
+    pub attempts: u32,
+    /// Since when it fails.
+    pub failing_since: Option<Timestamp>,
+    /// When it is tried again.
+    pub retry_at: Option<Timestamp>,
+    /// What was met last.
+    pub trouble: Option<String>,
+    /// Why nothing is delivered until somebody says so.
+    pub parked: Option<Parked>,
+    /// The database's time of this look.
+    pub now: Timestamp,
+}
+
+/// How a round of deliveries ended; the lease is given back with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Whose round it was, as it was leased.
+    pub lease: SinkState,
+    /// Everything up to this place was delivered.
+    pub cursor: Cursor,
+    /// What the last answer asks for.
+    pub end: RoundEnd,
+}
+
+/// What the last answer of a round asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoundEnd {
+    /// Nothing: everything was taken.
+    Done,
+    /// Another try after this pause.
+    Again {
+        /// How long to wait.
+        pause: Duration,
+        /// What was met.
+        trouble: String,
+    },
+    /// No more deliveries until somebody says so.
+    Park {
+        /// Why.
+        why: Parked,
+        /// What was met.
+        trouble: String,
+    },
+}
+
+verbs! {
+    /// Enters a sink.
+    fn create_sink(it: Sink, from: Beginning) -> Result<(), Error>;
+    /// Changes where a sink is and how it knows us; its place in the log stays.
+    fn change_sink(it: Sink) -> Result<(), Error>;
+    /// Removes a sink; nothing waits for it any more.
+    fn delete_sink(name: Slug) -> Result<(), Error>;
+    /// Stops deliveries until [`Store::resume_sink`].
+    fn park_sink(name: Slug) -> Result<(), Error>;
+    /// Goes on with deliveries at once: from this place of the log, else where they stopped.
+    fn resume_sink(name: Slug, from: Option<Cursor>) -> Result<(), Error>;
+    /// Reads every sink, in the order of their names.
+    fn sinks() -> Result<Vec<SinkState>, Error>;
+    /// Reads a sink.
+    fn sink(name: &Slug) -> Result<Option<SinkState>, Error>;
+    /// Leases a sink for so long, unless somebody else delivers, it waits, or it is parked.
+    fn lease_sink(name: Slug, span: Duration) -> Result<Option<SinkState>, Error>;
+    /// Ends a round of deliveries; `false` if the lease was lost, which changes nothing.
+    fn settle_sink(it: Settlement) -> Result<bool, Error>;
+}

@@ -1,0 +1,127 @@
+//! Claiming: lease and record of several lives, in one transaction.
+
+use std::collections::HashMap;
+
+use sqlx::QueryBuilder;
+use usher_kernel::Timestamp;
+use usher_kernel::schedule::{Claim, Jitter, Pace};
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use super::queue::{self, EntryRow, entry_columns};
+use super::record;
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::jitter;
+use crate::life::Life;
+use crate::port::{Batch, Held, Leased};
+
+/// Whether anybody is due: one cheap look that writes nothing.
+pub(crate) async fn is_due(conn: &mut Conn) -> Result<bool, Error> {
+    let sql = concat!("SELECT 1 FROM queue WHERE ", due!(), " LIMIT 1");
+    let found = sqlx::query::<Db>(sql).fetch_optional(&mut *conn).await.doing("look who is due")?;
+    Ok(found.is_some())
+}
+
+/// Takes the leases of up to so many due lives and reads their records.
+pub(crate) async fn claim(conn: &mut Conn, count: u32, pace: &Pace) -> Result<Batch, Error> {
+    let sql = concat!(
+        "SELECT ",
+        entry_columns!(),
+        now!(),
+        " AS now FROM queue WHERE ",
+        due!(),
+        " ORDER BY due LIMIT $1",
+        skip_locked!()
+    );
+    let rows = sqlx::query_as::<Db, EntryRow>(sql)
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look who is due")?;
+    let Some(now) = rows.first().map(|row| row.now.0) else {
+        return Ok(Batch::default());
+    };
+    let claimed = lease(conn, rows, pace, now).await?;
+    let mut batch = Batch { now: Some(now), ..Batch::default() };
+    let records = read(conn, &claimed).await?;
+    for (life, claim) in claimed {
+        let what = match records.get(&(matches!(life, Life::ProviderConfig(_)), life.id())) {
+            Some(Ok(record)) => Ok(record.clone()),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err(format!("cannot find the record of {life}")),
+        };
+        match what {
+            Ok(record) => batch.leased.push(Leased { life, claim, record, now }),
+            Err(what) => {
+                let trouble = usher_kernel::Trouble::Corrupt { what: what.clone() };
+                queue::postpone(conn, (life, claim), &trouble, (pace, Jitter(0))).await?;
+                batch.parked.push((life, what));
+            }
+        }
+    }
+    Ok(batch)
+}
+
+/// Writes the leases that the rules of the queue give.
+async fn lease(
+    conn: &mut Conn,
+    rows: Vec<EntryRow>,
+    pace: &Pace,
+    now: Timestamp,
+) -> Result<Vec<(Life, Claim)>, Error> {
+    let mut claimed = Vec::with_capacity(rows.len());
+    let mut entries = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut entry = row.entry();
+        let Some(life) = Life::read(&row.kind, row.life) else { continue };
+        if let Some(claim) = entry.claim(pace, jitter(), now) {
+            claimed.push((life, claim));
+            entries.push((life, entry));
+        }
+    }
+    if entries.is_empty() {
+        return Ok(claimed);
+    }
+    let mut sql = QueryBuilder::<Db>::new(
+        "UPDATE queue SET due = v.column3, lease_until = v.column4, unreturned_until = v.column5,
+            fence = v.column6, attempts = v.column7 FROM (",
+    );
+    sql.push_values(entries, |mut values, (life, entry)| {
+        values
+            .push_bind(life.id())
+            .push_bind(life.kind())
+            .push_bind(Time::some(entry.due))
+            .push_bind(Time::some(entry.lease_until))
+            .push_bind(Time::some(entry.unreturned_until))
+            .push_bind(entry.fence.0.cast_signed())
+            .push_bind(i64::from(entry.attempts));
+    });
+    sql.push(") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2");
+    sql.build().execute(&mut *conn).await.doing("lease lives")?;
+    Ok(claimed)
+}
+
+type Records = HashMap<(bool, Uuid), Result<Held, Error>>;
+
+async fn read(conn: &mut Conn, claimed: &[(Life, Claim)]) -> Result<Records, Error> {
+    let (mut resources, mut configs) = (vec![], vec![]);
+    for (life, _) in claimed {
+        match life {
+            Life::Resource(id) | Life::Tombstone(id) => resources.push(*id.as_uuid()),
+            Life::ProviderConfig(id) => configs.push(*id.as_uuid()),
+        }
+    }
+    let mut records = Records::new();
+    if !resources.is_empty() {
+        let read = record::resources(conn, resources).await?;
+        let held = |it: record::Read<_>| it.map(|it| Held::Resource(Box::new(it)));
+        records.extend(read.into_iter().map(|(id, it)| ((false, id), held(it))));
+    }
+    if !configs.is_empty() {
+        let read = record::configs(conn, configs).await?;
+        let held = |it: record::Read<_>| it.map(Held::ProviderConfig);
+        records.extend(read.into_iter().map(|(id, it)| ((true, id), held(it))));
+    }
+    Ok(records)
+}

@@ -1,0 +1,249 @@
+//! The one door: state, identity rows, event and consequences, in one transaction.
+
+use std::time::Duration;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::command::Outstanding;
+use usher_domain::broker::consequence::Consequences;
+use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::object::id::{ProviderConfigId, ResourceId};
+use usher_kernel::schedule::Claim;
+use usher_kernel::{Generation, Timestamp, Version};
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use super::{events, names, queue, record};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::life::Life;
+use crate::port::{ConfigWrite, Release, ResourceWrite};
+
+/// Writes a step of a resource, if its version still holds.
+pub(crate) async fn resource(
+    conn: &mut Conn,
+    write: &ResourceWrite,
+    (write_id, bound): (Uuid, Duration),
+) -> Result<(), Error> {
+    let id = write.next.id();
+    advance(conn, (*id.as_uuid(), write.version), write_id).await?;
+    change_resource(conn, write, bound).await?;
+    keep_turn(conn, write.lease, write.release.as_ref()).await
+}
+
+/// Writes everything of a resource whose version was moved in this transaction.
+pub(crate) async fn change_resource(
+    conn: &mut Conn,
+    write: &ResourceWrite,
+    bound: Duration,
+) -> Result<(), Error> {
+    let (before, next) = (&write.before, &write.next);
+    if next != before {
+        record::update_resource(conn, next.fields()).await?;
+    }
+    names::write(conn, *next.id().as_uuid(), &write.rows).await?;
+    if let Some(event) = &write.event {
+        events::tell(conn, next, write.version.next(), event).await?;
+    }
+    follow(conn, before, next, bound).await
+}
+
+/// Writes a step of a ProviderConfig, if its version still holds.
+pub(crate) async fn config(
+    conn: &mut Conn,
+    write: &ConfigWrite,
+    write_id: Uuid,
+) -> Result<(), Error> {
+    let id = *write.next.id.as_uuid();
+    advance(conn, (id, write.version), write_id).await?;
+    if write.next != write.before {
+        record::update_config(conn, &write.next).await?;
+    }
+    names::write(conn, id, &write.rows).await?;
+    if write.next.is_ready() && !write.before.is_ready() {
+        wake_users(conn, write.next.id).await?;
+    }
+    keep_turn(conn, write.lease, write.release.as_ref()).await
+}
+
+/// Gives the lease back, or sees that it still is the newest one, so that nobody can take the life
+/// before this is written. Whoever overtook may rest on what it saw and never look at this.
+async fn keep_turn(
+    conn: &mut Conn,
+    lease: Option<(Life, Claim)>,
+    release: Option<&Release>,
+) -> Result<(), Error> {
+    if let Some(release) = release
+        && !queue::release(conn, release).await?
+    {
+        return Err(Error::Conflict);
+    }
+    if let Some((life, claim)) = lease {
+        let entry = queue::entry(conn, life, true).await?;
+        if entry.is_none_or(|it| it.entry().fence != claim.fence) {
+            return Err(Error::Conflict);
+        }
+    }
+    Ok(())
+}
+
+/// Moves a life on by one version, or finds out that somebody else did.
+pub(crate) async fn advance(
+    conn: &mut Conn,
+    (id, version): (Uuid, Version),
+    write_id: Uuid,
+) -> Result<(), Error> {
+    let sql = "UPDATE lives SET version = version + 1, write_id = $3
+        WHERE id = $1 AND version = $2";
+    let moved = sqlx::query::<Db>(sql)
+        .bind(id)
+        .bind(version.0.cast_signed())
+        .bind(write_id)
+        .execute(&mut *conn)
+        .await
+        .doing("write a life")?;
+    if moved.rows_affected() == 1 { Ok(()) } else { Err(Error::Conflict) }
+}
+
+/// What goes with a write, said by the domain.
+async fn follow(
+    conn: &mut Conn,
+    before: &Resource,
+    after: &Resource,
+    bound: Duration,
+) -> Result<(), Error> {
+    let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
+        Consequences::of(before, after);
+    let id = *after.id().as_uuid();
+    if let Some(at) = substrate_ready_at {
+        start_lifetime(conn, (id, after.generation()), at).await?;
+    }
+    if revoke_tokens {
+        self::revoke_tokens(conn, id).await?;
+    }
+    if part_provider_config {
+        release_tenancy(conn, after).await?;
+        part(conn, after.pinned().provider_config, bound).await?;
+    }
+    if bury {
+        self::bury(conn, after).await?;
+    }
+    Ok(())
+}
+
+async fn start_lifetime(
+    conn: &mut Conn,
+    (resource, generation): (Uuid, Generation),
+    at: Timestamp,
+) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET first_ready_at = $3
+        WHERE resource = $1 AND generation = $2 AND first_ready_at IS NULL";
+    sqlx::query::<Db>(sql)
+        .bind(resource)
+        .bind(i64::from(generation.0))
+        .bind(Time(at))
+        .execute(&mut *conn)
+        .await
+        .doing("start the lifetime of a token")?;
+    Ok(())
+}
+
+async fn revoke_tokens(conn: &mut Conn, resource: Uuid) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE tokens SET revoked_at = ",
+        now!(),
+        " WHERE resource = $1 AND consumed_at IS NULL AND revoked_at IS NULL"
+    );
+    sqlx::query::<Db>(sql).bind(resource).execute(&mut *conn).await.doing("revoke tokens")?;
+    Ok(())
+}
+
+async fn release_tenancy(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE tenancy_resources SET released_at = ",
+        now!(),
+        " WHERE id = $1 AND released_at IS NULL"
+    );
+    sqlx::query::<Db>(sql)
+        .bind(resource.fields().tenancy.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("release a tenancy resource")?;
+    Ok(())
+}
+
+/// One user less of a ProviderConfig, and a look at it.
+async fn part(conn: &mut Conn, id: ProviderConfigId, request_bound: Duration) -> Result<(), Error> {
+    let life = Life::ProviderConfig(id);
+    record::lock(conn, life.id()).await?;
+    let record = record::config(conn, id).await?;
+    let Some(entry) = queue::entry(conn, life, true).await? else {
+        return Err(Error::NotFound { what: format!("the entry of {life}") });
+    };
+    let outstanding = Outstanding { heard_until: entry.entry().heard_until(), request_bound };
+    let next = record.state.parted(&outstanding, entry.now.0);
+    advance(conn, (life.id(), record.version), Uuid::now_v7()).await?;
+    record::update_config(conn, &next).await?;
+    queue::wake(conn, life).await?;
+    Ok(())
+}
+
+/// A tombstone begins: it watches, and holds its project.
+pub(crate) async fn bury(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
+    let sql = concat!(
+        "INSERT INTO tombstones (resource, project, buried_at) VALUES ($1, $2, ",
+        now!(),
+        ") ON CONFLICT (resource) DO NOTHING"
+    );
+    let buried = sqlx::query::<Db>(sql)
+        .bind(resource.id().as_uuid())
+        .bind(resource.fields().project.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("begin a tombstone")?;
+    if buried.rows_affected() == 1 {
+        queue::insert(conn, Life::Tombstone(resource.id())).await?;
+    }
+    Ok(())
+}
+
+/// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+pub(crate) async fn put_away(
+    conn: &mut Conn,
+    (id, claim): (ResourceId, Claim),
+    keep: Duration,
+) -> Result<bool, Error> {
+    let life = Life::Tombstone(id);
+    record::lock(conn, life.id()).await?;
+    let record = record::resource(conn, id).await?;
+    let Some(entry) = queue::entry(conn, life, true).await? else { return Ok(true) };
+    let tombstone = Tombstone { keep, ..Tombstone::default() };
+    let overtaken = entry.entry().fence != claim.fence;
+    if overtaken || !tombstone.is_over(&record, entry.now.0) {
+        return Ok(false);
+    }
+    sqlx::query::<Db>("DELETE FROM tombstones WHERE resource = $1")
+        .bind(id.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("put a tombstone away")?;
+    queue::remove(conn, life).await?;
+    Ok(true)
+}
+
+/// Whoever waited for a ProviderConfig looks again.
+async fn wake_users(conn: &mut Conn, id: ProviderConfigId) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
+        now!(),
+        " THEN due ELSE ",
+        now!(),
+        " END WHERE kind = 'resource' AND life IN (
+            SELECT id FROM resources WHERE provider_config = $1 AND phase <> 'Deleted')"
+    );
+    sqlx::query::<Db>(sql)
+        .bind(id.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("wake the users of a ProviderConfig")?;
+    Ok(())
+}

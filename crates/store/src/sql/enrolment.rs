@@ -1,0 +1,349 @@
+//! Tokens and peers: issuing and redeeming hold the resource's row, then the token's.
+
+use std::time::Duration;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::facts::Tenure;
+use usher_domain::object::enrolment::KeyId;
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
+use usher_domain::tokens::{
+    Consumption, Issue, Lifetime, Outcome, Request, ResourceView, ServerKey, Token, Verifier,
+};
+use usher_kernel::Generation;
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use super::record::{corrupt, generation, word};
+use super::{queue, record};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::life::Life;
+
+#[derive(sqlx::FromRow)]
+struct TokenRow {
+    id: Uuid,
+    resource: Uuid,
+    project: Uuid,
+    generation: i64,
+    key_id: String,
+    verifier: Vec<u8>,
+    issued_at: Time,
+    first_ready_at: Option<Time>,
+    lifetime_us: i64,
+    consumed_by: Option<Uuid>,
+    consumed_nonce: Option<String>,
+    consumed_key: Option<String>,
+    consumed_at: Option<Time>,
+    revoked_at: Option<Time>,
+}
+
+#[derive(sqlx::FromRow)]
+struct PeerRow {
+    id: Uuid,
+    token: Uuid,
+    resource: Uuid,
+    generation: i64,
+    project: Uuid,
+    nonce: String,
+    public_key: String,
+    registered_at: Time,
+    stage: String,
+    cordoned_at: Option<Time>,
+    key_revoked_at: Option<Time>,
+    deregistered_at: Option<Time>,
+    cause: Option<String>,
+    forced_by: Option<String>,
+    forced_at: Option<Time>,
+}
+
+macro_rules! token_columns {
+    () => {
+        "id, resource, project, generation, key_id, verifier, issued_at, first_ready_at,
+        lifetime_us, consumed_by, consumed_nonce, consumed_key, consumed_at, revoked_at"
+    };
+}
+
+macro_rules! peer_columns {
+    () => {
+        "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
+        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at"
+    };
+}
+
+/// Issues the token of a generation; asking again changes nothing.
+pub(crate) async fn issue(
+    conn: &mut Conn,
+    key: &ServerKey,
+    (resource, generation): (ResourceId, Generation),
+    lifetime: Lifetime,
+) -> Result<(), Error> {
+    let state = held(conn, resource).await?;
+    if !state.admits(generation) {
+        return Err(Error::Leaving { what: format!("resource \"{resource}\"") });
+    }
+    let now = record::now(conn).await?;
+    let project = state.fields().project;
+    let token = Token::issue(key, Issue { resource, project, generation, lifetime }, now);
+    let sql = "INSERT INTO tokens (id, resource, project, generation, key_id, verifier, issued_at,
+            lifetime_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
+    sqlx::query::<Db>(sql)
+        .bind(token.id.as_uuid())
+        .bind(resource.as_uuid())
+        .bind(project.as_uuid())
+        .bind(i64::from(generation.0))
+        .bind(token.key_id.as_str())
+        .bind(token.verifier.as_bytes().as_slice())
+        .bind(Time(token.issued_at))
+        .bind(i64::try_from(lifetime.as_duration().as_micros()).unwrap_or(i64::MAX))
+        .execute(&mut *conn)
+        .await
+        .doing("issue a token")?;
+    Ok(())
+}
+
+/// Redeems a token, or says why not; a peer that comes with it wakes its resource.
+pub(crate) async fn redeem(conn: &mut Conn, request: &Request) -> Result<Outcome, Error> {
+    let id = request.text.id();
+    let sql = "SELECT resource FROM tokens WHERE id = $1";
+    let resource = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(id.as_uuid())
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("read a token")?;
+    let Some(resource) = resource.map(ResourceId::from_uuid) else {
+        return Ok(Outcome::Refused(usher_domain::tokens::Refusal::WrongVerifier));
+    };
+    let state = held(conn, resource).await?;
+    let Some(token) = token(conn, id, true).await? else {
+        return Err(Error::NotFound { what: format!("token \"{id}\"") });
+    };
+    let now = record::now(conn).await?;
+    let outcome = token.redeem(request, view(&state), now);
+    if let Outcome::Redeemed(consumption) = &outcome {
+        consume(conn, id, consumption).await?;
+        register(conn, &token, consumption).await?;
+        queue::wake(conn, Life::Resource(resource)).await?;
+    }
+    Ok(outcome)
+}
+
+/// What redeeming asks of a resource.
+fn view(resource: &Resource) -> ResourceView {
+    ResourceView {
+        generation: resource.generation(),
+        deletion_requested: resource.deletion_requested_at().is_some(),
+        replacing: resource.tenure() == Tenure::Leaving,
+    }
+}
+
+/// A resource that nobody else moves while this transaction runs.
+async fn held(conn: &mut Conn, id: ResourceId) -> Result<Resource, Error> {
+    if record::lock(conn, *id.as_uuid()).await?.is_none() {
+        return Err(record::missing_resource(id));
+    }
+    record::resource(conn, id).await.map(|it| it.state)
+}
+
+async fn consume(conn: &mut Conn, id: TokenId, by: &Consumption) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET consumed_by = $2, consumed_nonce = $3, consumed_key = $4,
+        consumed_at = $5 WHERE id = $1";
+    sqlx::query::<Db>(sql)
+        .bind(id.as_uuid())
+        .bind(by.peer.as_uuid())
+        .bind(by.nonce.as_str())
+        .bind(by.public_key.to_string())
+        .bind(Time(by.at))
+        .execute(&mut *conn)
+        .await
+        .doing("consume a token")?;
+    Ok(())
+}
+
+async fn register(conn: &mut Conn, token: &Token, by: &Consumption) -> Result<(), Error> {
+    let wanted = Registration {
+        token: token.id,
+        resource: token.resource,
+        generation: token.generation,
+        project: token.project,
+        nonce: by.nonce.clone(),
+        public_key: by.public_key.clone(),
+    };
+    // A token that was redeemed in this transaction has no peer yet.
+    let Ok(registered) = peers::register(None, by.peer, &wanted, by.at) else { return Ok(()) };
+    let sql = concat!(
+        "INSERT INTO peers (",
+        peer_columns!(),
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL)"
+    );
+    let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
+    sqlx::query::<Db>(sql)
+        .bind(id.as_uuid())
+        .bind(registration.token.as_uuid())
+        .bind(registration.resource.as_uuid())
+        .bind(i64::from(registration.generation.0))
+        .bind(registration.project.as_uuid())
+        .bind(registration.nonce.as_str())
+        .bind(registration.public_key.to_string())
+        .bind(Time(registered_at))
+        .bind(stage.as_str())
+        .execute(&mut *conn)
+        .await
+        .doing("register a peer")?;
+    Ok(())
+}
+
+/// Reads a token, once nobody else can move it if it is to be locked.
+pub(crate) async fn token(
+    conn: &mut Conn,
+    id: TokenId,
+    locked: bool,
+) -> Result<Option<Token>, Error> {
+    let sql = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1");
+    let locking = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1", lock!());
+    let row = sqlx::query_as::<Db, TokenRow>(if locked { locking } else { sql })
+        .bind(id.as_uuid())
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("read a token")?;
+    row.map(TokenRow::token).transpose()
+}
+
+/// The tokens of a resource, oldest generation first.
+pub(crate) async fn tokens(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Token>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        token_columns!(),
+        " FROM tokens WHERE resource = $1 ORDER BY generation"
+    );
+    let rows = sqlx::query_as::<Db, TokenRow>(sql)
+        .bind(resource.as_uuid())
+        .fetch_all(&mut *conn)
+        .await
+        .doing("read tokens")?;
+    rows.into_iter().map(TokenRow::token).collect()
+}
+
+/// The peers of a resource, oldest generation first.
+pub(crate) async fn peers(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+    let sql =
+        concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
+    let rows = sqlx::query_as::<Db, PeerRow>(sql)
+        .bind(resource.as_uuid())
+        .fetch_all(&mut *conn)
+        .await
+        .doing("read peers")?;
+    rows.into_iter().map(PeerRow::peer).collect()
+}
+
+/// Writes how far a peer is on its way out, if nobody moved it since, and wakes its resource.
+pub(crate) async fn move_peer(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
+    let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
+        deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
+        WHERE id = $1 AND stage = $2";
+    let (cordoned, revoked, deregistered, cause) = match after.stage {
+        Stage::Registered => (None, None, None, None),
+        Stage::Cordoned { since } => (Some(since), None, None, None),
+        Stage::Draining { since, key_revoked_at } => {
+            (Some(since), Some(key_revoked_at), None, None)
+        }
+        Stage::Deregistered { key_revoked_at, at, cause } => {
+            (None, Some(key_revoked_at), Some(at), Some(cause))
+        }
+    };
+    let forced = after.forced.as_ref();
+    let moved = sqlx::query::<Db>(sql)
+        .bind(before.id.as_uuid())
+        .bind(before.stage.as_str())
+        .bind(after.stage.as_str())
+        .bind(Time::some(cordoned))
+        .bind(Time::some(revoked))
+        .bind(Time::some(deregistered))
+        .bind(cause.map(peers::Cause::as_str))
+        .bind(forced.map(|it| it.by.as_str()))
+        .bind(Time::some(forced.map(|it| it.at)))
+        .execute(&mut *conn)
+        .await
+        .doing("write a peer")?;
+    if moved.rows_affected() == 0 {
+        return Err(Error::Conflict);
+    }
+    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
+    Ok(())
+}
+
+impl TokenRow {
+    fn token(self) -> Result<Token, Error> {
+        let row = format!("token \"{}\"", self.id);
+        let verifier: [u8; 32] = self.verifier.try_into().map_err(|_| corrupt(&row, "verifier"))?;
+        let lifetime = Duration::from_micros(self.lifetime_us.unsigned_abs());
+        let consumed = match (self.consumed_by, self.consumed_nonce, self.consumed_key) {
+            (Some(peer), Some(nonce), Some(key)) => Some(Consumption {
+                peer: PeerId::from_uuid(peer),
+                nonce: word(&row, "consumed_nonce", &nonce)?,
+                public_key: word(&row, "consumed_key", &key)?,
+                at: self.consumed_at.ok_or_else(|| corrupt(&row, "consumed_at"))?.0,
+            }),
+            _ => None,
+        };
+        Ok(Token {
+            id: TokenId::from_uuid(self.id),
+            resource: ResourceId::from_uuid(self.resource),
+            project: ProjectId::from_uuid(self.project),
+            generation: generation(&row, self.generation)?,
+            key_id: KeyId::from_stored(self.key_id),
+            verifier: Verifier::from_bytes(verifier),
+            issued_at: self.issued_at.0,
+            first_ready_at: self.first_ready_at.map(|it| it.0),
+            lifetime: Lifetime::new(lifetime).map_err(|_| corrupt(&row, "lifetime"))?,
+            consumed,
+            revoked_at: self.revoked_at.map(|it| it.0),
+        })
+    }
+}
+
+impl PeerRow {
+    fn peer(self) -> Result<Peer, Error> {
+        let row = format!("peer \"{}\"", self.id);
+        let stage = self.stage(&row)?;
+        let forced = match (self.forced_by, self.forced_at) {
+            (Some(by), Some(at)) => Some(Forced { by, at: at.0 }),
+            _ => None,
+        };
+        Ok(Peer {
+            id: PeerId::from_uuid(self.id),
+            registration: Registration {
+                token: TokenId::from_uuid(self.token),
+                resource: ResourceId::from_uuid(self.resource),
+                generation: generation(&row, self.generation)?,
+                project: ProjectId::from_uuid(self.project),
+                nonce: word(&row, "nonce", &self.nonce)?,
+                public_key: word(&row, "public_key", &self.public_key)?,
+            },
+            registered_at: self.registered_at.0,
+            stage,
+            forced,
+        })
+    }
+
+    fn stage(&self, row: &str) -> Result<Stage, Error> {
+        let at = |time: Option<Time>, field| time.map(|it| it.0).ok_or_else(|| corrupt(row, field));
+        match self.stage.as_str() {
+            "registered" => Ok(Stage::Registered),
+            "cordoned" => Ok(Stage::Cordoned { since: at(self.cordoned_at, "cordoned_at")? }),
+            "draining" => Ok(Stage::Draining {
+                since: at(self.cordoned_at, "cordoned_at")?,
+                key_revoked_at: at(self.key_revoked_at, "key_revoked_at")?,
+            }),
+            "deregistered" => Ok(Stage::Deregistered {
+                key_revoked_at: at(self.key_revoked_at, "key_revoked_at")?,
+                at: at(self.deregistered_at, "deregistered_at")?,
+                cause: peers::Cause::ALL
+                    .into_iter()
+                    .find(|it| Some(it.as_str()) == self.cause.as_deref())
+                    .ok_or_else(|| corrupt(row, "cause"))?,
+            }),
+            _ => Err(corrupt(row, "stage")),
+        }
+    }
+}

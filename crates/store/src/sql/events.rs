@@ -1,0 +1,211 @@
+//! The event log: written with the crossing, read by a cursor that cannot skip.
+
+use serde_json::{Map, Value};
+use sqlx::types::Json;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::event::Event;
+use usher_domain::object::id::{EventId, ProjectId, ResourceId};
+use usher_kernel::{Timestamp, Version};
+use uuid::Uuid;
+
+use super::super::{
+    Conn, Db, FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
+};
+use super::record::{from_json, word};
+use super::sinks;
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::keepable;
+use crate::port::{Cursor, Told};
+
+/// One row of the log, as the statements bring it.
+#[derive(sqlx::FromRow)]
+struct EventRow {
+    epoch: i64,
+    xid: String,
+    seq: i64,
+    id: Uuid,
+    resource: Uuid,
+    project: Uuid,
+    version: i64,
+    r#type: String,
+    occurred_at: Time,
+    data: Json<Value>,
+}
+
+/// Tells of a crossing, in its transaction.
+pub(crate) async fn tell(
+    conn: &mut Conn,
+    resource: &Resource,
+    version: Version,
+    event: &Event,
+) -> Result<(), Error> {
+    let sql = concat!(
+        "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
+        VALUES ((SELECT epoch FROM installation), $1, $2, $3, $4, $5, ",
+        now!(),
+        ", $6)"
+    );
+    sqlx::query::<Db>(sql)
+        .bind(Uuid::now_v7())
+        .bind(resource.id().as_uuid())
+        .bind(resource.fields().project.as_uuid())
+        .bind(version.0.cast_signed())
+        .bind(event.event_type().as_str())
+        .bind(Json(payload(resource, event)))
+        .execute(&mut *conn)
+        .await
+        .doing("write an event")?;
+    Ok(())
+}
+
+fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
+    let mut data = Map::new();
+    data.insert("name".to_owned(), resource.fields().name.clone().into());
+    data.insert("xr_name".to_owned(), resource.pinned().xr_name.clone().into());
+    data.insert("generation".to_owned(), resource.generation().0.into());
+    match event {
+        Event::Failed { message } => {
+            data.insert("message".to_owned(), keepable(message).into());
+        }
+        Event::Deleted { outcome } => {
+            data.insert("outcome".to_owned(), outcome.as_str().into());
+        }
+        Event::Requested | Event::Ready | Event::Deleting => {}
+    }
+    data
+}
+
+/// The next rows after a cursor. Rows that an open transaction could still come before are left
+/// for the next call.
+pub(crate) async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
+    let rows = sqlx::query_as::<Db, EventRow>(READ_EVENTS)
+        .bind(after.epoch.cast_signed())
+        .bind(after.transaction.to_string())
+        .bind(after.seq.cast_signed())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("read events")?;
+    // The floor is read after the rows: whatever was forgotten before them is noticed.
+    let floor = floor(conn).await?;
+    if after != Cursor::START && after < floor {
+        return Err(Error::Forgotten { after, floor });
+    }
+    rows.into_iter().map(EventRow::told).collect()
+}
+
+/// The last place of the log that was forgotten.
+pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
+    let row = sqlx::query_as::<Db, (i64, String, i64)>(READ_FLOOR)
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("read the floor of the log")?;
+    let Some((epoch, xid, seq)) = row else { return Ok(Cursor::START) };
+    cursor(epoch, &xid, seq)
+}
+
+/// Whether something was told after this place that may not be read yet.
+pub(crate) async fn is_held_back(conn: &mut Conn, after: Cursor) -> Result<bool, Error> {
+    let Some(sql) = HELD_BACK else { return Ok(false) };
+    let found = sqlx::query::<Db>(sql)
+        .bind(after.epoch.cast_signed())
+        .bind(after.transaction.to_string())
+        .bind(after.seq.cast_signed())
+        .fetch_optional(conn)
+        .await
+        .doing("read events")?;
+    Ok(found.is_some())
+}
+
+/// What may be forgotten: from the floor up to this place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Old {
+    floor: Cursor,
+    /// `None` if nothing may.
+    up_to: Option<Cursor>,
+    /// How many rows these are.
+    pub(crate) rows: u64,
+    /// The sink that keeps rows which are old enough.
+    pub(crate) held_by: Option<String>,
+}
+
+/// Looks which rows from the beginning of the log are older than this and were delivered to every
+/// sink, up to so many.
+pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> Result<Old, Error> {
+    let floor = floor(conn).await?;
+    let rows = sqlx::query_as::<Db, (i64, String, i64, Time)>(READ_OLDEST)
+        .bind(floor.epoch.cast_signed())
+        .bind(floor.transaction.to_string())
+        .bind(floor.seq.cast_signed())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look for old events")?;
+    let mut old = Old { floor, up_to: None, rows: 0, held_by: None };
+    // Sinks are looked at after the rows: one that is new begins after them or at the floor.
+    let slowest = sinks::slowest(conn).await?;
+    for (epoch, xid, seq, occurred_at) in rows {
+        if occurred_at.0 >= older_than {
+            break;
+        }
+        let place = cursor(epoch, &xid, seq)?;
+        if let Some((name, _)) = slowest.as_ref().filter(|(_, reached)| place > *reached) {
+            old.held_by = Some(name.clone());
+            break;
+        }
+        old.up_to = Some(place);
+        old.rows += 1;
+    }
+    Ok(old)
+}
+
+/// Forgets rows from the beginning of the log that are older than this and were delivered to every
+/// sink, up to so many.
+pub(crate) async fn forget(
+    conn: &mut Conn,
+    older_than: Timestamp,
+    count: u32,
+) -> Result<u64, Error> {
+    let Old { floor, up_to, .. } = old(conn, older_than, count).await?;
+    let Some(up_to) = up_to else { return Ok(0) };
+    let done = sqlx::query::<Db>(FORGET_EVENTS)
+        .bind(floor.epoch.cast_signed())
+        .bind(floor.transaction.to_string())
+        .bind(floor.seq.cast_signed())
+        .bind(up_to.epoch.cast_signed())
+        .bind(up_to.transaction.to_string())
+        .bind(up_to.seq.cast_signed())
+        .execute(&mut *conn)
+        .await
+        .doing("forget events")?;
+    sqlx::query::<Db>(WRITE_FLOOR)
+        .bind(up_to.epoch.cast_signed())
+        .bind(up_to.transaction.to_string())
+        .bind(up_to.seq.cast_signed())
+        .execute(&mut *conn)
+        .await
+        .doing("forget events")?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
+    let transaction = word("the log", "xid", xid)?;
+    Ok(Cursor { epoch: epoch.unsigned_abs(), transaction, seq: seq.unsigned_abs() })
+}
+
+impl EventRow {
+    fn told(self) -> Result<Told, Error> {
+        let row = format!("event \"{}\"", self.id);
+        Ok(Told {
+            cursor: cursor(self.epoch, &self.xid, self.seq)?,
+            id: EventId::from_uuid(self.id),
+            event_type: word(&row, "type", &self.r#type)?,
+            resource: ResourceId::from_uuid(self.resource),
+            project: ProjectId::from_uuid(self.project),
+            version: Version(self.version.unsigned_abs()),
+            occurred_at: self.occurred_at.0,
+            data: from_json(&row, "data", self.data.0)?,
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Identity rows: the book of a life.
+
+use sqlx::QueryBuilder;
+use usher_kernel::{Book, Evidence, Generation, Name, Row, Standing, Timestamp, Uid};
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+
+/// One identity row, as the statements bring it: kind, place, name, generation, incarnation,
+/// standing, uid, and who answered what, when.
+type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
+
+/// The book in this text, or `None` if it breaks the rules.
+pub(crate) fn read(text: &str) -> Option<Book> {
+    let rows: Vec<Cells> = serde_json::from_str(text).ok()?;
+    let rows: Option<Vec<Row>> = rows.into_iter().map(row).collect();
+    rows.map(Book::new)
+}
+
+fn row(cells: Cells) -> Option<Row> {
+    let (kind, place, name, generation, incarnation, standing, uid, by, answer, at) = cells;
+    Some(Row {
+        name: Name { kind, place, name, generation: Generation(generation) },
+        incarnation,
+        standing: Standing::ALL.into_iter().find(|it| it.as_str() == standing)?,
+        uid: uid.map(Uid::new),
+        evidence: Evidence { by, answer, at: Timestamp::from_micros(at) },
+    })
+}
+
+/// How many rows one statement writes: databases bound the values of a statement.
+const ROWS_MAX: usize = 500;
+
+/// Writes rows over those with their key, or adds them at the end of the book, as few statements as
+/// possible. Of two rows with one key the last counts.
+pub(crate) async fn write(conn: &mut Conn, life: Uuid, rows: &[Row]) -> Result<(), Error> {
+    let key = |row: &Row| (row.name.clone(), row.incarnation);
+    let last = |(index, row): &(usize, &Row)| {
+        rows.iter().skip(index + 1).all(|later| key(later) != key(row))
+    };
+    let rows: Vec<&Row> = rows.iter().enumerate().filter(last).map(|(_, row)| row).collect();
+    for rows in rows.chunks(ROWS_MAX) {
+        write_chunk(conn, life, rows).await?;
+    }
+    Ok(())
+}
+
+async fn write_chunk(conn: &mut Conn, life: Uuid, rows: &[&Row]) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO names (life, position, kind, place, name, generation, incarnation,
+            standing, uid, evidence_by, evidence_answer, evidence_at) ",
+    );
+    sql.push_values(rows.iter().zip(1_i64..), |mut values, (row, place)| {
+        values
+            .push_bind(life)
+            .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE life = ")
+            .push_bind_unseparated(life)
+            .push_unseparated(") + ")
+            .push_bind_unseparated(place)
+            .push_bind(row.name.kind.clone())
+            .push_bind(row.name.place.clone())
+            .push_bind(row.name.name.clone())
+            .push_bind(i64::from(row.name.generation.0))
+            .push_bind(i64::from(row.incarnation))
+            .push_bind(row.standing.as_str())
+            .push_bind(row.uid.as_ref().map(|it| it.0.clone()))
+            .push_bind(row.evidence.by.clone())
+            .push_bind(row.evidence.answer.clone())
+            .push_bind(Time(row.evidence.at));
+    });
+    sql.push(
+        " ON CONFLICT (life, kind, place, name, generation, incarnation) DO UPDATE SET
+            standing = excluded.standing, uid = excluded.uid, evidence_by = excluded.evidence_by,
+            evidence_answer = excluded.evidence_answer, evidence_at = excluded.evidence_at",
+    );
+    sql.build().execute(&mut *conn).await.doing("write identity rows")?;
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! The port: every verb of the store, one transaction or one read each.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use usher_domain::audit;
+use usher_domain::broker::accept::Provision;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::idempotency;
+use usher_domain::object::id::{ProviderConfigId, ResourceId, TokenId};
+use usher_domain::peers::Peer;
+use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
+use uuid::Uuid;
+
+use super::super::{Conn, Db, Door, HELD_BACK};
+use super::siblings::operators;
+use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
+use crate::error::{Doing as _, Error};
+use crate::jitter;
+use crate::life::Life;
+use crate::port::{
+    Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
+    Told,
+};
+use crate::retention::{Retention, Swept};
+use crate::settings::Settings;
+use crate::signal::Signals;
+
+/// A store on one of the two databases.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) door: Door,
+    pub(crate) settings: Settings,
+    pub(crate) installation: Installation,
+    pub(crate) signals: Signals,
+    /// Whether the last claim found somebody.
+    pub(crate) busy: AtomicBool,
+}
+
+impl Port {
+    pub(crate) async fn snapshot(
+        &self,
+        command: &Provision,
+        key: Option<(idempotency::Scope, idempotency::Key)>,
+    ) -> Result<Snapshot, Error> {
+        let named = snapshot::Named {
+            name: command.name.clone(),
+            project: command.project,
+            blueprint_version: command.blueprint_version,
+            credential: command.credential,
+            key,
+        };
+        snapshot::read(&mut *self.door.read().await?, &named).await
+    }
+
+    pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
+        let write_id = Uuid::now_v7();
+        let id = *acceptance.accepted.resource.id().as_uuid();
+        let written = self
+            .door
+            .write(move |conn| {
+                Box::pin(async move { accept::write(conn, &acceptance, write_id).await })
+            })
+            .await;
+        self.tell(&written);
+        match written {
+            Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
+                Some(_) => Ok(()),
+                None => Err(Error::new("accept a declaration", source)),
+            },
+            other => other,
+        }
+    }
+
+    pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
+        // At rest a look is enough; where there was work a moment ago there likely is more.
+        if !self.busy.load(Ordering::Relaxed)
+            && !claim::is_due(&mut *self.door.read().await?).await?
+        {
+            return Ok(Batch::default());
+        }
+        let pace = self.settings.pace;
+        let claimed = self
+            .door
+            .write(move |conn| Box::pin(async move { claim::claim(conn, count, &pace).await }))
+            .await;
+        let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
+        self.busy.store(busy, Ordering::Relaxed);
+        claimed
+    }
+
+    pub(crate) async fn commit(&self, write: ResourceWrite) -> Result<(), Error> {
+        let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
+        let (id, version) = (*write.next.id().as_uuid(), write.version);
+        let tells = write.event.is_some();
+        let written = self
+            .door
+            .write(move |conn| {
+                Box::pin(async move { commit::resource(conn, &write, (write_id, bound)).await })
+            })
+            .await;
+        if tells {
+            self.tell(&written);
+        }
+        self.known(written, (id, version), write_id).await
+    }
+
+    pub(crate) async fn commit_config(&self, write: ConfigWrite) -> Result<(), Error> {
+        let write_id = Uuid::now_v7();
+        let (id, version) = (*write.next.id.as_uuid(), write.version);
+        let written = self
+            .door
+            .write(move |conn| {
+                Box::pin(async move { commit::config(conn, &write, write_id).await })
+            })
+            .await;
+        self.known(written, (id, version), write_id).await
+    }
+
+    pub(crate) async fn release(&self, release: Release) -> Result<(), Error> {
+        self.door
+            .write(move |conn| {
+                Box::pin(async move { queue::release(conn, &release).await.map(drop) })
+            })
+            .await
+    }
+
+    pub(crate) async fn postpone(
+        &self,
+        life: Life,
+        claim: Claim,
+        trouble: Trouble,
+    ) -> Result<(), Error> {
+        let (pace, jitter) = (self.settings.pace, jitter());
+        self.door
+            .write(move |conn| {
+                Box::pin(async move {
+                    queue::postpone(conn, (life, claim), &trouble, (&pace, jitter)).await
+                })
+            })
+            .await
+    }
+
+    pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
+        self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await
+    }
+
+    pub(crate) async fn wake_label(&self, id: Uuid) -> Result<bool, Error> {
+        self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await
+    }
+
+    pub(crate) async fn wake_all(&self) -> Result<u64, Error> {
+        self.door.write(move |conn| Box::pin(queue::wake_all(conn))).await
+    }
+
+    pub(crate) async fn entry(&self, life: Life) -> Result<Option<Entry>, Error> {
+        let row = queue::entry(&mut *self.door.read().await?, life, false).await?;
+        Ok(row.map(|it| it.entry()))
+    }
+
+    pub(crate) async fn order(
+        &self,
+        id: ResourceId,
+        order: Order,
+        audit: Option<audit::Entry>,
+    ) -> Result<Resource, Error> {
+        let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
+        let written = self
+            .door
+            .write(move |conn| {
+                Box::pin(async move {
+                    let audit = audit.as_ref();
+                    command::carry_out(conn, (id, &order), audit, (write_id, bound)).await
+                })
+            })
+            .await;
+        self.tell(&written);
+        written
+    }
+
+    pub(crate) async fn issue(
+        &self,
+        key: ServerKey,
+        resource: ResourceId,
+        generation: Generation,
+        lifetime: Lifetime,
+    ) -> Result<(), Error> {
+        self.door
+            .write(move |conn| {
+                Box::pin(async move {
+                    enrolment::issue(conn, &key, (resource, generation), lifetime).await
+                })
+            })
+            .await
+    }
+
+    pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
+        self.door
+            .write(move |conn| Box::pin(async move { enrolment::redeem(conn, &request).await }))
+            .await
+    }
+
+    pub(crate) async fn move_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
+        self.door
+            .write(move |conn| {
+                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+            })
+            .await
+    }
+
+    pub(crate) async fn token(&self, id: TokenId) -> Result<Option<Token>, Error> {
+        enrolment::token(&mut *self.door.read().await?, id, false).await
+    }
+
+    pub(crate) async fn tokens(&self, resource: ResourceId) -> Result<Vec<Token>, Error> {
+        enrolment::tokens(&mut *self.door.read().await?, resource).await
+    }
+
+    pub(crate) async fn peers(&self, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+        enrolment::peers(&mut *self.door.read().await?, resource).await
+    }
+
+    pub(crate) async fn events(&self, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
+        events::read(&mut *self.door.read().await?, after, count).await
+    }
+
+    pub(crate) async fn forget_events(
+        &self,
+        older_than: Timestamp,
+        count: u32,
+    ) -> Result<u64, Error> {
+        self.door.write(move |conn| Box::pin(events::forget(conn, older_than, count))).await
+    }
+
+    pub(crate) async fn is_held_back(&self, after: Cursor) -> Result<bool, Error> {
+        if HELD_BACK.is_none() {
+            return Ok(false);
+        }
+        events::is_held_back(&mut *self.door.read().await?, after).await
+    }
+
+    pub(crate) async fn log_end(&self) -> Result<Cursor, Error> {
+        sinks::end(&mut *self.door.read().await?).await
+    }
+
+    /// Looks before it writes: at rest there is no transaction.
+    pub(crate) async fn sweep(&self, retention: Retention) -> Result<Swept, Error> {
+        let Retention { events: kept, batch, .. } = retention;
+        let (old, has_old_keys) = {
+            let conn = &mut *self.door.read().await?;
+            let now = record::now(conn).await?;
+            let old = events::old(conn, before(now, kept), batch).await?;
+            (old, operators::has_old_keys(conn).await?)
+        };
+        let mut swept = Swept { held_by: old.held_by, ..Swept::default() };
+        if old.rows > 0 {
+            swept.events = self
+                .door
+                .write(move |conn| {
+                    Box::pin(async move {
+                        let now = record::now(conn).await?;
+                        events::forget(conn, before(now, kept), batch).await
+                    })
+                })
+                .await?;
+        }
+        if has_old_keys {
+            swept.keys = self.forget_keys(batch).await?;
+        }
+        swept.more = swept.events.max(swept.keys) >= u64::from(batch);
+        Ok(swept)
+    }
+
+    pub(crate) async fn resource(&self, id: ResourceId) -> Result<Record<Resource>, Error> {
+        record::resource(&mut *self.door.read().await?, id).await
+    }
+
+    pub(crate) async fn provider_config(
+        &self,
+        id: ProviderConfigId,
+    ) -> Result<Record<ProviderConfig>, Error> {
+        record::config(&mut *self.door.read().await?, id).await
+    }
+
+    pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
+        record::now(&mut *self.door.read().await?).await
+    }
+
+    pub(crate) async fn put_away(
+        &self,
+        id: ResourceId,
+        claim: Claim,
+        keep: Duration,
+    ) -> Result<bool, Error> {
+        self.door.write(move |conn| Box::pin(commit::put_away(conn, (id, claim), keep))).await
+    }
+
+    pub(crate) async fn close(&self) {
+        self.door.close().await;
+    }
+
+    /// Wakes whoever follows the log, unless it is certain that nothing was told.
+    fn tell<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.signals.tell();
+        }
+    }
+
+    /// What became of a commit whose answer was lost: the row says it, once nobody holds it.
+    async fn known(
+        &self,
+        written: Result<(), Error>,
+        (id, version): (Uuid, Version),
+        write_id: Uuid,
+    ) -> Result<(), Error> {
+        let source = match written {
+            Err(Error::OutcomeUnknown { source }) => source,
+            other => return other,
+        };
+        match self.written(id).await? {
+            Some((_, by)) if by == write_id => Ok(()),
+            Some((found, _)) if found == version => Err(Error::new("commit", source)),
+            Some(_) | None => Err(Error::Conflict),
+        }
+    }
+
+    /// The version of a life and the write that made it. A commit that is still under way holds
+    /// the row, so that this waits for its end.
+    async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
+        let sql = concat!("SELECT version, write_id FROM lives WHERE id = $1", lock!());
+        let mut conn = self.door.read().await?;
+        let conn: &mut Conn = &mut conn;
+        let found = sqlx::query_as::<Db, (i64, Uuid)>(sql)
+            .bind(id)
+            .fetch_optional(conn)
+            .await
+            .doing("ask what became of a commit")?;
+        Ok(found.map(|(version, by)| (Version(version.unsigned_abs()), by)))
+    }
+}
+
+/// So long before a time.
+fn before(now: Timestamp, span: Duration) -> Timestamp {
+    let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_sub(micros))
+}

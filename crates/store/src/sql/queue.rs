@@ -1,0 +1,233 @@
+//! The due-queue: the statements that are the twins of the kernel's rules for one entry.
+
+use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
+use usher_kernel::{Fence, Retry, Trouble, Wake};
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::keepable;
+use crate::life::Life;
+use crate::port::Release;
+
+/// One entry, as the statements bring it.
+#[derive(sqlx::FromRow)]
+pub(crate) struct EntryRow {
+    pub(crate) life: Uuid,
+    pub(crate) kind: String,
+    due: Option<Time>,
+    lease_until: Option<Time>,
+    unreturned_until: Option<Time>,
+    fence: i64,
+    attempts: i64,
+    wake_seq: i64,
+    parked: bool,
+    pub(crate) now: Time,
+}
+
+impl EntryRow {
+    pub(crate) fn entry(&self) -> Entry {
+        let at = |time: Option<Time>| time.map(|it| it.0);
+        Entry {
+            due: at(self.due),
+            lease_until: at(self.lease_until),
+            unreturned_until: at(self.unreturned_until),
+            fence: Fence(self.fence.unsigned_abs()),
+            attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
+            wake_seq: self.wake_seq.unsigned_abs(),
+            parked: self.parked,
+        }
+    }
+}
+
+macro_rules! entry_columns {
+    () => {
+        "life, kind, due, lease_until, unreturned_until, fence, attempts, wake_seq, parked, "
+    };
+}
+pub(crate) use entry_columns;
+
+/// A new entry, due at once.
+pub(crate) async fn insert(conn: &mut Conn, life: Life) -> Result<(), Error> {
+    let sql = concat!(
+        "INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
+        VALUES ($1, $2, ",
+        now!(),
+        ", 0, 0, 0, $3)"
+    );
+    sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(false)
+        .execute(&mut *conn)
+        .await
+        .doing("enter a life into the queue")?;
+    Ok(())
+}
+
+/// Reads an entry, once nobody else can move it if it is to be locked.
+pub(crate) async fn entry(
+    conn: &mut Conn,
+    life: Life,
+    locked: bool,
+) -> Result<Option<EntryRow>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        entry_columns!(),
+        now!(),
+        " AS now FROM queue WHERE life = $1 AND kind = $2"
+    );
+    let locking = concat!(
+        "SELECT ",
+        entry_columns!(),
+        now!(),
+        " AS now FROM queue WHERE life = $1 AND kind = $2",
+        lock!()
+    );
+    sqlx::query_as::<Db, EntryRow>(if locked { locking } else { sql })
+        .bind(life.id())
+        .bind(life.kind())
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("read an entry of the queue")
+}
+
+/// Gives the lease back after a finished step; whoever was overtaken changes nothing and hears
+/// `false`.
+pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE queue SET lease_until = NULL, attempts = 0, reason = $5, trouble = NULL,
+            due = CASE WHEN wake_seq <> $4 OR $6 THEN ",
+        now!(),
+        " ELSE $7 END
+        WHERE life = $1 AND kind = $2 AND fence = $3"
+    );
+    let Release { life, claim, wake, reason } = release;
+    let (at_once, due) = match wake {
+        Wake::Now => (true, None),
+        Wake::At(at) => (false, Some(Time(*at))),
+        Wake::OnChange | Wake::Never => (false, None),
+    };
+    let given = sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(claim.fence.0.cast_signed())
+        .bind(claim.wake_seq.cast_signed())
+        .bind(*reason)
+        .bind(at_once)
+        .bind(due)
+        .execute(&mut *conn)
+        .await
+        .doing("give a lease back")?;
+    Ok(given.rows_affected() == 1)
+}
+
+/// Gives the lease back after trouble; whoever was overtaken changes nothing.
+pub(crate) async fn postpone(
+    conn: &mut Conn,
+    (life, claim): (Life, Claim),
+    trouble: &Trouble,
+    (pace, jitter): (&Pace, Jitter),
+) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE queue SET lease_until = NULL, trouble = $5, parked = parked OR $6,
+            unreturned_until = CASE WHEN unreturned_until > ",
+        now!(),
+        " THEN unreturned_until ELSE ",
+        now!(),
+        " END, due = CASE WHEN $6 THEN NULL WHEN wake_seq <> $4 THEN ",
+        now!(),
+        " ELSE ",
+        later!("$7"),
+        " END WHERE life = $1 AND kind = $2 AND fence = $3"
+    );
+    let (parks, pause) = match trouble.retry() {
+        Retry::AtOnce => (false, std::time::Duration::ZERO),
+        Retry::BackOff => (false, back_off(pace, claim.attempt, jitter)),
+        Retry::Slow => (false, pace.max),
+        Retry::Park => (true, std::time::Duration::ZERO),
+    };
+    sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(claim.fence.0.cast_signed())
+        .bind(claim.wake_seq.cast_signed())
+        .bind(keepable(&trouble.to_string()))
+        .bind(parks)
+        .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        .execute(&mut *conn)
+        .await
+        .doing("postpone a life")?;
+    Ok(())
+}
+
+/// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
+pub(crate) async fn wake(conn: &mut Conn, life: Life) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
+        now!(),
+        " THEN due ELSE ",
+        now!(),
+        " END WHERE life = $1 AND kind = $2"
+    );
+    let woken = sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .execute(&mut *conn)
+        .await
+        .doing("wake a life")?;
+    Ok(woken.rows_affected() > 0)
+}
+
+/// Makes the life of this id due now: the tombstone if there is one, else the record's own life.
+pub(crate) async fn wake_label(conn: &mut Conn, id: Uuid) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
+        now!(),
+        " THEN due ELSE ",
+        now!(),
+        " END WHERE life = $1 AND (kind = 'tombstone'
+            OR NOT EXISTS (SELECT 1 FROM queue AS other
+                WHERE other.life = queue.life AND other.kind = 'tombstone'))"
+    );
+    let woken = sqlx::query::<Db>(sql).bind(id).execute(&mut *conn).await.doing("wake a life")?;
+    Ok(woken.rows_affected() > 0)
+}
+
+/// Makes every life due now: the listing that stands in for what a watch missed.
+pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
+    let sql = concat!(
+        "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
+        now!(),
+        " THEN due ELSE ",
+        now!(),
+        " END WHERE kind <> 'resource' OR NOT EXISTS (
+            SELECT 1 FROM resources WHERE id = queue.life AND phase = 'Deleted')"
+    );
+    let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("wake every life")?;
+    Ok(woken.rows_affected())
+}
+
+/// Lets a parked life go on, by command.
+pub(crate) async fn unpark(conn: &mut Conn, life: Life) -> Result<bool, Error> {
+    sqlx::query::<Db>("UPDATE queue SET parked = $3 WHERE life = $1 AND kind = $2")
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(false)
+        .execute(&mut *conn)
+        .await
+        .doing("let a parked life go on")?;
+    wake(conn, life).await
+}
+
+/// Takes a life out of the queue.
+pub(crate) async fn remove(conn: &mut Conn, life: Life) -> Result<(), Error> {
+    sqlx::query::<Db>("DELETE FROM queue WHERE life = $1 AND kind = $2")
+        .bind(life.id())
+        .bind(life.kind())
+        .execute(&mut *conn)
+        .await
+        .doing("take a life out of the queue")?;
+    Ok(())
+}

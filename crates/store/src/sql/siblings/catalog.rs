@@ -1,0 +1,150 @@
+//! Blueprints, their versions, and clouds.
+
+use serde_json::Value;
+use sqlx::types::Json;
+use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::clouds::Cloud;
+use usher_domain::object::id::{BlueprintId, BlueprintVersionId, CloudId};
+use uuid::Uuid;
+
+use super::super::super::{Conn, Db};
+use super::super::record::{from_json, word};
+use super::{insert, remove};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+
+#[derive(sqlx::FromRow)]
+struct VersionRow {
+    id: Uuid,
+    blueprint: Uuid,
+    version: String,
+    xrd: Json<Value>,
+    composition: Json<Value>,
+    parameters: Json<Value>,
+    strategy: String,
+    role: String,
+    published_at: Time,
+    providers: Option<String>,
+}
+
+pub(crate) async fn create_blueprint(conn: &mut Conn, it: &Blueprint) -> Result<(), Error> {
+    let query = sqlx::query::<Db>("INSERT INTO blueprints (id, name) VALUES ($1, $2)")
+        .bind(it.id.as_uuid())
+        .bind(it.name.as_str());
+    insert(conn, query, &format!("blueprint \"{}\"", it.name)).await
+}
+
+pub(crate) async fn blueprints(conn: &mut Conn) -> Result<Vec<Blueprint>, Error> {
+    let rows = sqlx::query_as::<Db, (Uuid, String)>("SELECT id, name FROM blueprints ORDER BY id")
+        .fetch_all(conn)
+        .await
+        .doing("read blueprints")?;
+    let blueprint = |(id, name): (Uuid, String)| {
+        let name = word(&format!("blueprint \"{id}\""), "name", &name)?;
+        Ok(Blueprint { id: BlueprintId::from_uuid(id), name })
+    };
+    rows.into_iter().map(blueprint).collect()
+}
+
+/// Publishes a version; nothing ever changes it.
+pub(crate) async fn publish(conn: &mut Conn, it: &BlueprintVersion) -> Result<(), Error> {
+    let sql = "INSERT INTO blueprint_versions (id, blueprint, version, xrd, composition,
+            parameters, strategy, role, published_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let query = sqlx::query::<Db>(sql)
+        .bind(it.id.as_uuid())
+        .bind(it.blueprint.as_uuid())
+        .bind(&it.version)
+        .bind(Json(&it.xrd))
+        .bind(Json(&it.composition))
+        .bind(Json(&it.schema))
+        .bind(it.strategy.as_str())
+        .bind(it.role.as_str())
+        .bind(Time(it.published_at));
+    insert(conn, query, &format!("blueprint version \"{}\"", it.version)).await?;
+    for provider in &it.providers {
+        let sql = "INSERT INTO blueprint_version_providers (blueprint_version, provider)
+            VALUES ($1, $2) ON CONFLICT (blueprint_version, provider) DO NOTHING";
+        let query = sqlx::query::<Db>(sql).bind(it.id.as_uuid()).bind(provider.as_str());
+        insert(conn, query, "a provider").await?;
+    }
+    Ok(())
+}
+
+/// The versions of a blueprint, oldest first.
+pub(crate) async fn versions(
+    conn: &mut Conn,
+    blueprint: BlueprintId,
+) -> Result<Vec<BlueprintVersion>, Error> {
+    let sql = "SELECT id, blueprint, version, xrd, composition, parameters, strategy, role,
+            published_at, (SELECT string_agg(provider, ',') FROM blueprint_version_providers
+                WHERE blueprint_version = v.id) AS providers
+        FROM blueprint_versions AS v WHERE blueprint = $1 ORDER BY published_at, id";
+    let rows = sqlx::query_as::<Db, VersionRow>(sql)
+        .bind(blueprint.as_uuid())
+        .fetch_all(conn)
+        .await
+        .doing("read blueprint versions")?;
+    rows.into_iter().map(VersionRow::version).collect()
+}
+
+/// Removes a version that nobody was declared from, or whose declarations are all deleted.
+pub(crate) async fn delete_version(conn: &mut Conn, id: BlueprintVersionId) -> Result<(), Error> {
+    let sql = "DELETE FROM blueprint_versions WHERE id = $1";
+    remove(conn, (sql, *id.as_uuid()), "blueprint version").await
+}
+
+pub(crate) async fn create_cloud(conn: &mut Conn, it: &Cloud) -> Result<(), Error> {
+    let sql = "INSERT INTO clouds (id, name, provider, endpoint) VALUES ($1, $2, $3, $4)";
+    let query = sqlx::query::<Db>(sql)
+        .bind(it.id.as_uuid())
+        .bind(it.name.as_str())
+        .bind(it.provider.as_str())
+        .bind(Json(&it.endpoint));
+    insert(conn, query, &format!("cloud \"{}\"", it.name)).await
+}
+
+pub(crate) async fn clouds(conn: &mut Conn) -> Result<Vec<Cloud>, Error> {
+    type Row = (Uuid, String, String, Json<Value>);
+    let sql = "SELECT id, name, provider, endpoint FROM clouds ORDER BY id";
+    let rows = sqlx::query_as::<Db, Row>(sql).fetch_all(conn).await.doing("read clouds")?;
+    let cloud = |(id, name, provider, endpoint): Row| {
+        let row = format!("cloud \"{id}\"");
+        Ok(Cloud {
+            id: CloudId::from_uuid(id),
+            name: word(&row, "name", &name)?,
+            provider: word(&row, "provider", &provider)?,
+            endpoint: from_json(&row, "endpoint", endpoint.0)?,
+        })
+    };
+    rows.into_iter().map(cloud).collect()
+}
+
+pub(crate) async fn delete_cloud(conn: &mut Conn, id: CloudId) -> Result<(), Error> {
+    remove(conn, ("DELETE FROM clouds WHERE id = $1", *id.as_uuid()), "cloud").await
+}
+
+impl VersionRow {
+    fn version(self) -> Result<BlueprintVersion, Error> {
+        let row = format!("blueprint version \"{}\"", self.id);
+        let providers = self.providers.unwrap_or_default();
+        let mut providers = providers
+            .split(',')
+            .filter(|it| !it.is_empty())
+            .map(|it| word(&row, "providers", it))
+            .collect::<Result<Vec<_>, _>>()?;
+        providers.sort();
+        Ok(BlueprintVersion {
+            id: BlueprintVersionId::from_uuid(self.id),
+            blueprint: BlueprintId::from_uuid(self.blueprint),
+            version: self.version,
+            xrd: self.xrd.0,
+            composition: self.composition.0,
+            schema: from_json(&row, "parameters", self.parameters.0)?,
+            strategy: word(&row, "strategy", &self.strategy)?,
+            role: word(&row, "role", &self.role)?,
+            providers,
+            published_at: self.published_at.0,
+        })
+    }
+}

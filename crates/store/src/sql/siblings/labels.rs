@@ -1,0 +1,65 @@
+//! Labels on the installation, on projects and on resources, and what is known of their keys.
+
+use usher_domain::labels::Definition;
+use usher_domain::object::label::Labels;
+
+use super::super::super::{Conn, Db};
+use super::super::record::word;
+use super::insert;
+use crate::error::{Doing as _, Error};
+use crate::port::Layer;
+
+/// Writes the labels of one layer: these and no others.
+pub(crate) async fn write(conn: &mut Conn, layer: Layer, labels: &Labels) -> Result<(), Error> {
+    sqlx::query::<Db>("DELETE FROM labels WHERE layer = $1 AND owner = $2")
+        .bind(layer.as_str())
+        .bind(layer.owner())
+        .execute(&mut *conn)
+        .await
+        .doing("write labels")?;
+    for (key, value) in labels {
+        let sql = "INSERT INTO labels (layer, owner, key, value) VALUES ($1, $2, $3, $4)";
+        let query = sqlx::query::<Db>(sql)
+            .bind(layer.as_str())
+            .bind(layer.owner())
+            .bind(key.as_str())
+            .bind(value.as_str());
+        insert(conn, query, "a label").await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn read(conn: &mut Conn, layer: Layer) -> Result<Labels, Error> {
+    let rows = sqlx::query_as::<Db, (String, String)>(
+        "SELECT key, value FROM labels WHERE layer = $1 AND owner = $2",
+    )
+    .bind(layer.as_str())
+    .bind(layer.owner())
+    .fetch_all(conn)
+    .await
+    .doing("read labels")?;
+    let row = format!("the labels of {} \"{}\"", layer.as_str(), layer.owner());
+    rows.into_iter()
+        .map(|(key, value)| Ok((word(&row, "key", &key)?, word(&row, "value", &value)?)))
+        .collect()
+}
+
+/// Says what is known of a key; the last word counts.
+pub(crate) async fn define(conn: &mut Conn, it: &Definition) -> Result<(), Error> {
+    let sql = "INSERT INTO label_definitions (key, propagatable) VALUES ($1, $2)
+        ON CONFLICT (key) DO UPDATE SET propagatable = excluded.propagatable";
+    let query = sqlx::query::<Db>(sql).bind(it.key.as_str()).bind(it.propagatable);
+    insert(conn, query, "a label definition").await
+}
+
+pub(crate) async fn definitions(conn: &mut Conn) -> Result<Vec<Definition>, Error> {
+    let sql = "SELECT key, propagatable FROM label_definitions ORDER BY key";
+    let rows = sqlx::query_as::<Db, (String, bool)>(sql)
+        .fetch_all(conn)
+        .await
+        .doing("read label definitions")?;
+    let definition = |(key, propagatable): (String, bool)| {
+        Ok(Definition { key: word("a label definition", "key", &key)?, propagatable })
+    };
+    rows.into_iter().map(definition).collect()
+}

@@ -1,0 +1,205 @@
+//! The door to SQLite: one writer that commits many writes at once, and readers beside it.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection as _, SqlitePool};
+use tokio::sync::{mpsc, oneshot};
+
+use super::file::Lock;
+use super::{Conn, Db};
+use crate::error::{Doing as _, Error};
+use crate::settings::Settings;
+
+/// How many writes may wait for the writer.
+const WAITING_MAX: usize = 1_024;
+/// How long to wait for a file that somebody outside holds, such as a backup.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// A job's future.
+pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
+/// A job that says what to answer once its group is committed, or not; without a connection it is
+/// not done.
+type Queued = Box<dyn for<'c> FnOnce(Option<&'c mut Conn>) -> Replying<'c> + Send>;
+/// What the writer is told.
+enum Message {
+    Write(Queued),
+    /// Let go of the file, and say when that is done.
+    Close(oneshot::Sender<()>),
+}
+type Replying<'c> = Pin<Box<dyn Future<Output = Reply> + Send + 'c>>;
+
+/// What a job left behind: whether its writes count, and whom to tell.
+struct Reply {
+    keep: bool,
+    tell: Box<dyn FnOnce(Result<(), Arc<sqlx::Error>>) + Send>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Door {
+    readers: SqlitePool,
+    writer: mpsc::Sender<Message>,
+}
+
+/// The one connection that writes.
+pub(crate) async fn writer(path: &Path, create: bool) -> Result<Conn, Error> {
+    let options = options(path).create_if_missing(create);
+    Conn::connect_with(&options).await.doing("open the database file")
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY)
+}
+
+impl Door {
+    pub(crate) async fn open(
+        path: &Path,
+        writer: Conn,
+        lock: Lock,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let readers = SqlitePoolOptions::new()
+            .max_connections(settings.connections_max)
+            .acquire_timeout(settings.connect_timeout)
+            .test_before_acquire(false)
+            .connect_with(options(path).read_only(true))
+            .await
+            .doing("open the database file")?;
+        let (sender, queue) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(write_groups(writer, queue, settings.group_max, lock));
+        Ok(Self { readers, writer: sender })
+    }
+
+    /// A connection for one read.
+    pub(crate) async fn read(&self) -> Result<PoolConnection<Db>, Error> {
+        self.readers.acquire().await.doing("open the database file")
+    }
+
+    /// One transaction around a job; others may share its commit, and none of its failure.
+    pub(crate) async fn write<T, J>(&self, job: J) -> Result<T, Error>
+    where
+        J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let queued: Queued = Box::new(move |conn| {
+            Box::pin(async move {
+                let done = match conn {
+                    Some(conn) => Some(job(conn).await),
+                    None => None,
+                };
+                let keep = matches!(done, Some(Ok(_)));
+                let tell = Box::new(move |committed: Result<(), Arc<sqlx::Error>>| {
+                    let told = match (done, committed) {
+                        (None | Some(Ok(_)), Err(source)) => Err(group_failed(&source)),
+                        (None, Ok(())) => Err(Error::Closed),
+                        (Some(done), _) => done,
+                    };
+                    // Whoever asked may have given up waiting.
+                    let _ = answer.send(told);
+                });
+                Reply { keep, tell }
+            })
+        });
+        self.writer.send(Message::Write(queued)).await.map_err(|_| Error::Closed)?;
+        answered.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Ends after every write that was asked for before; the file is free then.
+    pub(crate) async fn close(&self) {
+        self.readers.close().await;
+        let (done, waiting) = oneshot::channel();
+        if self.writer.send(Message::Close(done)).await.is_ok() {
+            // A writer that is gone already has let go of the file.
+            let _ = waiting.await;
+        }
+    }
+}
+
+/// Every member of a group is told the same; the cause itself can be told only once.
+fn group_failed(source: &Arc<sqlx::Error>) -> Error {
+    let text = source.to_string();
+    match Error::kind_of(source) {
+        crate::error::Kind::Full => Error::Full { source: sqlx::Error::Protocol(text) },
+        crate::error::Kind::ReadOnly => Error::ReadOnly { source: sqlx::Error::Protocol(text) },
+        crate::error::Kind::Other => {
+            Error::Database { doing: "commit", source: sqlx::Error::Protocol(text) }
+        }
+    }
+}
+
+/// Takes whatever waits, up to so many, into one transaction; ends when it is told, or when nobody
+/// can tell it any more.
+async fn write_groups(
+    mut conn: Conn,
+    mut queue: mpsc::Receiver<Message>,
+    group_max: usize,
+    lock: Lock,
+) {
+    let mut messages = Vec::new();
+    let mut closing = Vec::new();
+    while closing.is_empty() && queue.recv_many(&mut messages, group_max).await > 0 {
+        let mut group = Vec::with_capacity(messages.len());
+        for message in messages.drain(..) {
+            match message {
+                Message::Write(job) => group.push(job),
+                Message::Close(done) => closing.push(done),
+            }
+        }
+        if !group.is_empty() {
+            write_and_tell(&mut conn, group).await;
+        }
+    }
+    queue.close();
+    // The file is let go only when the last write is through.
+    let _ = conn.close().await;
+    drop(lock);
+    for done in closing {
+        let _ = done.send(());
+    }
+}
+
+/// Commits a group and tells every member what became of it.
+async fn write_and_tell(conn: &mut Conn, mut group: Vec<Queued>) {
+    let mut replies = Vec::with_capacity(group.len());
+    let committed = write_group(conn, &mut group, &mut replies).await.map_err(Arc::new);
+    if committed.is_err() {
+        // After some failures SQLite has rolled back by itself.
+        let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await;
+    }
+    for undone in group {
+        replies.push(undone(None).await);
+    }
+    for reply in replies {
+        (reply.tell)(committed.clone());
+    }
+}
+
+async fn write_group(
+    conn: &mut Conn,
+    group: &mut Vec<Queued>,
+    replies: &mut Vec<Reply>,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    group.reverse();
+    while !group.is_empty() {
+        sqlx::raw_sql("SAVEPOINT job").execute(&mut *conn).await?;
+        let Some(job) = group.pop() else { break };
+        let reply = job(Some(&mut *conn)).await;
+        let undo = if reply.keep { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
+        replies.push(reply);
+        sqlx::raw_sql(undo).execute(&mut *conn).await?;
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
+    Ok(())
+}

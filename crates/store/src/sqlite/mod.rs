@@ -1,0 +1,150 @@
+//! SQLite: what it spells its own way, and the door to it.
+
+mod door;
+mod file;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::Error;
+use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
+use crate::settings::Settings;
+use crate::signal::Signals;
+
+pub(crate) use door::Door;
+
+/// The database.
+pub(crate) type Db = sqlx::Sqlite;
+/// A connection to it.
+pub(crate) type Conn = sqlx::SqliteConnection;
+
+pub(crate) const MIGRATIONS: &[Migration] = SQLITE;
+pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+pub(crate) const BYTES: &str = "blob";
+/// The write lock that the transaction began with is enough.
+pub(crate) const LOCK_SCHEMA: &str = "";
+pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
+    WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
+
+/// Places are row ids, so the first one of an epoch is larger than any that the epoch before can
+/// have given since its backup.
+pub(crate) const BEGIN_EPOCH: &str = "
+    INSERT INTO sqlite_sequence (name, seq) SELECT 'events', 0
+        WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'events');
+    UPDATE sqlite_sequence
+        SET seq = MAX(seq, (SELECT epoch FROM installation) * 1099511627776)
+        WHERE name = 'events'";
+
+/// There is one writer: what is there was committed in the order of its row ids.
+pub(crate) const READ_EVENTS: &str = "SELECT epoch, '0' AS xid, seq, id, resource, project,
+        version, type, occurred_at, data
+    FROM events WHERE seq > $3 ORDER BY seq LIMIT $4";
+/// What is there may be read.
+pub(crate) const HELD_BACK: Option<&str> = None;
+pub(crate) const READ_END: &str =
+    "SELECT epoch, '0', seq FROM events ORDER BY events.seq DESC LIMIT 1";
+pub(crate) const READ_FLOOR: &str = "SELECT epoch, '0', seq FROM event_floor";
+/// Places and times of the oldest rows.
+pub(crate) const READ_OLDEST: &str = "SELECT epoch, '0', seq, occurred_at FROM events
+    WHERE seq > $3 ORDER BY seq LIMIT $4";
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events WHERE seq > $3 AND seq <= $6";
+/// The floor never goes back, whoever is late.
+pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, seq)
+    VALUES (1, $1, $3)
+    ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq
+    WHERE event_floor.seq < excluded.seq";
+
+/// The time of this statement, in microseconds.
+macro_rules! now {
+    () => {
+        "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+    };
+}
+/// So many microseconds from now.
+macro_rules! later {
+    ($micros:literal) => {
+        concat!("CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ", $micros)
+    };
+}
+/// There are no transaction ids; the column is there so that one text serves both.
+macro_rules! xid {
+    ($text:literal) => {
+        concat!("CAST(", $text, " AS INTEGER)")
+    };
+}
+/// There is one writer, so every row is locked.
+macro_rules! lock {
+    () => {
+        ""
+    };
+}
+/// There is one writer, so nobody else holds a row.
+macro_rules! skip_locked {
+    () => {
+        ""
+    };
+}
+/// There is one writer, so nobody else writes the row.
+macro_rules! share {
+    () => {
+        ""
+    };
+}
+/// Is one of many ids.
+macro_rules! any {
+    ($ids:literal) => {
+        concat!(" IN (SELECT unhex(value) FROM json_each(", $ids, "))")
+    };
+}
+/// Every identity row of the life `l`, as one JSON text.
+macro_rules! book {
+    () => {
+        "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
+            n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
+            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.life = l.id)"
+    };
+}
+/// Is due, and held by nobody.
+macro_rules! due {
+    () => {
+        "NOT parked AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+            AND (lease_until IS NULL
+                OR lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER))"
+    };
+}
+
+#[path = "../sql/mod.rs"]
+pub(crate) mod sql;
+
+/// Opens the store in a file.
+pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::Port, Error> {
+    let lock = file::Lock::take(path)?;
+    let mut writer = door::writer(path, false).await?;
+    sql::migrate::require_current(&mut writer).await?;
+    let identifier = lock.identifier().to_owned();
+    let door = Door::open(path, writer, lock, &settings).await?;
+    let moved = settings.moved;
+    let installation = door
+        .write(move |conn| {
+            Box::pin(
+                async move { sql::installation::settle(conn, (&identifier, None), moved).await },
+            )
+        })
+        .await?;
+    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
+    Ok(sql::port::Port { door, settings, installation, signals, busy })
+}
+
+/// Brings the schema in a file up or down; a file that is not there is made on the way up.
+pub(crate) async fn migrate(
+    path: &Path,
+    way: Way,
+    progress: &mut Progress<'_>,
+) -> Result<Status, Error> {
+    let _lock = file::Lock::take(path)?;
+    let mut conn = door::writer(path, way == Way::Up).await?;
+    let done = sql::migrate::run(&mut conn, way, progress).await;
+    // The answer is there; a connection that cannot be closed politely does not change it.
+    let _ = sqlx::Connection::close(conn).await;
+    done
+}

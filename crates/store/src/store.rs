@@ -1,0 +1,186 @@
+//! The store: the port, all of it, on whichever database it was opened.
+
+use std::time::Duration;
+
+use usher_domain::audit;
+use usher_domain::broker::accept::Provision;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::idempotency;
+use usher_domain::object::id::{ProviderConfigId, ResourceId, TokenId};
+use usher_domain::peers::Peer;
+use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Generation, Record, Timestamp, Trouble};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::follow::Follower;
+use crate::life::Life;
+use crate::migrate::{Progress, Status, Way};
+use crate::port::{
+    Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
+    Told,
+};
+use crate::retention::{Retention, Swept};
+use crate::settings::{Place, Settings};
+use crate::signal::Signals;
+use crate::{postgres, sqlite};
+
+/// The durable side of the kernel's ledger.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) inner: Inner,
+}
+
+#[derive(Debug)]
+pub(crate) enum Inner {
+    Postgres(postgres::sql::port::Port),
+    Sqlite(sqlite::sql::port::Port),
+}
+
+/// Declares verbs that both databases have.
+macro_rules! verbs {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        impl Store {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $($arg: $kind),*) -> $answer {
+                match &self.inner {
+                    Inner::Postgres(port) => port.$name($($arg),*).await,
+                    Inner::Sqlite(port) => port.$name($($arg),*).await,
+                }
+            }
+        )+}
+    };
+}
+pub(crate) use verbs;
+
+impl Store {
+    /// Opens a store whose schema is the one of this program.
+    pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
+        let inner = match place {
+            Place::Postgres(url) => Inner::Postgres(postgres::open(url, settings).await?),
+            Place::Sqlite(path) => Inner::Sqlite(sqlite::open(path, settings).await?),
+        };
+        Ok(Self { inner })
+    }
+
+    /// Brings a schema up or down, or looks where it is.
+    pub async fn migrate(place: &Place, way: Way) -> Result<Status, Error> {
+        Self::migrate_telling(place, way, &mut |_| {}).await
+    }
+
+    /// As [`Store::migrate`], and tells of every step.
+    pub async fn migrate_telling(
+        place: &Place,
+        way: Way,
+        progress: &mut Progress<'_>,
+    ) -> Result<Status, Error> {
+        match place {
+            Place::Postgres(url) => postgres::migrate(url, way, progress).await,
+            Place::Sqlite(path) => sqlite::migrate(path, way, progress).await,
+        }
+    }
+
+    /// Which installation this is.
+    pub const fn installation(&self) -> Installation {
+        match &self.inner {
+            Inner::Postgres(port) => port.installation,
+            Inner::Sqlite(port) => port.installation,
+        }
+    }
+}
+
+impl Store {
+    /// Follows the log after a place; the one reader of everything that waits for events.
+    pub fn follow(&self, after: Cursor) -> Follower<'_> {
+        Follower::new(self, after)
+    }
+
+    pub(crate) const fn signals(&self) -> &Signals {
+        match &self.inner {
+            Inner::Postgres(port) => &port.signals,
+            Inner::Sqlite(port) => &port.signals,
+        }
+    }
+
+    /// How often to look for what other processes wrote, if there can be any.
+    pub(crate) const fn log_poll(&self) -> Option<Duration> {
+        match &self.inner {
+            Inner::Postgres(port) => Some(port.settings.log_poll),
+            Inner::Sqlite(_) => None,
+        }
+    }
+}
+
+verbs! {
+    /// Reads everything a declaration is resolved against, in one snapshot.
+    fn snapshot(
+        command: &Provision, key: Option<(idempotency::Scope, idempotency::Key)>
+    ) -> Result<Snapshot, Error>;
+    /// Writes an accepted declaration: row, names, event, queue entry, one more user of the
+    /// ProviderConfig, audit and idempotency key, in one transaction. If a view has moved since it
+    /// was read, [`Error::ViewsMoved`]: take a new snapshot and decide again.
+    fn accept(acceptance: Acceptance) -> Result<(), Error>;
+    /// Leases up to so many due lives and reads their records; rows that break their own rules are
+    /// parked.
+    fn claim_due(count: u32) -> Result<Batch, Error>;
+    /// Writes a step of a resource or its tombstone, if its version still holds.
+    fn commit(write: ResourceWrite) -> Result<(), Error>;
+    /// Writes a step of a ProviderConfig, if its version still holds.
+    fn commit_config(write: ConfigWrite) -> Result<(), Error>;
+    /// Gives a lease back after a step that changed nothing.
+    fn release(release: Release) -> Result<(), Error>;
+    /// Gives a lease back after trouble.
+    fn postpone(life: Life, claim: Claim, trouble: Trouble) -> Result<(), Error>;
+    /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
+    fn wake(life: Life) -> Result<bool, Error>;
+    /// Makes the life of this id due now: the tombstone of a deleted resource, else the life.
+    fn wake_label(id: Uuid) -> Result<bool, Error>;
+    /// Makes every life due now, for what a watch may have missed.
+    fn wake_all() -> Result<u64, Error>;
+    /// Reads the entry of a life in the queue.
+    fn entry(life: Life) -> Result<Option<Entry>, Error>;
+    /// Carries out what a person orders about a resource, and wakes it.
+    fn order(
+        id: ResourceId, order: Order, audit: Option<audit::Entry>
+    ) -> Result<Resource, Error>;
+    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// nothing.
+    fn issue(
+        key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime
+    ) -> Result<(), Error>;
+    /// Redeems a token and registers the peer it becomes, or says why not.
+    fn redeem(request: Request) -> Result<Outcome, Error>;
+    /// Writes how far a peer is on its way out, if nobody moved it since.
+    fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
+    /// Reads a token.
+    fn token(id: TokenId) -> Result<Option<Token>, Error>;
+    /// Reads the tokens of a resource, oldest generation first.
+    fn tokens(resource: ResourceId) -> Result<Vec<Token>, Error>;
+    /// Reads the peers of a resource, oldest generation first.
+    fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
+    /// Reads what was told after a place in the log, in its order; nothing is ever skipped.
+    fn events(after: Cursor, count: u32) -> Result<Vec<Told>, Error>;
+    /// Whether something was told after a place that may not be read yet, because an open
+    /// transaction could still come before it.
+    fn is_held_back(after: Cursor) -> Result<bool, Error>;
+    /// The last place of the log that can be read.
+    fn log_end() -> Result<Cursor, Error>;
+    /// Forgets one batch of what is old, and says whether there is more and who keeps it. There is
+    /// no timer here: a worker calls it, again after [`Swept::next`].
+    fn sweep(retention: Retention) -> Result<Swept, Error>;
+    /// Forgets events from the beginning of the log that are older than this and were delivered to
+    /// every sink, up to so many.
+    fn forget_events(older_than: Timestamp, count: u32) -> Result<u64, Error>;
+    /// Reads a resource with its identity rows.
+    fn resource(id: ResourceId) -> Result<Record<Resource>, Error>;
+    /// Reads a ProviderConfig with its identity rows.
+    fn provider_config(id: ProviderConfigId) -> Result<Record<ProviderConfig>, Error>;
+    /// The database's time.
+    fn now() -> Result<Timestamp, Error>;
+    /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+    fn put_away(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
+    /// Lets go of the connections.
+    fn close() -> ();
+}

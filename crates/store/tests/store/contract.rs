@@ -1,0 +1,52 @@
+//! The store keeps the promises of every store, on both databases, as the one in memory does.
+
+use std::sync::Arc;
+
+use usher_sim::contract::store::PROMISES;
+use usher_store::migrate::Way;
+use usher_store::{Settings, Store};
+
+use crate::bed::Ground;
+use crate::declare::World;
+use crate::real::Real;
+
+fn on(ground: impl AsyncFn() -> Option<Ground>) {
+    let builder = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut tried = 0;
+    for (name, promise) in PROMISES {
+        let runtime = Arc::new(builder().unwrap());
+        let real = runtime.block_on(async {
+            let database = ground().await?;
+            Store::migrate(&database.place, Way::Up).await.unwrap();
+            let store = Store::open(&database.place, Settings::default()).await.unwrap();
+            let store = Arc::new(store);
+            let world = World::new(&store).await;
+            let ground = usher_sim::contract::port::Ground {
+                installation: store.installation().id,
+                project: world.project,
+                blueprint_version: world.blueprint_version,
+                credential: world.credential,
+            };
+            let (runtime, database) = (Arc::clone(&runtime), Arc::new(database));
+            Some(Real { runtime, store, ground, database, storm: None })
+        });
+        let Some(mut real) = real else { return };
+        eprintln!("{name}");
+        promise(&mut real);
+        runtime.block_on(real.store.close());
+        tried += 1;
+    }
+    assert_eq!(tried, PROMISES.len());
+}
+
+/// Red by: whatever breaks one of the promises; the broken stores of the simulation show each.
+#[test]
+fn sqlite_keeps_the_promises_of_every_store() {
+    on(async || Some(Ground::sqlite()));
+}
+
+/// Red by: as above.
+#[test]
+fn postgresql_keeps_the_promises_of_every_store() {
+    on(Ground::postgres);
+}

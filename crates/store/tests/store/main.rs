@@ -1,0 +1,56 @@
+//! The store on both databases. Every test that speaks of the store runs on SQLite and on
+//! PostgreSQL; where there is no PostgreSQL that half is skipped aloud.
+
+#[cfg(test)]
+mod backup;
+#[cfg(test)]
+mod bed;
+#[cfg(test)]
+mod commit;
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod declare;
+#[cfg(test)]
+mod enrolment;
+#[cfg(test)]
+mod ledger;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
+mod lost;
+#[cfg(test)]
+mod ownership;
+#[cfg(test)]
+mod queue;
+#[cfg(test)]
+mod real;
+#[cfg(test)]
+mod relay;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
+mod schema;
+#[cfg(test)]
+mod siblings;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod sink;
+#[cfg(test)]
+mod soak;
+#[cfg(test)]
+mod trouble;
+
+/// A setting of a soak, which is this program with larger figures.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A figure that a soak sets, or the one of the tests.
+#[cfg(test)]
+fn asked(name: &str, figure: u64) -> u64 {
+    variable(name).map_or(figure, |it| it.parse().unwrap())
+}

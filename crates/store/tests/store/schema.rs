@@ -1,0 +1,277 @@
+//! The schema: equal to its snapshot, equal to the code's closed sets, there and back with data.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::{Connection as _, PgConnection};
+use usher_domain::audit;
+use usher_domain::blueprint::{InjectionStrategy, MeshRole};
+use usher_domain::broker::event::{EventType, Outcome};
+use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::{provider_config, tombstone};
+use usher_domain::credentials::AssignmentState;
+use usher_domain::object::provider::Provider;
+use usher_domain::operators::Role;
+use usher_domain::peers::{Cause, Stage};
+use usher_domain::placements::NamespacePhase;
+use usher_domain::sinks;
+use usher_kernel::Standing;
+use usher_store::migrate::{Refusal, Way};
+use usher_store::{Error, Layer, Life, Place, Settings, Store};
+
+use crate::bed::{Bed, Ground, on_both, on_both_grounds};
+use crate::declare::World;
+
+/// Every closed set of the code, by the CHECK that keeps it.
+fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
+    fn words<T: Copy>(all: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
+        all.iter().map(|it| word(*it)).collect()
+    }
+    let providers = words(&Provider::ALL, Provider::as_str);
+    let strategies = words(&InjectionStrategy::ALL, InjectionStrategy::as_str);
+    let roles = words(&MeshRole::ALL, MeshRole::as_str);
+    BTreeMap::from([
+        ("assignments_state_check", words(&AssignmentState::ALL, AssignmentState::as_str)),
+        ("audit_action_check", words(audit::Action::ALL, audit::Action::as_str)),
+        ("blueprint_version_providers_provider_check", providers.clone()),
+        ("blueprint_versions_role_check", roles.clone()),
+        ("blueprint_versions_strategy_check", strategies.clone()),
+        ("clouds_provider_check", providers.clone()),
+        ("events_type_check", words(EventType::ALL, EventType::as_str)),
+        ("labels_layer_check", Layer::WORDS.to_vec()),
+        ("lives_kind_check", Life::RECORDS.to_vec()),
+        ("names_standing_check", words(&Standing::ALL, Standing::as_str)),
+        ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
+        ("peers_cause_check", words(&Cause::ALL, Cause::as_str)),
+        ("peers_stage_check", Stage::WORDS.to_vec()),
+        ("placements_phase_check", words(&NamespacePhase::ALL, NamespacePhase::as_str)),
+        (
+            "provider_configs_phase_check",
+            words(provider_config::Phase::ALL, provider_config::Phase::as_str),
+        ),
+        ("provider_configs_provider_check", providers),
+        ("queue_kind_check", Life::KINDS.to_vec()),
+        (
+            "queue_provider_config_reason_check",
+            words(provider_config::Reason::ALL, provider_config::Reason::as_str),
+        ),
+        ("queue_resource_reason_check", words(Reason::ALL, Reason::as_str)),
+        ("queue_tombstone_reason_check", words(tombstone::Reason::ALL, tombstone::Reason::as_str)),
+        ("sinks_parked_check", words(sinks::Parked::ALL, sinks::Parked::as_str)),
+        ("sinks_scheme_check", words(sinks::Scheme::ALL, sinks::Scheme::as_str)),
+        ("sinks_secret_place_check", words(sinks::SecretPlace::ALL, sinks::SecretPlace::as_str)),
+        ("resources_outcome_check", words(Outcome::ALL, Outcome::as_str)),
+        ("resources_phase_check", words(Phase::ALL, Phase::as_str)),
+        ("resources_role_check", roles),
+        ("resources_strategy_check", strategies),
+        ("resources_tenure_check", words(Tenure::ALL, Tenure::as_str)),
+    ])
+}
+
+/// CHECKs that speak of words and are no closed set of one column.
+const RULES: [&str; 8] = [
+    "assignments_decided_check",
+    "operator_tokens_reach_check",
+    "peers_stage_times_check",
+    "resources_end_check",
+    "resources_intent_check",
+    "tokens_consumed_check",
+    "tokens_end_check",
+    "peers_forced_check",
+];
+
+/// Every CHECK with its name and text, read from the database.
+async fn checks(ground: &Ground) -> BTreeMap<String, String> {
+    match &ground.place {
+        Place::Postgres(url) => {
+            let mut conn = PgConnection::connect(url).await.unwrap();
+            let sql = "SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constraint
+                WHERE contype = 'c' AND connamespace = 'public'::regnamespace";
+            let rows: Vec<(String, String)> =
+                sqlx::query_as(sql).fetch_all(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+            rows.into_iter().collect()
+        }
+        Place::Sqlite(_) => {
+            let mut conn = ground.sqlite_connection().await;
+            let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL";
+            let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+            let named = tables.iter().flat_map(|table| table.split("CONSTRAINT ").skip(1));
+            let checks = named.filter_map(|text| {
+                let (name, rest) = text.split_once(char::is_whitespace)?;
+                rest.trim_start().starts_with("CHECK").then(|| {
+                    // The text of one CHECK ends where the next column begins.
+                    let end = rest.match_indices(",\n").map(|(at, _)| at);
+                    let closes = |at: &usize| {
+                        let part = &rest[..*at];
+                        part.matches('(').count() == part.matches(')').count()
+                    };
+                    let end = end.into_iter().find(closes).unwrap_or(rest.len());
+                    (name.to_owned(), rest[..end].to_owned())
+                })
+            });
+            checks.collect()
+        }
+    }
+}
+
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('\'').skip(1).step_by(2).collect()
+}
+
+/// Red by: a word too many, too few or misspelt in one of the migrations, or a new variant.
+#[tokio::test]
+async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
+    on_both(async |bed: Bed| {
+        let sets = closed_sets();
+        let found = checks(&bed.ground).await;
+        for (name, words) in &sets {
+            let text = found.get(*name).unwrap_or_else(|| panic!("{name} is missing"));
+            let mut quoted = quoted(text);
+            // The kind that a set of reasons belongs to stands before its words.
+            if name.ends_with("_reason_check") {
+                quoted.remove(0);
+            }
+            assert_eq!(quoted, *words, "{name}");
+        }
+        let speaking: BTreeSet<&str> = found
+            .iter()
+            .filter(|(_, text)| text.contains('\''))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let known: BTreeSet<&str> = sets.keys().copied().chain(RULES).collect();
+        let unknown: Vec<_> = speaking.difference(&known).collect();
+        assert!(unknown.is_empty(), "no closed set is compared with {unknown:?}");
+    })
+    .await;
+}
+
+async fn described(ground: &Ground) -> String {
+    match &ground.place {
+        Place::Postgres(url) => {
+            let mut conn = PgConnection::connect(url).await.unwrap();
+            let sql = "SELECT text FROM (
+                SELECT table_name::text AS name, 1 AS part, ordinal_position::int AS place,
+                    format('%s.%s %s%s%s%s', table_name, column_name, data_type,
+                    CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END,
+                    CASE WHEN column_default IS NULL THEN '' ELSE ' default ' || column_default END,
+                    CASE WHEN is_generated = 'ALWAYS' THEN ' as ' || generation_expression
+                        WHEN is_identity = 'YES' THEN ' identity' ELSE '' END) AS text
+                FROM information_schema.columns WHERE table_schema = 'public'
+                UNION ALL SELECT conrelid::regclass::text, 2,
+                    row_number() OVER (ORDER BY conname)::int,
+                    format('%s: %s', conname, pg_get_constraintdef(oid))
+                FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+                    AND contype IN ('c', 'f', 'p', 'u')
+                UNION ALL SELECT tablename::text, 3, row_number() OVER (ORDER BY indexname)::int,
+                    indexdef
+                FROM pg_indexes WHERE schemaname = 'public') AS it ORDER BY name, part, place";
+            let lines: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+            lines.join("\n")
+        }
+        Place::Sqlite(_) => {
+            let mut conn = ground.sqlite_connection().await;
+            let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, name";
+            let lines: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+            lines.join(";\n\n")
+        }
+    }
+}
+
+/// Red by: any change of a migration that nobody meant.
+#[tokio::test]
+async fn the_migrations_make_the_schema_that_was_committed() {
+    on_both(async |bed: Bed| {
+        let name = if bed.ground.is_postgres() { "postgres" } else { "sqlite" };
+        insta::assert_snapshot!(name, described(&bed.ground).await);
+    })
+    .await;
+}
+
+/// Red by: a down that forgets a table, drops in the wrong order, or cannot live with rows.
+#[tokio::test]
+async fn migrations_go_up_and_down_and_up_again_with_data() {
+    on_both_grounds(async |ground: Ground| {
+        let place = &ground.place;
+        let all = Store::migrate(place, Way::Up).await.unwrap();
+        let count = all.applied.len();
+        assert_eq!(all.pending, Vec::<String>::new());
+        let before = described(&ground).await;
+        for down in 1..=count {
+            fill(place).await;
+            let status = Store::migrate(place, Way::Down(down)).await.unwrap();
+            assert_eq!((status.applied.len(), status.pending.len()), (count - down, down));
+            let status = Store::migrate(place, Way::Up).await.unwrap();
+            assert_eq!(status, all);
+            assert_eq!(described(&ground).await, before, "down by {down} and up again");
+        }
+        fill(place).await;
+        let refused = Store::migrate(place, Way::Down(count + 1)).await.unwrap_err();
+        assert!(matches!(refused, Error::Schema(Refusal::TooFar { .. })), "{refused}");
+        assert_eq!(Store::migrate(place, Way::Stay).await.unwrap(), all, "nothing was changed");
+    })
+    .await;
+}
+
+async fn fill(place: &Place) {
+    let store = std::sync::Arc::new(Store::open(place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    world.declare("web").await;
+    drop(world);
+    closed(store).await;
+}
+
+/// Waits until a store has let its database go.
+async fn closed(store: std::sync::Arc<Store>) {
+    store.close().await;
+    drop(store);
+}
+
+/// Red by: a check that looks at the number of migrations only.
+#[tokio::test]
+async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
+    on_both_grounds(async |ground: Ground| {
+        let place = &ground.place;
+        Store::migrate(place, Way::Up).await.unwrap();
+        Store::migrate(place, Way::Down(1)).await.unwrap();
+        let refused = Store::open(place, Settings::default()).await.unwrap_err();
+        let behind = Refusal::Behind { missing: "0006_timeline".to_owned() };
+        assert!(matches!(&refused, Error::Schema(it) if *it == behind), "{refused}");
+        Store::migrate(place, Way::Up).await.unwrap();
+        let bytes = if ground.is_postgres() { "'\\x01'" } else { "x'01'" };
+        ground.execute(&format!("INSERT INTO usher_schema VALUES ('0099_later', {bytes})")).await;
+        let newer = Refusal::Newer { found: "0099_later".to_owned() };
+        for way in [Way::Up, Way::Down(1), Way::Stay] {
+            let refused = Store::migrate(place, way).await.unwrap_err();
+            assert!(matches!(&refused, Error::Schema(it) if *it == newer), "{refused}");
+        }
+        let refused = Store::open(place, Settings::default()).await.unwrap_err();
+        assert!(matches!(&refused, Error::Schema(it) if *it == newer), "{refused}");
+        ground.execute("DELETE FROM usher_schema WHERE name = '0099_later'").await;
+        let sql = format!("UPDATE usher_schema SET checksum = {bytes} WHERE name LIKE '0002%'");
+        ground.execute(&sql).await;
+        let refused = Store::open(place, Settings::default()).await.unwrap_err();
+        let changed = Refusal::Changed { name: "0002_lives".to_owned() };
+        assert!(matches!(&refused, Error::Schema(it) if *it == changed), "{refused}");
+    })
+    .await;
+    let mut foreign = vec![Ground::sqlite()];
+    foreign.extend(Ground::empty_postgres().await);
+    for ground in foreign {
+        if let Place::Sqlite(path) = &ground.place {
+            std::fs::File::create(path).unwrap();
+        }
+        ground.execute("CREATE TABLE shop (id int)").await;
+        for refused in [
+            Store::migrate(&ground.place, Way::Up).await.map(|_| ()).unwrap_err(),
+            Store::open(&ground.place, Settings::default()).await.map(|_| ()).unwrap_err(),
+        ] {
+            let table = Refusal::Foreign { table: "shop".to_owned() };
+            assert!(matches!(&refused, Error::Schema(it) if *it == table), "{refused}");
+        }
+    }
+}

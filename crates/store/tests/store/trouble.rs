@@ -1,0 +1,362 @@
+//! Bad rows, bad files, bad servers: a typed error that names the cause, and everything else goes
+//! on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use usher_kernel::Trouble;
+use usher_store::migrate::Way;
+use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
+
+use crate::bed::{Bed, Folder, Ground, on_both, told};
+use crate::declare::{World, marked};
+use crate::variable;
+
+/// Red by: a row that fails the whole claim, or is claimed again and again.
+#[tokio::test]
+async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let bends = [
+            ("xr_name = 'somebody-elses'", "xr_name"),
+            ("composite = '{\"group\": 7}'", "composite"),
+            ("parameters = '[]'", "parameters"),
+            ("api_url = 'gopher://x'", "api_url"),
+            ("namespace = ' '", "namespace"),
+            ("generation = 9000000000", "generation"),
+        ];
+        let mut bad = vec![];
+        for (index, (bend, field)) in bends.into_iter().enumerate() {
+            let id = world.declare(&format!("bad-{index}")).await.id();
+            let sql = format!("UPDATE resources SET {bend} WHERE id = {}", bed.ground.id(id));
+            bed.ground.execute(&sql).await;
+            bad.push((Life::Resource(id), format!("its {field} breaks the rules"), field));
+        }
+        let good = world.declare("good").await.id();
+        let batch = bed.store.claim_due(64).await.unwrap();
+        assert!(batch.leased.iter().any(|it| it.life == Life::Resource(good)), "it goes on");
+        assert_eq!(batch.parked.len(), bad.len());
+        for (life, what, field) in bad {
+            let (_, told) = batch.parked.iter().find(|(it, _)| *it == life).unwrap();
+            assert!(told.contains(&life.id().to_string()) && told.contains(&what), "{told}");
+            let entry = bed.store.entry(life).await.unwrap().unwrap();
+            assert!(entry.parked && entry.due.is_none() && entry.lease_until.is_none());
+            bed.store.wake(life).await.unwrap();
+            let Life::Resource(id) = life else { panic!("{life}") };
+            let error = bed.store.resource(id).await.unwrap_err();
+            assert!(matches!(&error, Error::Corrupt { field: it, .. } if it == field), "{error}");
+            assert!(matches!(error.trouble(), Trouble::Corrupt { .. }));
+            let refused = bed.store.order(id, Order::Deprovision, None).await;
+            assert!(matches!(refused, Err(Error::Corrupt { .. })), "nothing is decided on it");
+        }
+        let again = bed.store.claim_due(64).await.unwrap();
+        assert!(again.leased.is_empty() && again.parked.is_empty(), "a wake-up is no repair");
+    })
+    .await;
+}
+
+/// Red by: a repaired row that stays parked.
+#[tokio::test]
+async fn a_row_that_was_mended_goes_on_by_command() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let resource = world.declare("web").await;
+        let id = bed.ground.id(resource.id());
+        bed.ground.execute(&format!("UPDATE resources SET world = ' ' WHERE id = {id}")).await;
+        assert_eq!(bed.store.claim_due(9).await.unwrap().parked.len(), 1);
+        bed.ground.execute(&format!("UPDATE resources SET world = 'local' WHERE id = {id}")).await;
+        bed.store.order(resource.id(), Order::Retry, None).await.unwrap();
+        world.claim(Life::Resource(resource.id())).await;
+    })
+    .await;
+}
+
+/// Red by: two processes that write one file.
+#[tokio::test]
+async fn a_file_is_open_in_one_process_only() {
+    let ground = Ground::sqlite();
+    Store::migrate(&ground.place, Way::Up).await.unwrap();
+    let first = Store::open(&ground.place, Settings::default()).await.unwrap();
+    for refused in [
+        Store::open(&ground.place, Settings::default()).await.map(|_| ()).unwrap_err(),
+        Store::migrate(&ground.place, Way::Stay).await.map(|_| ()).unwrap_err(),
+    ] {
+        let Error::InUse { file } = &refused else { panic!("{refused}") };
+        assert!(file.ends_with("usher.db.lock"), "{file}");
+    }
+    first.close().await;
+    Store::open(&ground.place, Settings::default()).await.unwrap();
+}
+
+/// Red by: a missing or foreign file that is taken for an empty store.
+#[tokio::test]
+async fn a_file_that_is_not_there_or_no_database_is_refused() {
+    let ground = Ground::sqlite();
+    let Place::Sqlite(path) = &ground.place else { return };
+    assert!(Store::open(&ground.place, Settings::default()).await.is_err());
+    assert!(!path.exists(), "opening makes nothing");
+    std::fs::write(path, "this is no database, it is a text").unwrap();
+    let refused = Store::open(&ground.place, Settings::default()).await.unwrap_err();
+    assert!(matches!(refused, Error::Database { .. }), "{refused}");
+    let nowhere = Place::Sqlite("/nowhere/at/all/usher.db".into());
+    let refused = Store::open(&nowhere, Settings::default()).await.unwrap_err();
+    assert!(matches!(refused, Error::File { .. }), "{refused}");
+}
+
+/// Red by: a store that needs a restart after its server had one.
+#[tokio::test]
+async fn a_server_that_is_killed_and_started_again_is_survived() {
+    let Some(server) = usher_pgtest::Server::start(&[]) else { return };
+    server.execute("CREATE DATABASE usher").await;
+    let place = Place::Postgres(server.url("usher"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::default() };
+    let store = Arc::new(Store::open(&place, settings).await.unwrap());
+    let world = World::new(&store).await;
+    let life = Life::Resource(world.declare("web").await.id());
+    server.stop();
+    while store.now().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let down = store.wake(life).await.unwrap_err();
+    assert!(matches!(down.trouble(), Trouble::Unavailable { .. }), "{down}");
+    server.resume();
+    drop(server.connect().await);
+    assert!(store.wake(life).await.unwrap(), "the first write after it finds a way");
+    world.claim(life).await;
+}
+
+/// Red by: a session without its limits.
+#[tokio::test]
+async fn every_session_has_its_limits() {
+    let Some(ground) = Ground::empty_postgres().await else { return };
+    Store::migrate(&ground.place, Way::Up).await.unwrap();
+    let second = Duration::from_secs(1);
+    let settings = Settings {
+        statement_timeout: second,
+        lock_timeout: Duration::from_millis(700),
+        idle_timeout: second * 2,
+        ..Settings::default()
+    };
+    let store = Store::open(&ground.place, settings).await.unwrap();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'usher'
+        AND datname = current_database()";
+    assert!(ground.number(sql).await >= 1, "it is found by its name");
+    // A lock that somebody holds for ever ends a write after the time that was set.
+    let world = World::new(&Arc::new(store)).await;
+    let id = world.declare("web").await.id();
+    let Place::Postgres(url) = &ground.place else { return };
+    let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE lives").execute(&mut conn).await.unwrap();
+    let ended = world.store.order(id, Order::Deprovision, None).await.unwrap_err();
+    let Error::Database { source, .. } = &ended else { panic!("{ended}") };
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
+    assert_eq!(code, "55P03", "lock_not_available");
+    assert!(matches!(ended.trouble(), Trouble::Unavailable { .. }));
+}
+
+/// Red by: a bad row of another table than the resources' that fails the claim, or is not named.
+#[tokio::test]
+async fn bad_rows_of_other_tables_are_parked_by_name() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let bad = world.declare("bad").await;
+        let good = world.declare("good").await;
+        let id = bed.ground.id(bad.id());
+        let config = bad.pinned().provider_config;
+        let config_id = bed.ground.id(config);
+        bed.ground
+            .execute(&format!(
+                "UPDATE names SET generation = 9000000000 WHERE life = {id};
+                UPDATE provider_configs SET path = '' WHERE id = {config_id}"
+            ))
+            .await;
+        let batch = bed.store.claim_due(64).await.unwrap();
+        let leased: Vec<Life> = batch.leased.iter().map(|it| it.life).collect();
+        assert_eq!(leased, [Life::Resource(good.id())], "everything else goes on");
+        for (life, row) in [
+            (Life::Resource(bad.id()), "its book breaks the rules"),
+            (Life::ProviderConfig(config), "its coordinates breaks the rules"),
+        ] {
+            let found = batch.parked.iter().find(|it| it.0 == life);
+            let (_, told) = found.unwrap_or_else(|| panic!("{life} is not parked"));
+            assert!(told.contains(&life.id().to_string()) && told.contains(row), "{told}");
+        }
+    })
+    .await;
+}
+
+/// Red by: a database that may only be read, or is full, told as any other trouble.
+#[tokio::test]
+async fn a_full_or_read_only_server_is_told_by_name() {
+    let Some(ground) = Ground::postgres().await else { return };
+    let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    let life = Life::Resource(world.declare("web").await.id());
+    ground
+        .execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
+            CREATE TRIGGER full_disk BEFORE UPDATE ON queue
+                FOR EACH ROW EXECUTE FUNCTION full_disk()",
+        )
+        .await;
+    let full = store.wake(life).await.unwrap_err();
+    assert!(matches!(full, Error::Full { .. }), "{full}");
+    assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
+    ground.execute("DROP TRIGGER full_disk ON queue").await;
+    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    let sql = "DO $$ BEGIN EXECUTE format(
+        'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
+    ground.execute(sql).await;
+    store.close().await;
+    // Opening settles whose the database is, which is a write.
+    let refused = Store::open(&ground.place, Settings::default()).await.unwrap_err();
+    assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+}
+
+/// Red by: a commit that was acknowledged and is lost with the server, or trouble that is told as
+/// something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_a_killed_server() {
+    let Some(server) = usher_pgtest::Server::start(&[]) else { return };
+    server.execute("CREATE DATABASE usher").await;
+    let place = Place::Postgres(server.url("usher"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::default() };
+    let store = Arc::new(Store::open(&place, settings).await.unwrap());
+    let world = World::new(&store).await;
+    let until = tokio::time::Instant::now() + Duration::from_millis(1_500);
+    let mut writers = vec![];
+    for number in 0..4 {
+        let resource = world.declare(&format!("web-{number}")).await;
+        let store = Arc::clone(&store);
+        writers.push(tokio::spawn(async move {
+            let (mut acknowledged, mut troubles) = (1, 0);
+            while tokio::time::Instant::now() < until {
+                let Ok(record) = store.resource(resource.id()).await else {
+                    troubles += 1;
+                    continue;
+                };
+                assert!(record.version.0 >= acknowledged, "it was acknowledged");
+                match store.commit(marked(&record)).await {
+                    Ok(()) => acknowledged = record.version.next().0,
+                    Err(error) => {
+                        troubles += 1;
+                        assert!(matches!(error.trouble(), Trouble::Unavailable { .. }), "{error}");
+                    }
+                }
+            }
+            (resource.id(), acknowledged, troubles)
+        }));
+    }
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.stop();
+        server.resume();
+        drop(server.connect().await);
+    }
+    let mut ends = vec![];
+    for writer in writers {
+        ends.push(writer.await.unwrap());
+    }
+    // Connections that broke while they rested are found out by whoever takes them next.
+    for _ in 0..Settings::default().connections_max {
+        let _ = store.resource(ends[0].0).await;
+    }
+    for (id, acknowledged, troubles) in ends {
+        let record = store.resource(id).await.unwrap();
+        assert!(record.version.0 >= acknowledged, "{id}: {acknowledged}, {record:?}");
+        assert!(troubles > 0, "the server was gone for a while");
+        let ready = told(&store, Cursor::START, 1).await;
+        let mine = ready.iter().filter(|it| it.resource == id).map(|it| it.version.0);
+        let expected = (1..=record.version.0).filter(|it| *it == 1 || it.is_multiple_of(2));
+        let (mine, expected): (Vec<u64>, Vec<u64>) = (mine.collect(), expected.collect());
+        assert!(expected.starts_with(&mine), "{mine:?}");
+    }
+}
+
+/// Runs one of the tests below as its own process, in a place with a small disk. `None` if nobody
+/// may make such a place here.
+fn on_a_small_disk(test: &str) -> Option<String> {
+    let folder = Folder::new();
+    let script = r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --nocapture"#;
+    let output = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(&folder.0)
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env("USHER_SMALL_DISK", &folder.0)
+        .output();
+    let output = output.ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("1 passed") {
+        return Some(said);
+    }
+    assert!(!said.contains("running 1 test"), "{said}\n{complaint}");
+    let skipped = format!("SKIPPED: cannot make a small disk: {complaint}");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
+    None
+}
+
+/// Red by: a full disk that is told as any other trouble, or that breaks the store for good.
+#[test]
+fn a_full_disk_is_told_by_name_and_survived() {
+    on_a_small_disk("trouble::fill_a_small_disk");
+}
+
+/// Not a test of its own: it needs a small disk.
+#[tokio::test]
+async fn fill_a_small_disk() {
+    let Some(folder) = variable("USHER_SMALL_DISK") else { return };
+    let folder = std::path::PathBuf::from(folder);
+    let place = Place::Sqlite(folder.join("usher.db"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    let ballast = folder.join("ballast");
+    std::fs::write(&ballast, vec![0; 200_000]).unwrap();
+    let (mut made, mut full) = (vec![], None);
+    for number in 0..10_000 {
+        match world.try_declare(&format!("web-{number}")).await {
+            Ok(resource) => made.push(resource.id()),
+            Err(error) => {
+                full = Some(error);
+                break;
+            }
+        }
+    }
+    let full = full.unwrap();
+    assert!(matches!(full, Error::Full { .. }), "{full:?}");
+    assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
+    for id in &made {
+        assert!(store.resource(*id).await.is_ok(), "what was acknowledged can be read");
+    }
+    std::fs::remove_file(ballast).unwrap();
+    let life = Life::Resource(world.declare("room").await.id());
+    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+}
+
+/// Red by: a file that may only be read and is told as any other trouble.
+#[test]
+fn a_read_only_place_is_told_by_name() {
+    on_a_small_disk("trouble::open_a_read_only_file");
+}
+
+/// Not a test of its own: it needs a disk that it may make read-only.
+#[tokio::test]
+async fn open_a_read_only_file() {
+    let Some(folder) = variable("USHER_SMALL_DISK") else { return };
+    let place = Place::Sqlite(std::path::Path::new(&folder).join("usher.db"));
+    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::open(&place, Settings::default()).await.unwrap().close().await;
+    let remounted =
+        std::process::Command::new("mount").args(["-o", "remount,ro", &folder]).status().unwrap();
+    assert!(remounted.success());
+    let refused = Store::open(&place, Settings::default()).await.unwrap_err();
+    let Error::File { file, source } = &refused else { panic!("{refused:?}") };
+    assert!(file.ends_with("usher.db.lock"), "{file}");
+    assert_eq!(source.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert!(matches!(refused.trouble(), Trouble::Unavailable { .. }));
+}
