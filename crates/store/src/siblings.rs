@@ -99,6 +99,10 @@ verbs! {
     fn label_definitions() -> Result<Vec<Definition>, Error>;
     /// Finds an operator's token by its hash.
     fn operator_token(hash: TokenHash) -> Result<Option<OperatorToken>, Error>;
+    /// Reads operators' tokens after an id, in the order of their ids.
+    fn operator_tokens(
+        after: Option<OperatorTokenId>, count: u32
+    ) -> Result<Vec<OperatorToken>, Error>;
     /// Reads the audit log after an id, in its order.
     fn audit(after: Option<AuditId>, count: u32) -> Result<Vec<audit::Entry>, Error>;
 }

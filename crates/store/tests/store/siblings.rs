@@ -7,7 +7,7 @@ use usher_domain::labels::Definition;
 use usher_domain::object::id::{BlueprintId, OperatorTokenId, ProjectId, ResourceId};
 use usher_domain::object::label::Labels;
 use usher_domain::object::manifest::SecretText;
-use usher_domain::operators::{OperatorToken, Reach, TokenHash};
+use usher_domain::operators::{Grant, OperatorToken, Reach, TokenHash};
 use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
 use usher_store::{Error, Layer};
@@ -146,13 +146,17 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
         let world = World::new(&bed.store).await;
         let store = &bed.store;
         let now = store.now().await.unwrap();
-        for (name, reach) in
-            [("admin", Reach::Installation), ("ann", Reach::Project(world.project))]
-        {
+        let mut made = vec![];
+        for (name, grant) in [
+            ("admin", Grant::Admin),
+            ("ann", Grant::Operator(world.project)),
+            ("bob", Grant::Viewer(Reach::Project(world.project))),
+            ("eve", Grant::Viewer(Reach::Installation)),
+        ] {
             let token = OperatorToken {
                 id: OperatorTokenId::from_uuid(Uuid::now_v7()),
                 name: name.parse().unwrap(),
-                reach,
+                grant,
                 hash: TokenHash::of(&SecretText::new(format!("secret of {name}"))),
                 expires_at: Some(now),
                 revoked_at: None,
@@ -162,7 +166,10 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
             store.revoke_operator_token(token.id, now).await.unwrap();
             let revoked = store.operator_token(token.hash).await.unwrap().unwrap();
             assert_eq!(revoked.revoked_at, Some(now));
+            made.push(revoked);
         }
+        assert_eq!(store.operator_tokens(None, 3).await.unwrap(), made[..3]);
+        assert_eq!(store.operator_tokens(Some(made[2].id), 3).await.unwrap(), made[3..]);
         let other = TokenHash::of(&SecretText::new("another text"));
         assert_eq!(store.operator_token(other).await.unwrap(), None);
     })

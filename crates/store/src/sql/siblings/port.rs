@@ -131,6 +131,8 @@ reads! {
         = |conn| credentials::assignments(conn, project);
     fn labels(layer: Layer) -> Labels = |conn| labels::read(conn, layer);
     fn label_definitions() -> Vec<Definition> = |conn| labels::definitions(conn);
+    fn operator_tokens(after: Option<OperatorTokenId>, count: u32) -> Vec<OperatorToken>
+        = |conn| operators::list(conn, after, count);
     fn operator_token(hash: TokenHash) -> Option<OperatorToken>
         = |conn| operators::find(conn, hash);
     fn audit(after: Option<AuditId>, count: u32) -> Vec<audit::Entry>
