@@ -1,9 +1,12 @@
 //! What a world and the mesh ask of the inside: what is known beside a record, pins and liveness.
 
+use std::time::Duration;
+
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::labels::Definition;
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::object::label::Labels;
 use usher_domain::peers::Peer;
 use usher_domain::tokens::Token;
@@ -19,8 +22,10 @@ use crate::store::{Inner, Store, verbs};
 pub struct Beside {
     /// The database's time of this look.
     pub now: Timestamp,
-    /// Whether its ProviderConfig may be referred to.
-    pub config_ready: bool,
+    /// Its ProviderConfig.
+    pub config: ProviderConfig,
+    /// What is remembered of its world.
+    pub world: Option<WorldState>,
     /// Its tokens, oldest generation first.
     pub tokens: Vec<Token>,
     /// Its peers, oldest generation first.
@@ -60,6 +65,8 @@ pub struct WorldState {
     pub pin: Pin,
     /// Since when its rail is tripped, if it is.
     pub tripped_at: Option<Timestamp>,
+    /// When somebody last opened it.
+    pub opened_at: Option<Timestamp>,
 }
 
 verbs! {
@@ -86,4 +93,8 @@ verbs! {
     fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;
     /// Counts the resources of a world that should stand there.
     fn standing(world: &str) -> Result<u32, Error>;
+    /// Wakes up to so many tombstones that were kept so long: their steps put them away.
+    fn wake_buried(keep: Duration, count: u32) -> Result<u64, Error>;
+    /// Reads tokens after an id, in the order of their ids, gone ones too.
+    fn tokens_after(after: Option<TokenId>, count: u32) -> Result<Vec<Token>, Error>;
 }

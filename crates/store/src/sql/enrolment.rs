@@ -226,6 +226,23 @@ pub(crate) async fn tokens(conn: &mut Conn, resource: ResourceId) -> Result<Vec<
     rows.into_iter().map(TokenRow::token).collect()
 }
 
+/// Tokens after an id, in the order of their ids.
+pub(crate) async fn tokens_after(
+    conn: &mut Conn,
+    after: Option<TokenId>,
+    count: u32,
+) -> Result<Vec<Token>, Error> {
+    let sql =
+        concat!("SELECT ", token_columns!(), " FROM tokens WHERE id > $1 ORDER BY id LIMIT $2");
+    let rows = sqlx::query_as::<Db, TokenRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("read tokens")?;
+    rows.into_iter().map(TokenRow::token).collect()
+}
+
 /// The peers of a resource, oldest generation first.
 pub(crate) async fn peers(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
     Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())

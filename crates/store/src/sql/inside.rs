@@ -1,9 +1,12 @@
 //! What a world and the mesh ask: each verb is one read, or one small transaction.
 
+use std::time::Duration;
+
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::labels;
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use usher_domain::tokens::Token;
 use usher_kernel::Uid;
 use uuid::Uuid;
 
@@ -27,7 +30,8 @@ impl Port {
         let config = record::config(conn, resource.pinned().provider_config).await?;
         Ok(Beside {
             now: record::now(conn).await?,
-            config_ready: config.state.is_ready(),
+            config: config.state,
+            world: read_world(conn, &resource.pinned().world).await?,
             tokens: enrolment::tokens(conn, id).await?,
             peers: enrolment::attended(conn, id).await?,
             labels: labels::effective([&installation, &around, &own]),
@@ -103,6 +107,20 @@ impl Port {
         self.stirring(written)
     }
 
+    pub(crate) async fn wake_buried(&self, keep: Duration, count: u32) -> Result<u64, Error> {
+        let written =
+            self.door.write(move |conn| Box::pin(queue::wake_buried(conn, keep, count))).await;
+        self.stirring(written)
+    }
+
+    pub(crate) async fn tokens_after(
+        &self,
+        after: Option<TokenId>,
+        count: u32,
+    ) -> Result<Vec<Token>, Error> {
+        enrolment::tokens_after(&mut *self.door.read().await?, after, count).await
+    }
+
     pub(crate) async fn standing(&self, world: &str) -> Result<u32, Error> {
         let sql = "SELECT count(*) FROM resources
             WHERE world = $1 AND tenure = 'Live' AND deletion_requested_at IS NULL";
@@ -116,15 +134,16 @@ impl Port {
 }
 
 async fn read_world(conn: &mut Conn, name: &str) -> Result<Option<WorldState>, Error> {
-    let sql = "SELECT identity, revision, tripped_at FROM worlds WHERE name = $1";
-    let row = sqlx::query_as::<Db, (String, i64, Option<Time>)>(sql)
+    let sql = "SELECT identity, revision, tripped_at, opened_at FROM worlds WHERE name = $1";
+    let row = sqlx::query_as::<Db, (String, i64, Option<Time>, Option<Time>)>(sql)
         .bind(name)
         .fetch_optional(conn)
         .await
         .doing("read a world")?;
-    Ok(row.map(|(identity, revision, tripped_at)| WorldState {
+    Ok(row.map(|(identity, revision, tripped_at, opened_at)| WorldState {
         pin: Pin { identity: Uid::new(identity), revision: revision.unsigned_abs() },
         tripped_at: tripped_at.map(|it| it.0),
+        opened_at: opened_at.map(|it| it.0),
     }))
 }
 
@@ -150,7 +169,11 @@ async fn set_rail(conn: &mut Conn, name: &str, tripped: bool) -> Result<bool, Er
         now!(),
         " WHERE name = $1 AND tripped_at IS NULL"
     );
-    let open = "UPDATE worlds SET tripped_at = NULL WHERE name = $1 AND tripped_at IS NOT NULL";
+    let open = concat!(
+        "UPDATE worlds SET tripped_at = NULL, opened_at = ",
+        now!(),
+        " WHERE name = $1 AND tripped_at IS NOT NULL"
+    );
     let changed = sqlx::query::<Db>(if tripped { trip } else { open })
         .bind(name)
         .execute(&mut *conn)
