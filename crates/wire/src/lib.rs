@@ -6,3 +6,4 @@
 //! **Absent on purpose**: rules. Nothing here decides whether a request is granted.
 
 pub mod http;
+pub mod operator;

@@ -5,6 +5,7 @@
 //! remembers), `housekeeping`, `services` (who answers the routes).
 
 pub mod alarm;
+pub mod housekeeping;
 pub mod inside;
 pub mod local;
 pub mod mesh;
@@ -12,4 +13,5 @@ pub mod rails;
 pub mod steps;
 pub mod supervisor;
 pub mod tally;
+pub mod waker;
 pub mod worker;
