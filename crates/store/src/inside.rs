@@ -9,6 +9,7 @@ use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::object::label::Labels;
 use usher_domain::peers::Peer;
+use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
 use usher_kernel::Timestamp;
 use usher_kernel::schedule::Entry;
@@ -69,7 +70,26 @@ pub struct WorldState {
     pub opened_at: Option<Timestamp>,
 }
 
+/// What people call a resource and what it was declared from, as far as those are still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Titles {
+    /// Its name.
+    pub name: String,
+    /// Its project's slug.
+    pub project: Option<String>,
+    /// Its blueprint's name and version.
+    pub blueprint: Option<(String, String)>,
+    /// Its credential's name.
+    pub credential: Option<String>,
+    /// Why its last finished step did what it did.
+    pub reason: Option<String>,
+}
+
 verbs! {
+    /// Reads what people call a resource and what it was declared from.
+    fn titles(id: ResourceId) -> Result<Option<Titles>, Error>;
+    /// Finds a project by its id.
+    fn project_of(id: ProjectId) -> Result<Option<Project>, Error>;
     /// Reads what is known of a resource beside its record.
     fn beside(resource: &Resource) -> Result<Beside, Error>;
     /// Reads a life's place in the queue, and what its last steps said.

@@ -38,7 +38,7 @@ mod store;
 
 pub use error::Error;
 pub use follow::Follower;
-pub use inside::{Attended, Attention, Beside, WorldState};
+pub use inside::{Attended, Attention, Beside, Titles, WorldState};
 pub use ledger::LeasedLedger;
 pub use life::Life;
 pub use port::{

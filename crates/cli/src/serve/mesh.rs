@@ -50,6 +50,15 @@ pub struct Heard {
     pub agent_version: String,
 }
 
+/// What a sign of life brought about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// Who waited for its acknowledgement and for nobody else's any more.
+    pub woken: Vec<ResourceId>,
+    /// Whether it was written down as lost.
+    pub was_lost: bool,
+}
+
 /// The nodes as this process hears them.
 #[derive(Debug)]
 pub struct Mesh {
@@ -125,16 +134,10 @@ impl Mesh {
         Orders { snapshot, leave_by, out }
     }
 
-    /// Hears a sign of life of a node that was met. Whom to wake because of its acknowledgement,
-    /// and whether it was written down as lost.
-    pub fn hear(
-        &self,
-        id: PeerId,
-        acknowledged: u64,
-        agent_version: &str,
-    ) -> (Vec<ResourceId>, bool) {
+    /// Hears a sign of life of a node that was met.
+    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> Hearing {
         let mut inner = self.inner();
-        let Some(node) = inner.nodes.get_mut(&id) else { return (vec![], false) };
+        let Some(node) = inner.nodes.get_mut(&id) else { return Hearing::default() };
         let first = node.heard.is_none();
         node.heard = Some(Heard { at: Instant::now(), agent_version: agent_version.to_owned() });
         node.acknowledged = node.acknowledged.max(acknowledged);
@@ -153,7 +156,12 @@ impl Mesh {
         if first {
             self.heard.notify_one();
         }
-        (woken, was_lost)
+        Hearing { woken, was_lost }
+    }
+
+    /// What a node that was met is to know.
+    pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
+        self.inner().nodes.get(&id).map(|it| *it.orders.borrow())
     }
 
     /// Hears a node's last word.

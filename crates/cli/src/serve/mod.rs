@@ -10,6 +10,8 @@ pub mod inside;
 pub mod local;
 pub mod mesh;
 pub mod rails;
+pub mod seed;
+pub mod services;
 pub mod steps;
 pub mod supervisor;
 pub mod tally;

@@ -1,7 +1,9 @@
 //! What a server counts about itself, and whether its dependencies answer.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +54,18 @@ impl Count {
     /// Its name on the metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Steps => "usher_steps_total",
-            Self::Troubles => "usher_step_troubles_total",
-            Self::TooSlow => "usher_steps_too_slow_total",
-            Self::Panicked => "usher_steps_panicked_total",
-            Self::Parked => "usher_lives_parked_total",
-            Self::Observations => "usher_world_observations_total",
-            Self::Effects => "usher_world_effects_total",
-            Self::Commits => "usher_store_commits_total",
-            Self::Accepted => "usher_declarations_accepted_total",
-            Self::Wakes => "usher_world_wakes_total",
-            Self::RailsTripped => "usher_rails_tripped_total",
-            Self::NodesLost => "usher_nodes_lost_total",
+            Self::Steps => "usher_steps",
+            Self::Troubles => "usher_step_troubles",
+            Self::TooSlow => "usher_steps_too_slow",
+            Self::Panicked => "usher_steps_panicked",
+            Self::Parked => "usher_lives_parked",
+            Self::Observations => "usher_world_observations",
+            Self::Effects => "usher_world_effects",
+            Self::Commits => "usher_store_commits",
+            Self::Accepted => "usher_declarations_accepted",
+            Self::Wakes => "usher_world_wakes",
+            Self::RailsTripped => "usher_rails_tripped",
+            Self::NodesLost => "usher_nodes_lost",
         }
     }
 
@@ -89,13 +91,13 @@ impl Count {
 /// The counters of one process.
 #[derive(Debug)]
 pub struct Tally {
-    counters: Vec<AtomicU64>,
+    counters: Vec<Counter>,
     database: Mutex<Option<String>>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        let counters = Count::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        let counters = Count::ALL.iter().map(|_| Counter::default()).collect();
         Self { counters, database: Mutex::default() }
     }
 }
@@ -104,23 +106,20 @@ impl Tally {
     /// One more.
     pub fn count(&self, what: Count) {
         if let Some(counter) = self.counter(what) {
-            counter.fetch_add(1, Ordering::Relaxed);
+            counter.inc();
         }
     }
 
     /// How many.
     pub fn read(&self, what: Count) -> u64 {
-        self.counter(what).map_or(0, |it| it.load(Ordering::Relaxed))
+        self.counter(what).map_or(0, Counter::get)
     }
 
-    /// All counters in the text format of Prometheus.
-    pub fn render(&self) -> String {
-        let lines = Count::ALL.iter().map(|it| {
-            let (name, help) = (it.as_str(), it.help());
-            let value = self.read(*it);
-            format!("# HELP {name} {help}.\n# TYPE {name} counter\n{name} {value}\n")
-        });
-        lines.collect()
+    /// Shows every counter.
+    pub fn register(&self, registry: &mut Registry) {
+        for (what, counter) in Count::ALL.into_iter().zip(&self.counters) {
+            registry.register(what.as_str(), what.help(), counter.clone());
+        }
     }
 
     /// The worker's last look at the database was answered.
@@ -144,7 +143,7 @@ impl Tally {
         *database.unwrap_or_else(std::sync::PoisonError::into_inner) = trouble;
     }
 
-    fn counter(&self, what: Count) -> Option<&AtomicU64> {
+    fn counter(&self, what: Count) -> Option<&Counter> {
         let index = Count::ALL.iter().position(|it| *it == what)?;
         self.counters.get(index)
     }
@@ -160,8 +159,11 @@ mod tests {
         tally.count(Count::Commits);
         tally.count(Count::Commits);
         assert_eq!((tally.read(Count::Commits), tally.read(Count::Steps)), (2, 0));
-        let told = tally.render();
+        let mut registry = Registry::default();
+        tally.register(&mut registry);
+        let mut told = String::new();
+        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
         assert!(told.contains("\nusher_store_commits_total 2\n"), "{told}");
-        assert_eq!(told.lines().count(), Count::ALL.len() * 3);
+        assert_eq!(told.matches("# TYPE").count(), Count::ALL.len());
     }
 }

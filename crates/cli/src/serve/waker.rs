@@ -178,10 +178,8 @@ impl Standings {
             Phase::Ready => Condition::Ready,
             Phase::Failed => return !is_recorded(&record.book, objects),
         };
-        let turned = objects
-            .iter()
-            .filter_map(|it| it.substrate.as_ref())
-            .any(|it| it.condition != wanted);
+        let turned =
+            objects.iter().filter_map(|it| it.substrate.as_ref()).any(|it| it.condition != wanted);
         turned || !is_recorded(&record.book, objects)
     }
 
@@ -198,9 +196,8 @@ impl Standings {
 /// Whether exactly what is recorded as seen stands there, and none of it is on its way out.
 fn is_recorded(book: &Book, objects: &[Object]) -> bool {
     let outside = |kind: &str| kind.contains('/') || kind.contains("Anchor");
-    let seen = book.rows().iter().filter(|row| {
-        row.standing == Standing::Seen && outside(&row.name.kind)
-    });
+    let seen =
+        book.rows().iter().filter(|row| row.standing == Standing::Seen && outside(&row.name.kind));
     let seen: BTreeSet<&str> = seen.filter_map(|row| Some(row.uid.as_ref()?.0.as_str())).collect();
     let standing: BTreeSet<&str> = objects.iter().map(|it| it.uid.0.as_str()).collect();
     seen == standing && objects.iter().all(|it| it.deleting_at.is_none())

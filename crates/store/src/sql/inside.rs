@@ -6,21 +6,60 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::labels;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
 use usher_kernel::Uid;
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
 use super::port::Port;
-use super::siblings::labels as layers;
+use super::siblings::{labels as layers, projects};
 use super::{enrolment, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
-use crate::inside::{Attended, Attention, Beside, WorldState};
+use crate::inside::{Attended, Attention, Beside, Titles, WorldState};
 use crate::life::Life;
 use crate::port::Layer;
 
+#[derive(sqlx::FromRow)]
+struct TitlesRow {
+    name: String,
+    slug: Option<String>,
+    blueprint: Option<String>,
+    version: Option<String>,
+    credential: Option<String>,
+    reason: Option<String>,
+}
+
 impl Port {
+    pub(crate) async fn titles(&self, id: ResourceId) -> Result<Option<Titles>, Error> {
+        let sql = "SELECT r.name, p.slug, b.name AS blueprint, v.version, c.name AS credential,
+                q.reason
+            FROM resources AS r
+            LEFT JOIN projects AS p ON p.id = r.project
+            LEFT JOIN blueprint_versions AS v ON v.id = r.blueprint_version
+            LEFT JOIN blueprints AS b ON b.id = v.blueprint
+            LEFT JOIN credentials AS c ON c.id = r.credential
+            LEFT JOIN queue AS q ON q.life = r.id AND q.kind = 'resource'
+            WHERE r.id = $1";
+        let row = sqlx::query_as::<Db, TitlesRow>(sql)
+            .bind(id.as_uuid())
+            .fetch_optional(&mut *self.door.read().await?)
+            .await
+            .doing("read what a resource is called")?;
+        Ok(row.map(|it| Titles {
+            name: it.name,
+            project: it.slug,
+            blueprint: it.blueprint.zip(it.version),
+            credential: it.credential,
+            reason: it.reason,
+        }))
+    }
+
+    pub(crate) async fn project_of(&self, id: ProjectId) -> Result<Option<Project>, Error> {
+        projects::find_by_id(&mut *self.door.read().await?, id).await
+    }
+
     pub(crate) async fn beside(&self, resource: &Resource) -> Result<Beside, Error> {
         let conn = &mut *self.door.read().await?;
         let (id, project) = (resource.id(), resource.fields().project);
