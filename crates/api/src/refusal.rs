@@ -46,12 +46,9 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
-    /// The path holds something that is no id and no name.
-    #[error("cannot read \"{text}\" in the path")]
-    PathInvalid {
-        /// The offending text, shortened.
-        text: String,
-    },
+    /// The path is no text.
+    #[error("cannot read the path: it is not UTF-8")]
+    PathInvalid,
     /// The text is no place in a listing or in the log.
     #[error("cannot go on after \"{text}\"")]
     CursorInvalid {
@@ -156,7 +153,7 @@ impl Refusal {
             Self::BodyInvalid { .. } => "body_invalid",
             Self::ContentTypeUnsupported => "content_type_unsupported",
             Self::QueryInvalid { .. } => "query_invalid",
-            Self::PathInvalid { .. } => "path_invalid",
+            Self::PathInvalid => "path_invalid",
             Self::CursorInvalid { .. } => "cursor_invalid",
             Self::CursorForgotten { .. } => "cursor_forgotten",
             Self::NotFound { thing, .. } => thing.code(),

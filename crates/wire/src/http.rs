@@ -64,12 +64,14 @@ impl fmt::Debug for Secret {
 
 /// What an agent registers with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterRequest {
     /// The project it believes to join.
     pub project_id: String,
     /// The resource it believes to be.
     pub resource_id: String,
     /// The bootstrap token.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub bootstrap_token: Secret,
     /// What it chose once, so that a repetition is recognised.
     pub nonce: String,
@@ -81,10 +83,12 @@ pub struct RegisterRequest {
 
 /// The answer to a registration, the same for each repetition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterResponse {
     /// Who it is from now on.
     pub node_id: String,
     /// What it calls with from now on.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub node_secret: Secret,
     /// How often it says that it lives.
     pub heartbeat_ms: u64,
@@ -92,6 +96,7 @@ pub struct RegisterResponse {
 
 /// A sign of life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatRequest {
     /// The newest snapshot of the mesh it knows: its acknowledgement.
     pub acknowledged: u64,
@@ -105,6 +110,7 @@ pub struct HeartbeatRequest {
 
 /// The answer to a sign of life. It repeats what a lost stream may not have told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatResponse {
     /// The newest snapshot of the mesh.
     pub snapshot: u64,
@@ -115,6 +121,7 @@ pub struct HeartbeatResponse {
 
 /// The order to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Drain {
     /// How long work in flight may still take.
     pub grace_ms: u64,
@@ -122,6 +129,7 @@ pub struct Drain {
 
 /// What an agent says as its last word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LeaveRequest {
     /// How much work it could not finish.
     pub in_flight: u64,
@@ -129,6 +137,7 @@ pub struct LeaveRequest {
 
 /// What a node is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum AgentEvent {
     /// Leave.
@@ -145,6 +154,7 @@ pub enum AgentEvent {
 
 /// A refusal, as RFC 9457 writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
     /// Where the code is explained.
     #[serde(rename = "type", default)]
