@@ -5,6 +5,7 @@
 //! - Whatever outlives this process is found again by its name and its lock, never by memory.
 
 pub mod clock;
+pub mod config;
 pub mod failpoint;
 pub mod serve;
 pub mod verbs;
