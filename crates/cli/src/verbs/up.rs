@@ -15,7 +15,7 @@ use crate::serve::seed;
 /// What both programs are told.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Keep state in this directory [env: USHER_DATA_DIR]
+    /// Keep state in this directory [env: `USHER_DATA_DIR`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Listen on this address [default: 127.0.0.1:7420]
