@@ -6,6 +6,7 @@
 //! - What is dumped holds no password.
 
 mod bounds;
+pub mod manual;
 pub mod span;
 
 use std::collections::BTreeMap;

@@ -273,6 +273,30 @@ impl House {
         found
     }
 
+    /// Signals every agent of this world.
+    pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
+        for number in self.processes() {
+            let pid = rustix::process::Pid::from_raw(number).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+    }
+
+    /// What the server counts of worlds, steps and commits.
+    pub(crate) async fn counters(&self) -> Vec<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let token = fs::read_to_string(self.data().join("admin.token")).unwrap();
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer {}\r\n\r\n",
+            token.trim()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let ours = answer.lines().filter(|it| it.starts_with("usher_"));
+        ours.map(str::to_owned).collect()
+    }
+
     /// What lies in the world, but for the world itself.
     pub(crate) fn standing(&self) -> Vec<PathBuf> {
         let kinds =

@@ -37,7 +37,7 @@ const PAGES: [Page; 45] = [
         Reason::Degraded,
         "it was ready and its substrate is not at the moment",
         Some((
-            "whoever composed the substrate mends it; a transient loss of readiness changes no phase",
+            "whoever composed it mends it; a transient loss of readiness changes no phase",
             "wait, or `usher retry {name} --replace` for a new substrate",
         )),
     ),
