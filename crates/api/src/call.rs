@@ -103,6 +103,11 @@ impl Call {
         if !kind.is_some_and(|it| it.eq_ignore_ascii_case("application/json")) {
             return Err(Refusal::ContentTypeUnsupported.into());
         }
+        // A struct can be read from a list as well, which the document does not say.
+        if self.body.trim_ascii_start().first() == Some(&b'[') {
+            let why = "it is a list and no object".to_owned();
+            return Err(Refusal::BodyInvalid { why }.into());
+        }
         let read = serde_json::from_slice(&self.body);
         read.map_err(|why| Refusal::BodyInvalid { why: cleaned(&why.to_string()) }.into())
     }

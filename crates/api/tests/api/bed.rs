@@ -14,26 +14,26 @@ use usher_api::{Metrics, Surface};
 use crate::fake::{EVERYBODY, Fake};
 
 /// Ports and the router over them.
-pub struct Bed {
-    pub fake: Fake,
-    pub router: Router,
+pub(crate) struct Bed {
+    pub(crate) fake: Fake,
+    pub(crate) router: Router,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answered {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub text: String,
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answered {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|why| panic!("{why}: {}", self.text))
     }
 
     /// Status and code of a refusal.
-    pub fn refusal(&self) -> (u16, String) {
+    pub(crate) fn refusal(&self) -> (u16, String) {
         let problem = self.json();
         assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json");
         assert_eq!(problem["status"], self.status);
@@ -42,12 +42,12 @@ impl Answered {
 }
 
 /// A refusal as tests write it.
-pub fn refused(status: u16, code: &str) -> (u16, String) {
+pub(crate) fn refused(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let fake = Fake::new();
         let mut registry = Registry::with_prefix("usher");
         let metrics = Metrics::register(&mut registry);
@@ -56,12 +56,12 @@ impl Bed {
     }
 
     /// Sends a request as it is.
-    pub async fn open(&self, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn open(&self, request: Request<Body>) -> Response<Body> {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
     /// Sends a request and reads the answer to its end.
-    pub async fn send(&self, request: Request<Body>) -> Answered {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answered {
         let response = self.open(request).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
@@ -70,18 +70,24 @@ impl Bed {
     }
 
     /// Asks as somebody.
-    pub async fn ask(&self, who: &str, method: &str, path: &str, body: Option<Value>) -> Answered {
+    pub(crate) async fn ask(
+        &self,
+        who: &str,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Answered {
         self.send(request(who, method, path, body)).await
     }
 
     /// Looks as an admin.
-    pub async fn get(&self, path: &str) -> Answered {
+    pub(crate) async fn get(&self, path: &str) -> Answered {
         self.ask("admin", "GET", path, None).await
     }
 }
 
 /// A request of somebody; a name that nobody has is an empty one.
-pub fn request(who: &str, method: &str, path: &str, body: Option<Value>) -> Request<Body> {
+pub(crate) fn request(who: &str, method: &str, path: &str, body: Option<Value>) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path);
     if let Some((_, text)) = EVERYBODY.iter().find(|(name, _)| *name == who) {
         request = request.header(header::AUTHORIZATION, format!("Bearer {text}"));

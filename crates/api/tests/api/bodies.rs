@@ -122,7 +122,7 @@ async fn a_body_that_is_no_json_or_of_another_shape_says_what_is_wrong() {
         ("", "EOF"),
         ("{", "EOF"),
         ("slug", "expected"),
-        ("[]", "missing field `slug`"),
+        (r#" ["a", "b"]"#, "a list and no object"),
         ("{}", "missing field `slug`"),
         (r#"{"slug":"a","colour":"red"}"#, "unknown field `colour`"),
         (r#"{"slug":7}"#, "expected a string"),

@@ -10,7 +10,7 @@ use crate::bed::{Bed, refused, request};
 use crate::fake::{EVERYBODY, NODE_SECRET, caller, first, node};
 
 /// A path with something in each of its braces.
-pub fn filled(path: &str) -> String {
+pub(crate) fn filled(path: &str) -> String {
     let resource = first().to_string();
     let id = if path.contains("/nodes/") { node().to_string() } else { resource };
     path.replace("{id}", &id)

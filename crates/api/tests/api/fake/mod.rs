@@ -26,12 +26,12 @@ use usher_domain::projects::Project;
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
-pub const START: Timestamp = Timestamp::from_millis(1_000);
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The secret of the one node.
-pub const NODE_SECRET: &str = "node-canary";
+pub(crate) const NODE_SECRET: &str = "node-canary";
 
 /// Everybody who has a token, with its text.
-pub const EVERYBODY: [(&str, &str); 5] = [
+pub(crate) const EVERYBODY: [(&str, &str); 5] = [
     ("viewer", "viewer-canary"),
     ("watcher", "watcher-canary"),
     ("operator", "operator-canary"),
@@ -39,48 +39,48 @@ pub const EVERYBODY: [(&str, &str); 5] = [
     ("admin", "admin-canary"),
 ];
 
-pub fn uuid(n: u128) -> Uuid {
+pub(crate) fn uuid(n: u128) -> Uuid {
     Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_0000 + n)
 }
 
-pub fn demo() -> ProjectId {
+pub(crate) fn demo() -> ProjectId {
     ProjectId::from_uuid(uuid(1))
 }
 
-pub fn other() -> ProjectId {
+pub(crate) fn other() -> ProjectId {
     ProjectId::from_uuid(uuid(2))
 }
 
-pub fn node() -> PeerId {
+pub(crate) fn node() -> PeerId {
     PeerId::from_uuid(uuid(3))
 }
 
 /// The first resource, which is in `demo`.
-pub fn first() -> ResourceId {
+pub(crate) fn first() -> ResourceId {
     ResourceId::from_uuid(uuid(100))
 }
 
 #[derive(Default)]
-pub struct State {
-    pub projects: Vec<Project>,
-    pub resources: Vec<ResourceView>,
-    pub events: Vec<Told>,
-    pub keys: BTreeMap<(String, ProjectId, String), (Digest, ResourceId)>,
-    pub labels: Labels,
-    pub failing: Option<Failure>,
-    pub checks: Vec<Check>,
-    pub is_closed: bool,
+pub(crate) struct State {
+    pub(crate) projects: Vec<Project>,
+    pub(crate) resources: Vec<ResourceView>,
+    pub(crate) events: Vec<Told>,
+    pub(crate) keys: BTreeMap<(String, ProjectId, String), (Digest, ResourceId)>,
+    pub(crate) labels: Labels,
+    pub(crate) failing: Option<Failure>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) is_closed: bool,
 }
 
 /// The ports.
 #[derive(Clone, Default)]
-pub struct Fake {
+pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
     told: Arc<Notify>,
 }
 
 impl Fake {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let fake = Self::default();
         {
             let mut state = fake.state();
@@ -95,11 +95,11 @@ impl Fake {
         fake
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
-    pub fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         let it = Arc::new(self.clone());
         Ports {
             resources: it.clone(),
@@ -118,16 +118,16 @@ impl Fake {
     }
 
     /// Fails every verb but admission from now on.
-    pub fn fail(&self, failure: Option<Failure>) {
+    pub(crate) fn fail(&self, failure: Option<Failure>) {
         self.state().failing = failure;
     }
 
-    pub fn check(&self) -> Answer<()> {
+    pub(crate) fn check(&self) -> Answer<()> {
         self.state().failing.clone().map_or(Ok(()), Err)
     }
 
     /// Tells something about a resource.
-    pub fn tell(&self, project: ProjectId, n: u64) {
+    pub(crate) fn tell(&self, project: ProjectId, n: u64) {
         let mut state = self.state();
         let seq = state.events.len() + 1;
         state.events.push(Told {
@@ -145,12 +145,12 @@ impl Fake {
     }
 
     /// Ends every stream.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.told.notify_waiters();
     }
 
-    pub fn declare(&self, project: ProjectId, name: &str) -> ResourceView {
+    pub(crate) fn declare(&self, project: ProjectId, name: &str) -> ResourceView {
         let mut state = self.state();
         let id = ResourceId::from_uuid(uuid(100 + state.resources.len() as u128));
         let slug = state.projects.iter().find(|it| it.id == project).unwrap().slug.clone();
@@ -167,7 +167,7 @@ impl Fake {
     }
 }
 
-pub fn caller(name: &str) -> Option<Caller> {
+pub(crate) fn caller(name: &str) -> Option<Caller> {
     let grant = match name {
         "viewer" => Grant::Viewer(Reach::Project(demo())),
         "watcher" => Grant::Viewer(Reach::Installation),
@@ -225,7 +225,7 @@ fn resource(id: ResourceId, project: ProjectId, name: &str) -> Resource {
 }
 
 /// A page of what there is; a place is a number.
-pub fn paged<T: Clone>(items: &[T], paging: &Paging) -> Answer<Page<T>> {
+pub(crate) fn paged<T: Clone>(items: &[T], paging: &Paging) -> Answer<Page<T>> {
     let invalid = |text: &str| {
         let text = text.to_owned();
         Failure::from(usher_api::refusal::Refusal::CursorInvalid { text })
