@@ -38,6 +38,32 @@ pub enum Failpoint {
     AfterSignal,
     /// The record of a process lost its name and is not erased yet.
     UnitUnnamed,
+    /// A step is about to do its verb.
+    BeforeEffect,
+    /// A step did its verb and wrote nothing yet.
+    AfterEffect,
+    /// A step is about to write what it decided.
+    BeforeCommit,
+    /// A step wrote what it decided.
+    AfterCommit,
+    /// A step is over and its lease is not given back yet.
+    BeforeRelease,
+    /// A declaration is about to be written.
+    BeforeAccept,
+    /// A declaration was written and not answered.
+    AfterAccept,
+    /// An order about a resource is about to be written.
+    BeforeOrder,
+    /// An order was written and not answered.
+    AfterOrder,
+    /// A bootstrap token is about to be redeemed.
+    BeforeRedeem,
+    /// A bootstrap token was redeemed and the node does not know.
+    AfterRedeem,
+    /// A node is about to be moved one step on its way out.
+    BeforeDrain,
+    /// A node was moved one step on its way out.
+    AfterDrain,
 }
 
 /// Why a text arms nothing.
@@ -77,7 +103,7 @@ static PASSED: AtomicU32 = AtomicU32::new(0);
 
 impl Failpoint {
     /// Every place.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 25] = [
         Self::WorldCounted,
         Self::ObjectStaged,
         Self::ObjectCreated,
@@ -90,6 +116,19 @@ impl Failpoint {
         Self::BeforeSignal,
         Self::AfterSignal,
         Self::UnitUnnamed,
+        Self::BeforeEffect,
+        Self::AfterEffect,
+        Self::BeforeCommit,
+        Self::AfterCommit,
+        Self::BeforeRelease,
+        Self::BeforeAccept,
+        Self::AfterAccept,
+        Self::BeforeOrder,
+        Self::AfterOrder,
+        Self::BeforeRedeem,
+        Self::AfterRedeem,
+        Self::BeforeDrain,
+        Self::AfterDrain,
     ];
 
     /// The word for it.
@@ -107,6 +146,19 @@ impl Failpoint {
             Self::BeforeSignal => "before-signal",
             Self::AfterSignal => "after-signal",
             Self::UnitUnnamed => "unit-unnamed",
+            Self::BeforeEffect => "before-effect",
+            Self::AfterEffect => "after-effect",
+            Self::BeforeCommit => "before-commit",
+            Self::AfterCommit => "after-commit",
+            Self::BeforeRelease => "before-release",
+            Self::BeforeAccept => "before-accept",
+            Self::AfterAccept => "after-accept",
+            Self::BeforeOrder => "before-order",
+            Self::AfterOrder => "after-order",
+            Self::BeforeRedeem => "before-redeem",
+            Self::AfterRedeem => "after-redeem",
+            Self::BeforeDrain => "before-drain",
+            Self::AfterDrain => "after-drain",
         }
     }
 

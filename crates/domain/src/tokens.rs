@@ -17,6 +17,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -26,8 +28,11 @@ use usher_kernel::{Generation, Timestamp};
 
 use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenText};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use crate::object::manifest::SecretText;
 use crate::object::name;
 
+/// What every secret of a node begins with.
+pub const NODE_SECRET_PREFIX: &str = "uns_";
 /// No token lives longer than this after its issue.
 pub const AGE_MAX: Duration = Duration::from_hours(24);
 /// The shortest lifetime.
@@ -66,13 +71,33 @@ impl ServerKey {
 
     /// The text of a token: the same for the same id and generation, for ever.
     pub fn derive(&self, id: TokenId, generation: Generation) -> TokenText {
-        // HMAC fills a short key with zeros up to its block; done here, nothing can fail.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(&self.0);
-        let mac = Hmac::<Sha256>::new(&block.into())
+        let mac = self
+            .mac()
             .chain_update(id.as_uuid().as_bytes())
             .chain_update(generation.0.to_be_bytes());
         TokenText::compose(id, &mac.finalize().into_bytes().into())
+    }
+
+    /// What a registered node calls with: `uns_<43 base64url>`, the same for ever.
+    pub fn node_secret(&self, node: PeerId) -> SecretText {
+        // Longer than any token's message, so that neither can be taken for the other.
+        let mac =
+            self.mac().chain_update(b"usher node secret\0").chain_update(node.as_uuid().as_bytes());
+        let secret = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+        SecretText::new(format!("{NODE_SECRET_PREFIX}{secret}"))
+    }
+
+    /// Whether a text is a node's secret, in a time that does not depend on where they differ.
+    pub fn is_node_secret(&self, node: PeerId, text: &SecretText) -> bool {
+        let hash = |it: &SecretText| Sha256::digest(it.expose());
+        hash(&self.node_secret(node)).ct_eq(&hash(text)).into()
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        // HMAC fills a short key with zeros up to its block; done here, nothing can fail.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.0);
+        Hmac::<Sha256>::new(&block.into())
     }
 }
 
@@ -494,6 +519,19 @@ mod tests {
             ResourceView { replacing: true, ..staying() },
             ResourceView { generation: Generation(2), ..staying() },
         ]
+    }
+
+    #[test]
+    fn a_node_has_one_secret_and_no_other_opens() {
+        let key = ServerKey::new([7; 32]).unwrap();
+        let node = |n| PeerId::from_uuid(uuid::Uuid::from_u128(n));
+        let secret = key.node_secret(node(1));
+        assert_eq!(secret.expose(), key.node_secret(node(1)).expose());
+        assert!(secret.expose().starts_with(NODE_SECRET_PREFIX));
+        assert!(key.is_node_secret(node(1), &secret));
+        assert!(!key.is_node_secret(node(2), &secret));
+        assert!(!ServerKey::new([8; 32]).unwrap().is_node_secret(node(1), &secret));
+        assert!(!key.is_node_secret(node(1), &SecretText::new("")));
     }
 
     #[test]

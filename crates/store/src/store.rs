@@ -24,7 +24,7 @@ use crate::port::{
 };
 use crate::retention::{Retention, Swept};
 use crate::settings::{Place, Settings};
-use crate::signal::Signals;
+use crate::signal::{Signal, Signals};
 use crate::{postgres, sqlite};
 
 /// The durable side of the kernel's ledger.
@@ -95,6 +95,12 @@ impl Store {
     /// Follows the log after a place; the one reader of everything that waits for events.
     pub fn follow(&self, after: Cursor) -> Follower<'_> {
         Follower::new(self, after)
+    }
+
+    /// Sees from now on when this process's own writes make somebody due. What others write, and
+    /// what becomes due by time, is found by [`Store::claim_due`] only.
+    pub fn due(&self) -> Signal {
+        self.signals().due()
     }
 
     pub(crate) const fn signals(&self) -> &Signals {

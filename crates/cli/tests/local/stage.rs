@@ -55,6 +55,10 @@ impl Inside for Shared {
         Ok(Trust { now: clock::now(), authority, rail_tripped: false })
     }
 
+    async fn vanished(&self, _: &Resource, _: Timestamp) -> Result<bool, Trouble> {
+        Ok(false)
+    }
+
     async fn token(&self, _: &Resource, generation: Generation) -> Result<TokenText, Trouble> {
         Ok(self.0.token(generation))
     }

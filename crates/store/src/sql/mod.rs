@@ -17,6 +17,7 @@ pub(crate) mod command;
 pub(crate) mod commit;
 pub(crate) mod enrolment;
 pub(crate) mod events;
+pub(crate) mod inside;
 pub(crate) mod installation;
 pub(crate) mod migrate;
 pub(crate) mod names;

@@ -66,6 +66,7 @@ impl Port {
             })
             .await;
         self.tell(&written);
+        self.stir(&written);
         match written {
             Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
                 Some(_) => Ok(()),
@@ -105,6 +106,7 @@ impl Port {
         if tells {
             self.tell(&written);
         }
+        self.stir(&written);
         self.known(written, (id, version), write_id).await
     }
 
@@ -117,6 +119,7 @@ impl Port {
                 Box::pin(async move { commit::config(conn, &write, write_id).await })
             })
             .await;
+        self.stir(&written);
         self.known(written, (id, version), write_id).await
     }
 
@@ -145,15 +148,15 @@ impl Port {
     }
 
     pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await)
     }
 
     pub(crate) async fn wake_label(&self, id: Uuid) -> Result<bool, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await)
     }
 
     pub(crate) async fn wake_all(&self) -> Result<u64, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake_all(conn))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_all(conn))).await)
     }
 
     pub(crate) async fn entry(&self, life: Life) -> Result<Option<Entry>, Error> {
@@ -178,7 +181,7 @@ impl Port {
             })
             .await;
         self.tell(&written);
-        written
+        self.stirring(written)
     }
 
     pub(crate) async fn issue(
@@ -198,17 +201,21 @@ impl Port {
     }
 
     pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
-        self.door
+        let written = self
+            .door
             .write(move |conn| Box::pin(async move { enrolment::redeem(conn, &request).await }))
-            .await
+            .await;
+        self.stirring(written)
     }
 
     pub(crate) async fn move_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
-        self.door
+        let written = self
+            .door
             .write(move |conn| {
                 Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
             })
-            .await
+            .await;
+        self.stirring(written)
     }
 
     pub(crate) async fn token(&self, id: TokenId) -> Result<Option<Token>, Error> {
@@ -307,6 +314,18 @@ impl Port {
         if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
             self.signals.tell();
         }
+    }
+
+    /// Wakes whoever waits for work, unless it is certain that nobody became due.
+    pub(crate) fn stir<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.signals.stir();
+        }
+    }
+
+    pub(crate) fn stirring<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        self.stir(&written);
+        written
     }
 
     /// What became of a commit whose answer was lost: the row says it, once nobody holds it.

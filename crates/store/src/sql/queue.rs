@@ -209,6 +209,32 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     Ok(woken.rows_affected())
 }
 
+/// Makes tombstones due that were kept so long, up to so many. Looks before it writes, so that at
+/// rest nothing is written.
+pub(crate) async fn wake_buried(
+    conn: &mut Conn,
+    keep: std::time::Duration,
+    count: u32,
+) -> Result<u64, Error> {
+    let sql = concat!(
+        "SELECT resource FROM tombstones WHERE buried_at <= ",
+        later!("$1"),
+        " ORDER BY buried_at LIMIT $2"
+    );
+    let kept = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look for old tombstones")?;
+    let mut woken = 0;
+    for id in kept {
+        let life = Life::Tombstone(usher_domain::object::id::ResourceId::from_uuid(id));
+        woken += u64::from(wake(conn, life).await?);
+    }
+    Ok(woken)
+}
+
 /// Lets a parked life go on, by command.
 pub(crate) async fn unpark(conn: &mut Conn, life: Life) -> Result<bool, Error> {
     sqlx::query::<Db>("UPDATE queue SET parked = $3 WHERE life = $1 AND kind = $2")

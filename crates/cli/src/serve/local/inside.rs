@@ -53,6 +53,13 @@ pub trait Inside: Send + Sync + 'static {
         answered: &Pin,
     ) -> impl Future<Output = Result<Trust, Trouble>> + Send;
 
+    /// Notes that the substrate of a resource vanished unasked; whether too much did at once.
+    fn vanished(
+        &self,
+        resource: &Resource,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<bool, Trouble>> + Send;
+
     /// The text of a token, derived at this moment.
     fn token(
         &self,

@@ -29,9 +29,11 @@ use std::path::PathBuf;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::life::Broker;
+use usher_domain::broker::look::Look;
 use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::object::authority::Authority;
 use usher_kernel::{Record, Trouble, World};
 
 use composer::{Agents, Composer};
@@ -97,8 +99,19 @@ impl<I: Inside> LocalWorld<I> {
         let answered = self.registry.pin().map_err(|why| why.trouble())?;
         let known = self.inside.of_resource(&record.state, &answered).await?;
         let eyes = Eyes { registry: &self.registry, units: &self.units };
-        Ok(observe::fold(&record.state, &record.book, &eyes.resource(record, known)))
+        let mut look = eyes.resource(record, known);
+        if look.authority == Authority::Pinned && is_vanished(record, &look) {
+            look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
+        }
+        Ok(observe::fold(&record.state, &record.book, &look))
     }
+}
+
+/// Whether a substrate that stood is absent although nobody asked it to go.
+fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
+    let resource = &record.state;
+    let stood = record.book.seen(&resource.xr_name(resource.generation())).is_some();
+    stood && !resource.is_showing_out() && look.xr == Ok(None)
 }
 
 /// The objects and processes below `root`; a new world if nothing is there.

@@ -1,0 +1,213 @@
+//! The inside as the local world asks for it: the store, the mesh, the pins and the key.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::look::{Peer as PeerLook, PeerState, TokenState};
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::render::tags;
+use usher_domain::labels;
+use usher_domain::object::authority::Pin;
+use usher_domain::object::enrolment::TokenText;
+use usher_domain::object::id::{PeerId, TokenId};
+use usher_domain::object::name;
+use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Stage, Survivor};
+use usher_domain::tokens::{Lifetime, ServerKey, Token};
+use usher_kernel::{Generation, Timestamp, Trouble};
+use usher_store::{Attended, Beside, Error, Store};
+
+use super::alarm::Alarms;
+use super::local::inside::{Inside, Known, Trust};
+use super::mesh::Mesh;
+use super::rails::Rails;
+use crate::failpoint::Failpoint;
+
+/// The inside, joined from its parts.
+#[derive(Clone)]
+pub struct Joined {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The key tokens are derived with.
+    pub key: ServerKey,
+    /// How long tokens live.
+    pub lifetime: Lifetime,
+    /// The pins and rails.
+    pub rails: Arc<Rails>,
+    /// The nodes.
+    pub mesh: Arc<Mesh>,
+    /// Who is woken when.
+    pub alarms: Arc<Alarms>,
+}
+
+impl Inside for Joined {
+    async fn of_resource(&self, resource: &Resource, answered: &Pin) -> Result<Known, Trouble> {
+        let beside = self.store.beside(resource).await.map_err(told)?;
+        let Beside { now, config, world, tokens, peers, labels, definitions } = beside;
+        let judged = self.rails.judge(&resource.pinned().world, world.as_ref(), answered).await;
+        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+        let out = labels::propagatable(&labels, &definitions);
+        let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let token = |it: Token| (it.generation, token_state(&it, now));
+        let peer = |it: Attended| (it.peer.registration.generation, peer_look(&it));
+        Ok(Known {
+            trust: Trust { now, authority: judged.map_err(told)?, rail_tripped },
+            config_ready: config.is_ready(),
+            tokens: tokens.into_iter().map(token).collect(),
+            peers: Ok(peers.into_iter().map(peer).collect()),
+            tags: tags::tags(out, config.provider).tags,
+        })
+    }
+
+    async fn of_config(&self, config: &ProviderConfig, answered: &Pin) -> Result<Trust, Trouble> {
+        let now = self.store.now().await.map_err(told)?;
+        let world = self.store.world(&config.world).await.map_err(told)?;
+        let judged = self.rails.judge(&config.world, world.as_ref(), answered).await;
+        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+        Ok(Trust { now, authority: judged.map_err(told)?, rail_tripped })
+    }
+
+    async fn vanished(&self, resource: &Resource, now: Timestamp) -> Result<bool, Trouble> {
+        let world = &resource.pinned().world;
+        let known = self.store.world(world).await.map_err(told)?;
+        let noted = self.rails.vanished(world, (resource.id(), now), known.as_ref()).await;
+        noted.map_err(told)
+    }
+
+    async fn token(
+        &self,
+        resource: &Resource,
+        generation: Generation,
+    ) -> Result<TokenText, Trouble> {
+        if resource.pinned().key_id != self.key.id() {
+            let what = format!("the server key \"{}\"", resource.pinned().key_id.as_str());
+            return Err(Trouble::Rejected { what });
+        }
+        Ok(self.key.derive(name::token(resource.id(), generation), generation))
+    }
+
+    async fn issue(
+        &self,
+        resource: &Resource,
+        _: TokenId,
+        generation: Generation,
+    ) -> Result<(), Trouble> {
+        let key = self.key.clone();
+        let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
+        issued.map_err(told)
+    }
+
+    async fn deregister(&self, resource: &Resource, token: TokenId) -> Result<(), Trouble> {
+        let mesh = self.store.mesh(resource.fields().project).await.map_err(told)?;
+        let Some(leaver) = mesh.iter().find(|it| it.peer.registration.token == token) else {
+            return Ok(());
+        };
+        let now = self.store.now().await.map_err(told)?;
+        self.drain(leaver, &mesh, now).await
+    }
+}
+
+impl Joined {
+    /// One step of a drain, or the time of the next one.
+    async fn drain(
+        &self,
+        leaver: &Attended,
+        mesh: &[Attended],
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let peer = &leaver.peer;
+        let survivors = self.survivors(peer.id, mesh);
+        let snapshot = snapshot_of(peer);
+        let left = self.mesh.has_left(leaver);
+        let others = Others { snapshot, survivors: &survivors, left };
+        let step = peer.drain(&others, self.mesh.figures().patience, now);
+        match step {
+            DrainStep::Done => Ok(()),
+            DrainStep::Wait { until } => {
+                let id = peer.registration.resource;
+                if let Some(snapshot) = snapshot {
+                    self.mesh.await_all(id, snapshot, missing(&survivors, snapshot));
+                }
+                self.alarms.set(id, Instant::now() + until.since(now));
+                Ok(())
+            }
+            DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
+                self.advance(peer, step, now).await
+            }
+        }
+    }
+
+    /// Moves a peer one step on its way out, and tells whom it concerns.
+    pub async fn advance(
+        &self,
+        peer: &Peer,
+        step: DrainStep,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let after = peer.advance(step, now);
+        Failpoint::BeforeDrain.pass();
+        self.store.move_peer(peer.clone(), after.clone()).await.map_err(told)?;
+        Failpoint::AfterDrain.pass();
+        tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
+        if let Some(snapshot) = snapshot_of(&after) {
+            self.mesh.publish(after.registration.project, snapshot);
+        }
+        self.mesh.moved(&after, now);
+        Ok(())
+    }
+
+    fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {
+        let stays = |it: &&Attended| it.peer.id != leaver && it.peer.stage == Stage::Registered;
+        let survivor = |it: &Attended| Survivor {
+            id: it.peer.id,
+            acknowledged: self.mesh.last_heard(it.peer.id).1,
+            liveness: self.mesh.liveness(it),
+        };
+        mesh.iter().filter(stays).map(survivor).collect()
+    }
+}
+
+/// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
+/// no later process counts from the beginning again.
+fn snapshot_of(peer: &Peer) -> Option<u64> {
+    match peer.stage {
+        Stage::Draining { key_revoked_at, .. } | Stage::Deregistered { key_revoked_at, .. } => {
+            Some(key_revoked_at.as_micros().unsigned_abs())
+        }
+        Stage::Registered | Stage::Cordoned { .. } => None,
+    }
+}
+
+fn missing(survivors: &[Survivor], snapshot: u64) -> BTreeSet<PeerId> {
+    let silent = |it: &&Survivor| it.liveness != Liveness::Lost && it.acknowledged < snapshot;
+    survivors.iter().filter(silent).map(|it| it.id).collect()
+}
+
+fn token_state(token: &Token, now: Timestamp) -> TokenState {
+    if token.consumed.is_some() {
+        TokenState::Consumed
+    } else if token.revoked_at.is_some() {
+        TokenState::Revoked
+    } else if token.is_expired(now) {
+        TokenState::Expired
+    } else {
+        TokenState::Redeemable
+    }
+}
+
+fn peer_look(attended: &Attended) -> PeerLook {
+    let state = if attended.peer.is_gone() {
+        PeerState::Deregistered
+    } else if attended.lost_since.is_some() {
+        PeerState::Lost
+    } else {
+        PeerState::Registered
+    };
+    PeerLook { id: attended.peer.id, state }
+}
+
+/// What a driver is told of the store's trouble.
+fn told(error: Error) -> Trouble {
+    error.trouble()
+}
