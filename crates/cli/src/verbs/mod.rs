@@ -1,14 +1,47 @@
 //! What a person can type.
 
+mod abandon;
+mod ask;
+mod blueprint;
+mod cloud;
+mod completions;
+mod credential;
+mod deprovision;
+mod events;
 mod failpoints;
+mod get;
 mod keep_world;
+mod label;
 mod migrate;
+mod orphans;
+mod placement;
+mod plan;
+mod project;
+mod provision;
+mod receipt;
+mod retry;
+mod token;
+mod why;
 
 use std::process::ExitCode;
+
+/// Bring infrastructure in and show it out again
+///
+/// In order, completely, and with a reason for every wait
+#[derive(clap::Parser)]
+#[command(name = "usher", version, arg_required_else_help = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
 
 /// A verb with its arguments.
 #[derive(clap::Subcommand)]
 pub enum Verb {
+    /// What a running server is asked.
+    #[command(flatten)]
+    Ask(ask::Ask),
     /// Run the agent of a node
     ///
     /// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
@@ -30,6 +63,7 @@ impl Verb {
     /// Does it.
     pub fn run(self) -> ExitCode {
         match self {
+            Self::Ask(ask) => ask.run(),
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),

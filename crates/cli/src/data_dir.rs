@@ -1,0 +1,81 @@
+//! What lies in a data directory, and where one is when nobody says.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The file that says where the server answers.
+pub const ENDPOINT: &str = "endpoint.json";
+/// The file with the admin's token.
+pub const ADMIN_TOKEN: &str = "admin.token";
+/// The variable that names a data directory.
+pub const VARIABLE: &str = "USHER_DATA_DIR";
+
+/// Where the server of a data directory answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Its address.
+    pub url: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+impl Endpoint {
+    /// The endpoint of a data directory.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let text = std::fs::read(folder.join(ENDPOINT))?;
+        serde_json::from_slice(&text).map_err(io::Error::from)
+    }
+}
+
+/// The data directory of this platform's customs, if the environment names a home.
+pub fn standard(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let home = || variable("HOME").map(PathBuf::from);
+    let below = if cfg!(target_os = "macos") {
+        home().map(|it| it.join("Library/Application Support"))
+    } else {
+        let given = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+        given.or_else(|| home().map(|it| it.join(".local/share")))
+    };
+    below.map(|it| it.join("usher"))
+}
+
+/// A variable of the environment that is not empty.
+#[expect(clippy::disallowed_methods, reason = "the binary is where settings enter")]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn the_standard_place_follows_the_customs_of_the_platform() {
+        let with = |pairs: &'static [(&str, &str)]| {
+            standard(move |name| {
+                pairs.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let home = Some(PathBuf::from("/home/ann/.local/share/usher"));
+        assert_eq!(with(&[("HOME", "/home/ann")]), home);
+        let data = Some(PathBuf::from("/data/usher"));
+        assert_eq!(with(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "/data")]), data);
+        assert_eq!(with(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "data")]), home);
+        assert_eq!(with(&[]), None);
+    }
+
+    #[test]
+    fn an_endpoint_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Endpoint::read(folder.path()).is_err());
+        let it = Endpoint { url: "http://127.0.0.1:7420".to_owned(), pid: 7 };
+        let text = serde_json::to_vec(&it).unwrap();
+        std::fs::write(folder.path().join(ENDPOINT), text).unwrap();
+        assert_eq!(Endpoint::read(folder.path()).unwrap(), it);
+        std::fs::write(folder.path().join(ENDPOINT), "{").unwrap();
+        assert!(Endpoint::read(folder.path()).is_err());
+    }
+}
