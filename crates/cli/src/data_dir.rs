@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use crate::serve::place::Endpoint;
 
 /// The file that says where the server answers.
 pub const ENDPOINT: &str = "endpoint.json";
@@ -12,21 +12,10 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 /// The variable that names a data directory.
 pub const VARIABLE: &str = "USHER_DATA_DIR";
 
-/// Where the server of a data directory answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
-    /// Its address.
-    pub url: String,
-    /// Its process.
-    pub pid: u32,
-}
-
-impl Endpoint {
-    /// The endpoint of a data directory.
-    pub fn read(folder: &Path) -> io::Result<Self> {
-        let text = std::fs::read(folder.join(ENDPOINT))?;
-        serde_json::from_slice(&text).map_err(io::Error::from)
-    }
+/// The endpoint of the server that runs on a data directory.
+pub fn endpoint(folder: &Path) -> io::Result<Endpoint> {
+    let text = std::fs::read(folder.join(ENDPOINT))?;
+    serde_json::from_slice(&text).map_err(io::Error::from)
 }
 
 /// The data directory of this platform's customs, if the environment names a home.
@@ -35,12 +24,6 @@ pub fn standard(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let home = || variable("HOME").map(|it| PathBuf::from(it).join(".local/share"));
     let below = given.or_else(home);
     below.map(|it| it.join("usher"))
-}
-
-/// A variable of the environment that is not empty.
-#[expect(clippy::disallowed_methods, reason = "the binary is where settings enter")]
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -64,12 +47,12 @@ mod tests {
     #[test]
     fn an_endpoint_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Endpoint::read(folder.path()).is_err());
+        assert!(endpoint(folder.path()).is_err());
         let it = Endpoint { url: "http://127.0.0.1:7420".to_owned(), pid: 7 };
         let text = serde_json::to_vec(&it).unwrap();
         std::fs::write(folder.path().join(ENDPOINT), text).unwrap();
-        assert_eq!(Endpoint::read(folder.path()).unwrap(), it);
+        assert_eq!(endpoint(folder.path()).unwrap(), it);
         std::fs::write(folder.path().join(ENDPOINT), "{").unwrap();
-        assert!(Endpoint::read(folder.path()).is_err());
+        assert!(endpoint(folder.path()).is_err());
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod config;
 pub mod console;
 pub mod data_dir;
 pub mod failpoint;

@@ -10,8 +10,9 @@ use usher_wire::http::Secret;
 use usher_wire::operator::{List, Resource};
 
 use crate::client::{Client, encoded};
+use crate::config::variable;
 use crate::console::{Console, Form};
-use crate::data_dir::{self, Endpoint};
+use crate::data_dir;
 use crate::stop::Stop;
 
 /// What every client verb takes.
@@ -36,7 +37,7 @@ pub struct InProject {
 impl InProject {
     /// The project that is meant, if one is.
     pub fn name(&self) -> Option<String> {
-        self.project.clone().or_else(|| data_dir::variable("USHER_PROJECT"))
+        self.project.clone().or_else(|| variable("USHER_PROJECT"))
     }
 }
 
@@ -53,7 +54,7 @@ pub fn run<F>(common: &Common, verb: impl FnOnce(Session) -> F) -> ExitCode
 where
     F: Future<Output = Result<(), Stop>>,
 {
-    let session = match Session::open(common, data_dir::variable) {
+    let session = match Session::open(common, variable) {
         Ok(session) => session,
         Err(stop) => return stop.tell(),
     };
@@ -135,7 +136,7 @@ impl Session {
 }
 
 fn endpoint(folder: &Path) -> Result<String, Stop> {
-    let read = Endpoint::read(folder).map_err(|_| {
+    let read = data_dir::endpoint(folder).map_err(|_| {
         let shown = folder.display();
         Stop::unavailable(format!(
             "cannot find a server in \"{shown}\": start one with `usher up`, \

@@ -16,7 +16,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// How to wait.
 #[derive(Clone, clap::Args)]
 pub struct Waiting {
-    /// Wait until it is there, or gone, and show its progress
+    /// Wait until it has ended, and show its progress
     #[arg(long)]
     pub wait: bool,
     /// Wait at most this long

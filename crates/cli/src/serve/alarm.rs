@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::ResourceId;
 use usher_store::{Life, Store};
 
+use super::worker::stopped;
+
 /// How soon a wake-up is tried again that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -36,7 +38,7 @@ impl Alarms {
         loop {
             let next = self.entries().values().min().copied();
             tokio::select! {
-                _ = stop.wait_for(|it| *it) => return,
+                () = stopped(&mut stop) => return,
                 () = self.changed.notified() => continue,
                 () = until(next) => {}
             }

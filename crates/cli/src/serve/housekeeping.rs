@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use usher_store::{Error, Retention, Store};
 
 use super::rails::Rails;
-use super::worker::chain;
+use super::worker::{chain, stopped};
 
 /// How many tombstones are woken at a time.
 const BURIED_MAX: u32 = 100;
@@ -35,7 +35,7 @@ pub async fn run(
     let mut write_at = Instant::now() + figures.write_down;
     loop {
         tokio::select! {
-            _ = stop.wait_for(|it| *it) => break,
+            () = stopped(&mut stop) => break,
             () = sleep_until(sweep_at) => {
                 let pause = match sweep(&store, &figures).await {
                     Ok(pause) => pause,

@@ -17,6 +17,7 @@ use usher_kernel::Timestamp;
 use usher_store::{Attended, Store};
 
 use super::tally::{Count, Tally};
+use super::worker::stopped;
 
 /// How soon something is tried again that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -230,7 +231,7 @@ impl Mesh {
         loop {
             let next = self.next_silence();
             tokio::select! {
-                _ = stop.wait_for(|it| *it) => return,
+                () = stopped(&mut stop) => return,
                 () = self.heard.notified() => continue,
                 () = until(next) => {}
             }

@@ -9,6 +9,8 @@ pub mod housekeeping;
 pub mod inside;
 pub mod local;
 pub mod mesh;
+pub mod place;
+pub mod program;
 pub mod rails;
 pub mod seed;
 pub mod services;

@@ -24,7 +24,7 @@ use super::local::object::{Condition, Kind, Object};
 use super::local::registry::Registry;
 use super::local::watch::{Item, Touched, Watch};
 use super::tally::{Count, Tally};
-use super::worker::chain;
+use super::worker::{chain, stopped};
 
 /// How soon something is tried again that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,13 +48,13 @@ impl Waker {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         loop {
             tokio::select! {
-                _ = stop.wait_for(|it| *it) => return,
+                () = stopped(&mut stop) => return,
                 why = self.attend() => {
                     tracing::warn!(error = %why, "cannot watch the local world");
                 }
             }
             tokio::select! {
-                _ = stop.wait_for(|it| *it) => return,
+                () = stopped(&mut stop) => return,
                 () = sleep(RETRY_AFTER) => {}
             }
         }

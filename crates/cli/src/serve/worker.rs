@@ -92,7 +92,7 @@ impl Worker {
             let full = self.claim().await;
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|it| *it) => break,
+                () = stopped(&mut stop) => break,
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                     self.end(ended).await;
                 }
@@ -190,6 +190,11 @@ impl Worker {
             let _ = self.store.postpone(life, claim, trouble).await;
         }
     }
+}
+
+/// Ends when everything is told to stop. Whoever could tell being gone is the same.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|it| *it).await;
 }
 
 /// An error with everything below it, in one line.

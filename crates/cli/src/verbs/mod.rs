@@ -20,10 +20,14 @@ mod project;
 mod provision;
 mod receipt;
 mod retry;
+mod serve;
 mod token;
+mod up;
 mod why;
 
 use std::process::ExitCode;
+
+use crate::serve::program::Role;
 
 /// Bring infrastructure in and show it out again
 ///
@@ -39,6 +43,15 @@ pub struct Args {
 /// A verb with its arguments.
 #[derive(clap::Subcommand)]
 pub enum Verb {
+    /// Run everything on this machine, with everything embedded
+    ///
+    /// The first start makes a project, a credential and a blueprint to try. It prints what to type
+    /// next. State survives a restart and a kill
+    Up(up::Flags),
+    /// Run a server for production, on a PostgreSQL of its own
+    ///
+    /// It never migrates by itself: `usher migrate` does
+    Serve(up::Flags),
     /// What a running server is asked.
     #[command(flatten)]
     Ask(ask::Ask),
@@ -63,6 +76,8 @@ impl Verb {
     /// Does it.
     pub fn run(self) -> ExitCode {
         match self {
+            Self::Up(flags) => up::run(&flags, Role::Up),
+            Self::Serve(flags) => serve::run(&flags),
             Self::Ask(ask) => ask.run(),
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::KeepWorld(flags) => keep_world::run(flags),

@@ -9,8 +9,9 @@ use usher_wire::operator::{BlueprintVersion, List, Resource};
 use uuid::Uuid;
 
 use crate::client::encoded;
+use crate::config::variable;
 use crate::console::Form;
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Common, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};
 
@@ -22,8 +23,9 @@ const ATTEMPTS: u32 = 3;
 pub struct Flags {
     /// What to call it
     name: String,
-    #[command(flatten)]
-    project: InProject,
+    /// Declare it in this project, else in `USHER_PROJECT`
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
     /// Make it from this blueprint; without a version from the newest
     #[arg(long, value_name = "NAME[@VERSION]")]
     blueprint: String,
@@ -52,7 +54,7 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
-    let project = flags.project.name();
+    let project = flags.project.or_else(|| variable("USHER_PROJECT"));
     let project = project
         .ok_or_else(|| Stop::usage("cannot guess the project: say --project or USHER_PROJECT"))?;
     let (blueprint, version) = match flags.blueprint.split_once('@') {
