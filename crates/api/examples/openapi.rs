@@ -1,4 +1,4 @@
-//! Writes the OpenAPI document of the routes to `docs/openapi.json`.
+//! Writes the document of the routes to `docs/openapi.json`.
 
 use std::path::Path;
 

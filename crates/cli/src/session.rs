@@ -17,7 +17,7 @@ use crate::stop::Stop;
 
 /// What every client verb takes.
 #[derive(Clone, clap::Args)]
-pub struct Common {
+pub struct Basics {
     /// Find the running server by this directory, else by `USHER_DATA_DIR`
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -50,11 +50,11 @@ pub struct Session {
 }
 
 /// Runs a client verb to its exit code.
-pub fn run<F>(common: &Common, verb: impl FnOnce(Session) -> F) -> ExitCode
+pub fn run<F>(basics: &Basics, verb: impl FnOnce(Session) -> F) -> ExitCode
 where
     F: Future<Output = Result<(), Stop>>,
 {
-    let session = match Session::open(common, variable) {
+    let session = match Session::open(basics, variable) {
         Ok(session) => session,
         Err(stop) => return stop.tell(),
     };
@@ -71,10 +71,10 @@ where
 
 impl Session {
     /// Finds the server: by URL and token of the environment, else by a data directory.
-    pub fn open(common: &Common, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Stop> {
+    pub fn open(basics: &Basics, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Stop> {
         let folder = || {
             let named =
-                common.data_dir.clone().or_else(|| variable(data_dir::VARIABLE).map(PathBuf::from));
+                basics.data_dir.clone().or_else(|| variable(data_dir::VARIABLE).map(PathBuf::from));
             let nowhere = || Stop::usage("cannot guess the data directory: say --data-dir");
             named.or_else(|| data_dir::standard(&variable)).ok_or_else(nowhere)
         };
@@ -87,7 +87,7 @@ impl Session {
             None => admin_token(&folder()?)?,
         };
         let client = Client::new(&url, Secret::new(token.trim()))?;
-        Ok(Self { client, console: Console { form: common.output } })
+        Ok(Self { client, console: Console { form: basics.output } })
     }
 
     /// The resource that a name or an id means. An id is exact; a name means its newest life, and

@@ -10,8 +10,10 @@ use crate::console::{self, Form};
 use crate::session::Session;
 use crate::stop::Stop;
 
-/// How often to look.
-const PACE: Duration = Duration::from_millis(100);
+/// How often to look at first, when much happens.
+const PACE: Duration = Duration::from_millis(20);
+/// How often to look at last.
+const PACE_MAX: Duration = Duration::from_millis(500);
 
 /// How to wait.
 #[derive(Clone, clap::Args)]
@@ -36,6 +38,7 @@ pub async fn until(
     let path = format!("/v1/resources/{}", first.id);
     let mut shown = Shown::new(session.console.form);
     let mut resource = first;
+    let mut pace = PACE;
     loop {
         shown.update(&resource, began.elapsed());
         if phases.contains(&resource.phase.as_str()) {
@@ -50,9 +53,15 @@ pub async fn until(
                 resource.name, resource.phase, resource.id
             )));
         }
-        sleep(PACE).await;
+        sleep(pace).await;
+        pace = (pace * 11 / 10).min(PACE_MAX);
         match session.client.read::<Resource>(&path).await {
-            Ok(next) => resource = next,
+            Ok(next) => {
+                if next.phase != resource.phase {
+                    pace = PACE;
+                }
+                resource = next;
+            }
             Err(why) if why.is_passing() => {}
             Err(why) => {
                 shown.close();

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::json;
 
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// What is given up, and why.
@@ -20,11 +20,11 @@ pub struct Flags {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| abandon(it, flags))
+    session(&flags.basics.clone(), |it| abandon(it, flags))
 }
 
 async fn abandon(session: Session, flags: Flags) -> Result<(), Stop> {

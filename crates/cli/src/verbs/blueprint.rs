@@ -12,7 +12,7 @@ use usher_wire::operator::{Imported, List};
 
 use crate::client::encoded;
 use crate::console::{cell, table};
-use crate::session::{Common, Session, run as session};
+use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;
 
 /// The file that makes a directory a bundle.
@@ -37,7 +37,7 @@ enum Order {
         #[arg(value_name = "NAME@VERSION")]
         version: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
 }
 
@@ -47,20 +47,20 @@ struct Folder {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
         Order::Import(it) => {
-            let Folder { folder, common } = it;
-            session(&common, |it| import(it, folder))
+            let Folder { folder, basics } = it;
+            session(&basics, |it| import(it, folder))
         }
         Order::Publish(it) => {
-            let Folder { folder, common } = it;
-            session(&common, |it| publish(it, folder))
+            let Folder { folder, basics } = it;
+            session(&basics, |it| publish(it, folder))
         }
-        Order::Delete { version, common } => session(&common, |it| delete(it, version)),
+        Order::Delete { version, basics } => session(&basics, |it| delete(it, version)),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::provision::pair;
 use crate::client::encoded;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -26,7 +26,7 @@ enum Order {
         /// Its name or id
         cloud: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
 }
 
@@ -41,13 +41,13 @@ struct Create {
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     endpoint: Vec<(String, String)>,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Create(new) => session(&new.common.clone(), |it| create(it, new)),
-        Order::Delete { cloud, common } => session(&common, |it| delete(it, cloud)),
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::Delete { cloud, basics } => session(&basics, |it| delete(it, cloud)),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::encoded;
 use crate::console::cell;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -54,7 +54,7 @@ struct Create {
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ struct One {
     /// Its name or id
     credential: String,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 #[derive(clap::Args)]
@@ -73,7 +73,7 @@ struct Both {
     #[arg(long)]
     project: String,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 /// What is asked for about one path.
@@ -86,22 +86,22 @@ struct Asked {
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Create(new) => session(&new.common.clone(), |it| create(it, new)),
-        Order::Revoke(One { credential, common }) => {
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::Revoke(One { credential, basics }) => {
             let path = format!("/v1/credentials/{}/revoke", encoded(&credential));
             let asked = Asked { method: Method::POST, path, body: None, name: credential };
-            session(&common, |it| ask(it, asked))
+            session(&basics, |it| ask(it, asked))
         }
-        Order::Delete(One { credential, common }) => {
+        Order::Delete(One { credential, basics }) => {
             let path = format!("/v1/credentials/{}", encoded(&credential));
             let asked = Asked { method: Method::DELETE, path, body: None, name: credential };
-            session(&common, |it| ask(it, asked))
+            session(&basics, |it| ask(it, asked))
         }
         Order::Request(both) => {
             let path = format!("/v1/projects/{}/assignments", encoded(&both.project));
             let body = Some(json!({"credential": both.credential}));
             let asked = Asked { method: Method::POST, path, body, name: both.credential };
-            session(&both.common, |it| ask(it, asked))
+            session(&both.basics, |it| ask(it, asked))
         }
         Order::Approve(both) => decide(both, Method::POST, "/approve"),
         Order::Reject(both) => decide(both, Method::POST, "/reject"),
@@ -114,7 +114,7 @@ fn decide(both: Both, method: Method, verdict: &str) -> ExitCode {
     let (project, name) = (encoded(&both.project), encoded(&both.credential));
     let path = format!("/v1/projects/{project}/assignments/{name}{verdict}");
     let asked = Asked { method, path, body: None, name: both.credential };
-    session(&both.common, |it| ask(it, asked))
+    session(&both.basics, |it| ask(it, asked))
 }
 
 async fn ask(session: Session, asked: Asked) -> Result<(), Stop> {

@@ -6,7 +6,7 @@ use hyper::Method;
 use usher_wire::operator::Resource;
 
 use crate::console::Form;
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};
 
@@ -21,11 +21,11 @@ pub struct Flags {
     #[command(flatten)]
     waiting: Waiting,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| deprovision(it, flags))
+    session(&flags.basics.clone(), |it| deprovision(it, flags))
 }
 
 async fn deprovision(session: Session, flags: Flags) -> Result<(), Stop> {

@@ -10,7 +10,7 @@ use usher_agent::stream::Lines;
 
 use crate::client::encoded;
 use crate::console::{Form, cell};
-use crate::session::{Common, InProject, Session, field, run as session};
+use crate::session::{Basics, InProject, Session, field, run as session};
 use crate::stop::Stop;
 
 /// How long to wait before a stream that broke is opened again.
@@ -28,11 +28,11 @@ pub struct Flags {
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| events(it, flags))
+    session(&flags.basics.clone(), |it| events(it, flags))
 }
 
 async fn events(session: Session, flags: Flags) -> Result<(), Stop> {

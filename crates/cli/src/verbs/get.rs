@@ -7,7 +7,7 @@ use usher_wire::operator::List;
 
 use crate::client::encoded;
 use crate::console::{age, cell, table};
-use crate::session::{Common, InProject, Session, field, run as session};
+use crate::session::{Basics, InProject, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What there is to see.
@@ -66,11 +66,11 @@ pub struct Flags {
     #[arg(long, value_name = "CURSOR", requires = "limit")]
     after: Option<String>,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| get(it, flags))
+    session(&flags.basics.clone(), |it| get(it, flags))
 }
 
 async fn get(session: Session, flags: Flags) -> Result<(), Stop> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::provision::pair;
 use crate::client::encoded;
 use crate::console::table;
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -38,10 +38,10 @@ enum Order {
         #[arg(long)]
         propagatable: bool,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
     /// List what is known of label keys
-    Definitions(Common),
+    Definitions(Basics),
 }
 
 #[derive(clap::Args)]
@@ -52,19 +52,19 @@ struct Layer {
     #[command(flatten)]
     project: InProject,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Get(layer) => session(&layer.common.clone(), |it| labels(it, layer, None)),
+        Order::Get(layer) => session(&layer.basics.clone(), |it| labels(it, layer, None)),
         Order::Set { layer, labels: wanted } => {
-            session(&layer.common.clone(), |it| labels(it, layer, Some(wanted)))
+            session(&layer.basics.clone(), |it| labels(it, layer, Some(wanted)))
         }
-        Order::Define { key, propagatable, common } => {
-            session(&common, |it| define(it, key, propagatable))
+        Order::Define { key, propagatable, basics } => {
+            session(&basics, |it| define(it, key, propagatable))
         }
-        Order::Definitions(common) => session(&common, definitions),
+        Order::Definitions(basics) => session(&basics, definitions),
     }
 }
 

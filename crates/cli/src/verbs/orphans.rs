@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use crate::console::cell;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What becomes of them.
@@ -16,11 +16,11 @@ pub struct Flags {
     #[arg(long)]
     reap: bool,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| orphans(it, flags.reap))
+    session(&flags.basics.clone(), |it| orphans(it, flags.reap))
 }
 
 async fn orphans(session: Session, reap: bool) -> Result<(), Stop> {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::client::encoded;
 use crate::console::cell;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -27,23 +27,23 @@ enum Order {
         #[arg(long)]
         world: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
     /// Ask a placement to end, in which nothing lives
     Terminate {
         /// The project
         project: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Create { project, world, common } => {
-            session(&common, |it| place(it, project, world))
+        Order::Create { project, world, basics } => {
+            session(&basics, |it| place(it, project, world))
         }
-        Order::Terminate { project, common } => session(&common, |it| terminate(it, project)),
+        Order::Terminate { project, basics } => session(&basics, |it| terminate(it, project)),
     }
 }
 

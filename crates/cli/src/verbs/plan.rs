@@ -6,7 +6,7 @@ use usher_wire::operator::{Plan, PlanStep};
 
 use super::why::held;
 use crate::console::{cell, table};
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// Which order.
@@ -30,12 +30,12 @@ struct Deprovision {
     #[command(flatten)]
     project: InProject,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     let Order::Deprovision(order) = flags.order;
-    session(&order.common.clone(), |it| plan(it, order))
+    session(&order.basics.clone(), |it| plan(it, order))
 }
 
 async fn plan(session: Session, order: Deprovision) -> Result<(), Stop> {

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::json;
 
 use crate::client::encoded;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -26,21 +26,21 @@ enum Order {
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
     /// End a project in which nothing lives
     Delete {
         /// Its slug or id
         project: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Create { slug, name, common } => session(&common, |it| create(it, slug, name)),
-        Order::Delete { project, common } => session(&common, |it| delete(it, project)),
+        Order::Create { slug, name, basics } => session(&basics, |it| create(it, slug, name)),
+        Order::Delete { project, basics } => session(&basics, |it| delete(it, project)),
     }
 }
 

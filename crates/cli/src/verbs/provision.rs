@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::client::encoded;
 use crate::config::variable;
 use crate::console::Form;
-use crate::session::{Common, Session, run as session};
+use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};
 
@@ -38,11 +38,11 @@ pub struct Flags {
     #[command(flatten)]
     waiting: Waiting,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| provision(it, flags))
+    session(&flags.basics.clone(), |it| provision(it, flags))
 }
 
 /// A key and a value.

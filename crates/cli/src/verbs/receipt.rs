@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use usher_wire::operator::{Receipt, ReceiptRow};
 
 use crate::console::{cell, table};
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// Whose.
@@ -17,11 +17,11 @@ pub struct Flags {
     #[command(flatten)]
     project: InProject,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| receipt(it, flags))
+    session(&flags.basics.clone(), |it| receipt(it, flags))
 }
 
 async fn receipt(session: Session, flags: Flags) -> Result<(), Stop> {

@@ -6,7 +6,7 @@ use hyper::Method;
 use usher_wire::operator::Resource;
 
 use crate::client::encoded;
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// What is tried again.
@@ -24,11 +24,11 @@ pub struct Flags {
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["resource", "replace"])]
     rail: Option<String>,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| retry(it, flags))
+    session(&flags.basics.clone(), |it| retry(it, flags))
 }
 
 async fn retry(session: Session, flags: Flags) -> Result<(), Stop> {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::client::encoded;
 use crate::console::cell;
-use crate::session::{Common, Session, field, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -22,13 +22,13 @@ enum Order {
     /// Make a token, and print its text this once
     Create(Create),
     /// List tokens, without their texts
-    List(Common),
+    List(Basics),
     /// Withdraw a token
     Revoke {
         /// Its id
         id: String,
         #[command(flatten)]
-        common: Common,
+        basics: Basics,
     },
 }
 
@@ -46,14 +46,14 @@ struct Create {
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.order {
-        Order::Create(new) => session(&new.common.clone(), |it| create(it, new)),
-        Order::List(common) => session(&common, list),
-        Order::Revoke { id, common } => session(&common, |it| revoke(it, id)),
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::List(basics) => session(&basics, list),
+        Order::Revoke { id, basics } => session(&basics, |it| revoke(it, id)),
     }
 }
 

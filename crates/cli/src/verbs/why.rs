@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use usher_wire::operator::{Blocker, Why};
 
 use crate::console::age;
-use crate::session::{Common, InProject, Session, run as session};
+use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
 /// Who is asked about.
@@ -18,11 +18,11 @@ pub struct Flags {
     #[command(flatten)]
     project: InProject,
     #[command(flatten)]
-    common: Common,
+    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.common.clone(), |it| why(it, flags))
+    session(&flags.basics.clone(), |it| why(it, flags))
 }
 
 async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
