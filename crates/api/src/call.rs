@@ -103,6 +103,11 @@ impl Call {
         if !kind.is_some_and(|it| it.eq_ignore_ascii_case("application/json")) {
             return Err(Refusal::ContentTypeUnsupported.into());
         }
+        // A struct can be read from a list as well, which the document does not say.
+        if self.body.trim_ascii_start().first() == Some(&b'[') {
+            let why = "it is a list and no object".to_owned();
+            return Err(Refusal::BodyInvalid { why }.into());
+        }
         let read = serde_json::from_slice(&self.body);
         read.map_err(|why| Refusal::BodyInvalid { why: cleaned(&why.to_string()) }.into())
     }
@@ -196,17 +201,23 @@ pub(crate) fn paging(after: Option<String>, limit: Option<u32>) -> Answer<Paging
 
 /// One thing, answered.
 pub(crate) fn ok(body: &impl Serialize) -> Answer<Response<Body>> {
-    Ok(problem::json(200, "application/json", body))
+    answer(200, body)
 }
 
 /// One thing, made.
 pub(crate) fn created(body: &impl Serialize) -> Answer<Response<Body>> {
-    Ok(problem::json(201, "application/json", body))
+    answer(201, body)
 }
 
 /// One thing, on its way.
 pub(crate) fn accepted(body: &impl Serialize) -> Answer<Response<Body>> {
-    Ok(problem::json(202, "application/json", body))
+    answer(202, body)
+}
+
+fn answer(status: u16, body: &impl Serialize) -> Answer<Response<Body>> {
+    let text = serde_json::to_vec(body);
+    let text = text.map_err(|why| Failure::Broken { what: why.to_string() })?;
+    Ok(problem::written(status, "application/json", text))
 }
 
 /// Nothing to say.

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the routes themselves.
+//! The `OpenAPI` document, made from the routes themselves.
 
 use std::collections::BTreeMap;
 

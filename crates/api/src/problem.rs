@@ -22,7 +22,9 @@ pub(crate) fn answer(failure: &Failure) -> Response<Body> {
         code: refused.code.to_owned(),
         detail: refused.text,
     };
-    let mut response = json(status, PROBLEM_TYPE, &problem);
+    // Texts and a number can always be written.
+    let text = serde_json::to_vec(&problem).unwrap_or_default();
+    let mut response = written(status, PROBLEM_TYPE, text);
     let extra = match status {
         401 => Some((header::WWW_AUTHENTICATE, "Bearer")),
         503 => Some((header::RETRY_AFTER, RETRY_AFTER_SECONDS)),
@@ -43,14 +45,8 @@ pub(crate) fn told(failure: &Failure) -> Refused {
     }
 }
 
-/// A body of JSON.
-pub(crate) fn json(
-    status: u16,
-    kind: &'static str,
-    body: &impl serde::Serialize,
-) -> Response<Body> {
-    // Only maps with keys that are no texts cannot be written, and no body has one.
-    let text = serde_json::to_vec(body).unwrap_or_default();
+/// An answer with a body.
+pub(crate) fn written(status: u16, kind: &'static str, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,14 +1,15 @@
 //! Server-sent events as a body: written as they come, with a sign of life in between.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
-use http_body::Frame;
+use futures_core::Stream;
 use serde::Serialize;
 use tokio::time::timeout;
 use usher_wire::http::EVENTS_TYPE;
@@ -38,7 +39,7 @@ pub(crate) fn answer(source: impl Source) -> Response<Body> {
     // The first sign of life makes the head go out at once.
     let body =
         Lasting { next: Some(Box::pin(async { (Some(Bytes::from_static(ALIVE)), source) })) };
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -54,14 +55,10 @@ struct Lasting<S> {
 
 impl<S> Unpin for Lasting<S> {}
 
-impl<S: Source> HttpBody for Lasting<S> {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
+impl<S: Source> Stream for Lasting<S> {
+    type Item = Result<Bytes, Infallible>;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(next) = self.next.as_mut() else { return Poll::Ready(None) };
         match next.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
@@ -71,7 +68,7 @@ impl<S: Source> HttpBody for Lasting<S> {
             }
             Poll::Ready((Some(bytes), source)) => {
                 self.next = Some(Box::pin(following(source)));
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+                Poll::Ready(Some(Ok(bytes)))
             }
         }
     }

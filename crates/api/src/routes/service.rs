@@ -1,12 +1,12 @@
 //! Whether this process lives and can serve, what it measured, and what it can be asked.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, Response, header};
+use axum::http::{Method, Response};
 use prometheus_client::encoding::text::encode;
 use usher_domain::operators::Role;
 use usher_wire::operator as wire;
 
-use crate::call::{Call, nothing};
+use crate::call::{Call, nothing, ok};
 use crate::ports::{Answer, Failure};
 use crate::problem;
 use crate::route::{Right, Route};
@@ -43,23 +43,17 @@ async fn readyz(call: Call) -> Answer<Response<Body>> {
     if !failing.is_empty() {
         return Err(Failure::Unavailable { what: failing.join(", ") });
     }
-    let ready = wire::Ready { ready: true, checks: checks.iter().map(check).collect() };
-    Ok(problem::json(200, "application/json", &ready))
+    ok(&wire::Ready { ready: true, checks: checks.iter().map(check).collect() })
 }
 
 async fn metrics(call: Call) -> Answer<Response<Body>> {
     let mut text = String::new();
     encode(&mut text, &call.surface.registry)
         .map_err(|_| Failure::Broken { what: "cannot write metrics".to_owned() })?;
-    Ok(printed(METRICS_TYPE, text))
+    Ok(problem::written(200, METRICS_TYPE, text.into_bytes()))
 }
 
 async fn document(call: Call) -> Answer<Response<Body>> {
-    Ok(printed("application/json", call.surface.document.to_string()))
-}
-
-fn printed(kind: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+    let text = call.surface.document.as_bytes().to_vec();
+    Ok(problem::written(200, "application/json", text))
 }

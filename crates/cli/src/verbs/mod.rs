@@ -1,14 +1,44 @@
 //! What a person can type.
 
+mod abandon;
+mod ask;
+mod blueprint;
+mod cloud;
+mod completions;
+mod credential;
+mod deprovision;
+mod events;
 mod failpoints;
+mod get;
 mod keep_world;
+mod label;
 mod migrate;
+mod orphans;
+mod placement;
+mod plan;
+mod project;
+mod provision;
+mod receipt;
+mod retry;
 mod serve;
+mod token;
 mod up;
+mod why;
 
 use std::process::ExitCode;
 
 use crate::serve::program::Role;
+
+/// Bring infrastructure in and show it out again
+///
+/// In order, completely, and with a reason for every wait
+#[derive(clap::Parser)]
+#[command(name = "usher", version, arg_required_else_help = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
 
 /// A verb with its arguments.
 #[derive(clap::Subcommand)]
@@ -22,6 +52,9 @@ pub enum Verb {
     ///
     /// It never migrates by itself: `usher migrate` does
     Serve(up::Flags),
+    /// What a running server is asked.
+    #[command(flatten)]
+    Ask(ask::Ask),
     /// Run the agent of a node
     ///
     /// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
@@ -45,6 +78,7 @@ impl Verb {
         match self {
             Self::Up(flags) => up::run(&flags, Role::Up),
             Self::Serve(flags) => serve::run(&flags),
+            Self::Ask(ask) => ask.run(),
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),
