@@ -154,7 +154,8 @@ impl Mesh {
             }
         }
         drop(inner);
-        if first {
+        // Whoever is not listened for yet, or not any more, is listened for from now on.
+        if first || was_lost {
             self.heard.notify_one();
         }
         Hearing { woken, was_lost }

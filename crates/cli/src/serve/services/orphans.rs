@@ -9,6 +9,7 @@ use usher_api::refusal::Thing;
 use usher_api::views::{Caller, Orphan, Page, Paging, RailView};
 use usher_domain::audit::Action;
 use usher_domain::broker::event::Outcome;
+use usher_domain::broker::refusal::Refusal;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
 use usher_domain::object::name;
 use usher_kernel::{Book, Standing};
@@ -110,7 +111,10 @@ impl Services {
                 let resource = Some(record.state.id());
                 return Ok(Some(Known { book: record.book, resource, abandoned }));
             }
-            Err(Error::NotFound { .. }) => {}
+            Err(
+                Error::NotFound { .. }
+                | Error::Refused(Refusal::ProvisionedResourceNotFound { .. }),
+            ) => {}
             Err(error) => return Err(failure(error)),
         }
         match self.store.provider_config(ProviderConfigId::from_uuid(life)).await {
