@@ -458,7 +458,6 @@ fn again(consumed: &Consumption, request: &Request) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use uuid::Uuid;
