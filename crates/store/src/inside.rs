@@ -107,7 +107,8 @@ verbs! {
     fn resources_after(after: Option<ResourceId>, count: u32) -> Result<Vec<ResourceId>, Error>;
     /// Reads what is remembered of a world.
     fn world(name: &str) -> Result<Option<WorldState>, Error>;
-    /// Pins a world, or raises the revision of the very one that is pinned; what is remembered then.
+    /// Pins a world, or raises the revision of the very one that is pinned; what is remembered
+    /// then.
     fn pin_world(name: String, answered: Pin) -> Result<WorldState, Error>;
     /// Trips the rail of a pinned world, or opens it and wakes everybody; `false` if it was so.
     fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;

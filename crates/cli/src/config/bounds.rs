@@ -173,7 +173,7 @@ impl Config {
     }
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(
+fn within<T: Copy + PartialOrd + std::fmt::Display>(
     key: &'static str,
     value: T,
     (min, max): (T, T),

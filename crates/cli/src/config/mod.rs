@@ -6,6 +6,7 @@
 //! - What is dumped holds no password.
 
 mod bounds;
+pub mod manual;
 pub mod span;
 
 use std::collections::BTreeMap;
@@ -341,7 +342,12 @@ fn keys(table: &Table, above: &str) -> Vec<String> {
         let whole = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match value {
             Value::Table(below) => all.extend(keys(below, &whole)),
-            _ => all.push(whole),
+            Value::String(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Array(_) => all.push(whole),
         }
     }
     all

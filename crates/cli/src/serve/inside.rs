@@ -208,6 +208,7 @@ fn peer_look(attended: &Attended) -> PeerLook {
 }
 
 /// What a driver is told of the store's trouble.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn told(error: Error) -> Trouble {
     error.trouble()
 }

@@ -236,16 +236,13 @@ impl Mesh {
                 () = until(next) => {}
             }
             for id in self.silent() {
-                match store.hear_peer(id, false).await {
-                    Ok(_) => {
-                        self.tally.count(Count::NodesLost);
-                        tracing::warn!(node = %id, "a node fell silent");
-                    }
-                    Err(_) => {
-                        self.unwritten(id);
-                        sleep(RETRY_AFTER).await;
-                    }
+                if store.hear_peer(id, false).await.is_err() {
+                    self.unwritten(id);
+                    sleep(RETRY_AFTER).await;
+                    continue;
                 }
+                self.tally.count(Count::NodesLost);
+                tracing::warn!(node = %id, "a node fell silent");
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What runs while a server runs.
 //!
-//! Read in this order: `program` (what is started and stopped), `worker` and `steps` (who drives the
-//! lives), `inside` (what a world asks), `rails`, `mesh` and `alarm` (what only this process
-//! remembers), `housekeeping`, `services` (who answers the routes).
+//! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`] (who
+//! drives the lives), [`inside`] (what a world asks), [`waker`] (who is woken by it), [`rails`],
+//! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
+//! answers the routes), [`place`] and [`seed`] (what lies in a data directory).
 
 pub mod alarm;
 pub mod housekeeping;

@@ -8,6 +8,7 @@
 //!              world/          the local world
 //! ```
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,12 +101,11 @@ impl DataDir {
     /// The server's key; made if there is none.
     pub fn key(&self) -> Result<ServerKey, Error> {
         let path = self.0.join(KEY);
-        let text = match read(&path)? {
-            Some(text) => text,
-            None => {
-                self.keep(&path, &format!("{}\n", hex(&random()?)))?;
-                read(&path)?.unwrap_or_default()
-            }
+        let text = if let Some(text) = read(&path)? {
+            text
+        } else {
+            self.keep(&path, &format!("{}\n", hex(&random()?)))?;
+            read(&path)?.unwrap_or_default()
         };
         let bytes = unhex(text.trim()).ok_or_else(|| Error::BadKey { path: path.clone() })?;
         ServerKey::new(bytes).map_err(|_| Error::BadKey { path })
@@ -115,13 +115,12 @@ impl DataDir {
     /// two enters the same token the next time.
     pub fn token(&self) -> Result<SecretText, Error> {
         let path = self.0.join(TOKEN);
-        let text = match read(&path)? {
-            Some(text) => text,
-            None => {
-                let text = operators::text(&random()?);
-                self.keep(&path, &format!("{}\n", text.expose()))?;
-                read(&path)?.unwrap_or_default()
-            }
+        let text = if let Some(text) = read(&path)? {
+            text
+        } else {
+            let text = operators::text(&random()?);
+            self.keep(&path, &format!("{}\n", text.expose()))?;
+            read(&path)?.unwrap_or_default()
         };
         let text = text.trim();
         if !text.starts_with(operators::TEXT_PREFIX) {
@@ -216,7 +215,11 @@ fn random() -> Result<[u8; 32], Error> {
 }
 
 fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn unhex(text: &str) -> Option<[u8; 32]> {

@@ -71,10 +71,7 @@ impl Stop {
 
 impl From<usher_store::Error> for Stop {
     fn from(error: usher_store::Error) -> Self {
-        let code = match &error {
-            usher_store::Error::Schema(_) => 3,
-            _ => 5,
-        };
+        let code = if matches!(&error, usher_store::Error::Schema(_)) { 3 } else { 5 };
         Self { code, text: chain(&error) }
     }
 }
@@ -299,13 +296,11 @@ async fn listen(address: &str) -> Result<TcpListener, Stop> {
         Stop::usage(format!("cannot listen on \"{address}\": it is not an address with a port"))
     })?;
     TcpListener::bind(parsed).await.map_err(|why| {
-        let text = match why.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                format!("cannot listen on \"{address}\": another process does; choose --listen")
-            }
-            _ => format!("cannot listen on \"{address}\": {why}"),
-        };
-        Stop::unavailable(text)
+        Stop::unavailable(if why.kind() == std::io::ErrorKind::AddrInUse {
+            format!("cannot listen on \"{address}\": another process does; choose --listen")
+        } else {
+            format!("cannot listen on \"{address}\": {why}")
+        })
     })
 }
 

@@ -3,8 +3,8 @@
 //! **Invariants**
 //! - A world is pinned by the first answer, and only the very same one raises its revision.
 //! - The highest revision is remembered at once and written down soon: at rest nothing is written.
-//! - A rail that tripped stays so until somebody opens it; afterwards absence is believed for as long
-//!   as the window.
+//! - A rail that tripped stays so until somebody opens it; afterwards absence is believed for as
+//!   long as the window.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -124,14 +124,13 @@ async fn cloud(store: &Store) -> Result<CloudId, Error> {
 async fn blueprint(store: &Store) -> Result<(), Error> {
     let known = store.blueprints().await?;
     let found = known.into_iter().find(|it| it.name.as_str() == BLUEPRINT).map(|it| it.id);
-    let blueprint = match found {
-        Some(id) => id,
-        None => {
-            let id = BlueprintId::from_uuid(Uuid::now_v7());
-            let Ok(name) = BLUEPRINT.parse() else { return Ok(()) };
-            store.create_blueprint(Blueprint { id, name }).await?;
-            id
-        }
+    let blueprint = if let Some(id) = found {
+        id
+    } else {
+        let id = BlueprintId::from_uuid(Uuid::now_v7());
+        let Ok(name) = BLUEPRINT.parse() else { return Ok(()) };
+        store.create_blueprint(Blueprint { id, name }).await?;
+        id
     };
     if !store.blueprint_versions(blueprint).await?.is_empty() {
         return Ok(());

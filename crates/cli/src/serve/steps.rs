@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::provider_config;
+use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::{self, Tombstone};
 use usher_kernel::schedule::Claim;
 use usher_kernel::{
@@ -52,7 +53,7 @@ impl Steps for LocalSteps {
                 let ledger = self.ledger(life, claim, *record);
                 let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
-                ledger.finish(&outcome, |it| it.as_str()).await
+                ledger.finish(&outcome, Reason::as_str).await
             }
             (Life::Tombstone(_), Held::Resource(record)) => {
                 self.tombstone((life, claim), *record, now).await
@@ -61,7 +62,7 @@ impl Steps for LocalSteps {
                 let ledger = self.ledger(life, claim, record);
                 let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
-                ledger.finish(&outcome, |it| it.as_str()).await
+                ledger.finish(&outcome, provider_config::Reason::as_str).await
             }
             (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
             | (Life::ProviderConfig(_), Held::Resource(_)) => {
@@ -91,7 +92,7 @@ impl LocalSteps {
         if at_rest && over && self.store.put_away(id, claim, self.lives.tombstone.keep).await? {
             return Ok(());
         }
-        ledger.finish(&outcome, |it| it.as_str()).await
+        ledger.finish(&outcome, tombstone::Reason::as_str).await
     }
 
     fn ledger<S: Clone>(&self, life: Life, claim: Claim, record: Record<S>) -> Written<'_, S> {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{self, Config, Sources};
+use crate::data_dir;
 use crate::failpoint;
 use crate::serve::program::{Role, Server, Stop};
 use crate::serve::seed;
@@ -15,7 +16,7 @@ use crate::serve::seed;
 /// What both programs are told.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Keep state in this directory [env: USHER_DATA_DIR]
+    /// Keep state in this directory [env: `USHER_DATA_DIR`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Listen on this address [default: 127.0.0.1:7420]
@@ -52,7 +53,7 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Stop { code: 1, text: format!("cannot start: {why}") })?;
     runtime.block_on(async {
-        let data_dir = data_dir(&config)?;
+        let data_dir = chosen_dir(&config)?;
         let server = Server::open(config, role, &data_dir).await?;
         if role == Role::Up {
             print(&welcome(&server))?;
@@ -83,19 +84,13 @@ fn sources(flags: &Flags) -> Result<Sources, Stop> {
 }
 
 /// Where state lies: as set, else where this platform keeps such things.
-fn data_dir(config: &Config) -> Result<PathBuf, Stop> {
+fn chosen_dir(config: &Config) -> Result<PathBuf, Stop> {
     if !config.data_dir.is_empty() {
         return Ok(PathBuf::from(&config.data_dir));
     }
-    default_data_dir().ok_or_else(|| {
+    data_dir::standard(config::variable).ok_or_else(|| {
         Stop::usage("cannot guess where to keep state: say --data-dir or set USHER_DATA_DIR")
     })
-}
-
-fn default_data_dir() -> Option<PathBuf> {
-    let given = config::variable("XDG_DATA_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(config::variable("HOME")?).join(".local/share"));
-    Some(given.or_else(home)?.join("usher"))
 }
 
 fn telemetry(level: &str) -> Result<(), Stop> {
@@ -131,7 +126,8 @@ fn arm(config: &Config, role: Role) -> Result<(), Stop> {
 /// Addresses, and what to type next.
 fn welcome(server: &Server) -> String {
     let (url, dir) = (server.url(), server.data_dir().display().to_string());
-    let standard = default_data_dir().is_some_and(|it| it.display().to_string() == dir);
+    let standard =
+        data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
     let place = if standard { String::new() } else { format!(" --data-dir {dir}") };
     let (project, blueprint, local) = (seed::PROJECT, seed::BLUEPRINT, seed::LOCAL);
     format!(

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Leases are short, so that the next server need not wait for those of a killed one.
@@ -32,6 +32,7 @@ pub(crate) struct House {
     port: u16,
     server: Option<Child>,
     settings: Vec<String>,
+    deaths: u32,
 }
 
 impl House {
@@ -40,7 +41,7 @@ impl House {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
-        Self { dir, port, server: None, settings }
+        Self { dir, port, server: None, settings, deaths: 0 }
     }
 
     /// A house with a server that is ready.
@@ -91,9 +92,21 @@ impl House {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Whether the server has ended by itself.
-    pub(crate) fn has_died(&mut self) -> bool {
-        self.server.as_mut().is_none_or(|it| it.try_wait().unwrap().is_some())
+    /// Whether no server runs.
+    fn has_died(&mut self) -> bool {
+        let Some(server) = &mut self.server else { return true };
+        if server.try_wait().unwrap().is_none() {
+            return false;
+        }
+        self.deaths += 1;
+        self.server = None;
+        true
+    }
+
+    /// How many servers ended by themselves.
+    pub(crate) fn deaths(&mut self) -> u32 {
+        self.has_died();
+        self.deaths
     }
 
     /// Kills the server as `kill -9` does.
@@ -258,6 +271,30 @@ impl House {
             }
         }
         found
+    }
+
+    /// Signals every agent of this world.
+    pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
+        for number in self.processes() {
+            let pid = rustix::process::Pid::from_raw(number).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+    }
+
+    /// What the server counts of worlds, steps and commits.
+    pub(crate) async fn counters(&self) -> Vec<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let token = fs::read_to_string(self.data().join("admin.token")).unwrap();
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer {}\r\n\r\n",
+            token.trim()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let ours = answer.lines().filter(|it| it.starts_with("usher_"));
+        ours.map(str::to_owned).collect()
     }
 
     /// What lies in the world, but for the world itself.

@@ -95,6 +95,78 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
     assert_eq!(house.told(&id).await, ["Requested", "Failed", "Deleting", "Deleted"]);
 }
 
+/// Red by: a timer in Ready, or a sign of life that writes.
+#[tokio::test]
+async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    // What the last changes woke has its turn first.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let before = house.counters().await;
+    assert!(before.iter().any(|it| it.starts_with("usher_world_observations_total ")));
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(house.counters().await, before, "fifteen signs of life later");
+    assert_eq!(house.why(&id).await["next_look_at"], serde_json::Value::Null);
+}
+
+/// Red by: a node that hangs and is called live, or a drain that waits for it without an end.
+#[tokio::test]
+async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
+    let mut house = House::up(&["local.agent_grace=300ms"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    house.signal_agents(rustix::process::Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    assert_eq!(house.resource(&id).await["phase"], "Ready", "a lost node changes no phase");
+    let why = house.why(&id).await;
+    assert!(why["advice"][0]["remedy"].as_str().unwrap().contains("--replace"), "{why}");
+    house.signal_agents(rustix::process::Signal::CONT);
+    house.until_reason(&id, "Steady").await;
+    house.signal_agents(rustix::process::Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+}
+
+/// Red by: a node that was killed and is not started again.
+#[tokio::test]
+async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let before = house.processes();
+    house.signal_agents(rustix::process::Signal::KILL);
+    let begun = std::time::Instant::now();
+    while house.processes().is_empty() || house.processes() == before {
+        assert!(begun.elapsed() < crate::house::PATIENCE, "{}", house.said());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let nodes = house.insist("GET", "/v1/nodes", None).await;
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 1, "{nodes}");
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+}
+
+/// Red by: what was given up and cannot be found again.
+#[tokio::test]
+async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
+    let mut house = House::up(&["local.agent=external"]).await;
+    let id = house.provision("node-1").await;
+    house.until_reason(&id, "WaitingForNode").await;
+    let reason = serde_json::json!({ "reason": "the machine is not ours any more" });
+    house.insist("POST", &format!("/v1/resources/{id}/abandon"), Some(&reason)).await;
+    house.until_phase(&id, "Deleted").await;
+    let orphans = house.insist("GET", "/v1/orphans", None).await;
+    assert!(!orphans["items"].as_array().unwrap().is_empty(), "{orphans}");
+    house.insist("POST", "/v1/orphans/reap", Some(&serde_json::json!({}))).await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ["Requested", "Deleted"]);
+}
+
 /// Red by: a substrate that goes while its node works, or a drain without an end.
 #[tokio::test]
 async fn work_in_flight_is_waited_for_within_the_grace() {

@@ -13,6 +13,7 @@ mod contract;
 mod declare;
 #[cfg(test)]
 mod enrolment;
+mod inside;
 #[cfg(test)]
 mod ledger;
 #[cfg(test)]

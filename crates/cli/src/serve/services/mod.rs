@@ -166,9 +166,8 @@ fn failure(error: Error) -> Failure {
 
 /// What a caller is told if a row is not there.
 fn missing(refusal: impl Into<Failure>) -> impl FnOnce(Error) -> Failure {
-    move |error| match error {
-        Error::NotFound { .. } => refusal.into(),
-        other => failure(other),
+    move |error| {
+        if matches!(error, Error::NotFound { .. }) { refusal.into() } else { failure(error) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What stands outside and has no owner, and the rails that hold absence.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Failure, Orphans};
@@ -75,17 +76,17 @@ impl Services {
         let installation = self.store.installation().id.to_string();
         let mut lives: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
         let mut orphans = Vec::new();
-        for object in self.standing().map_err(unread)? {
+        for object in self.standing().map_err(|why| unread(&why))? {
             if object.label(name::LABEL_INSTALLATION) != Some(installation.as_str()) {
                 continue;
             }
             let life = object.label(name::LABEL_RESOURCE_ID).and_then(|it| it.parse().ok());
             let Some(life) = life else { continue };
-            if !lives.contains_key(&life) {
-                lives.insert(life, self.known_life(life).await?);
-            }
-            let known = lives.get(&life).and_then(Option::as_ref);
-            orphans.extend(orphan(&object, known));
+            let known = match lives.entry(life) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.known_life(life).await?),
+            };
+            orphans.extend(orphan(&object, known.as_ref()));
         }
         Ok(orphans)
     }
@@ -155,6 +156,6 @@ fn orphan(object: &Object, known: Option<&Known>) -> Option<Orphan> {
     })
 }
 
-fn unread(why: error::Error) -> Failure {
+fn unread(why: &error::Error) -> Failure {
     Failure::Unavailable { what: why.to_string() }
 }

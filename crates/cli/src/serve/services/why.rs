@@ -12,6 +12,7 @@ use usher_store::{Attended, Beside, Life};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
+use crate::serve::local::object::{Condition, Kind};
 
 impl Services {
     /// Everything that is known about why a resource is where it is.
@@ -25,7 +26,7 @@ impl Services {
             world: record.state.pinned().world.clone(),
             since: record.state.fields().phase_since,
             now: self.store.now().await.map_err(failure)?,
-            failure: self.failure_of(&record).await?,
+            failure: self.failure_of(&record),
         };
         let entry = runbook::entry(record.state.phase(), resource.reason, &live);
         let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
@@ -99,17 +100,16 @@ impl Services {
     }
 
     /// The message with which the substrate failed.
-    async fn failure_of(&self, record: &Record<Resource>) -> Answer<Option<String>> {
+    fn failure_of(&self, record: &Record<Resource>) -> Option<String> {
         if record.state.phase() != Phase::Failed {
-            return Ok(None);
+            return None;
         }
         let xr = &record.state.pinned().xr_name;
-        let found = self.world.registry().get(super::super::local::object::Kind::Substrate, xr);
-        let condition = found.ok().flatten().and_then(|it| it.substrate).map(|it| it.condition);
-        Ok(match condition {
-            Some(super::super::local::object::Condition::Failed { message }) => Some(message),
-            Some(_) | None => None,
-        })
+        let found = self.world.registry().get(Kind::Substrate, xr).ok().flatten()?;
+        match found.substrate?.condition {
+            Condition::Failed { message } => Some(message),
+            Condition::Converging | Condition::Ready => None,
+        }
     }
 }
 
