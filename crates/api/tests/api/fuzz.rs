@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 use usher_api::codes;
+use usher_api::ports::Failure;
 
 use crate::bed::Bed;
 use crate::fake::{NODE_SECRET, first, node};
@@ -196,7 +197,9 @@ fn requests_from_the_document_are_never_a_bug() {
     let bed = Bed::new();
     let statuses = std::cell::RefCell::new(std::collections::BTreeMap::new());
     runner
-        .run(&some, |request| {
+        .run(&(some, prop::bool::weighted(0.1)), |(request, down)| {
+            let what = "the database".to_owned();
+            bed.fake.fail(down.then_some(Failure::Unavailable { what }));
             let shown = format!("{} {}", request.method(), request.uri());
             let response = runtime.block_on(bed.open(request.map(Body::from)));
             let status = response.status().as_u16();
@@ -212,7 +215,7 @@ fn requests_from_the_document_are_never_a_bug() {
         })
         .unwrap();
     let statuses = statuses.into_inner();
-    for reached in [200, 201, 202, 400, 401, 404, 409, 422] {
+    for reached in [200, 201, 202, 400, 401, 404, 409, 422, 503] {
         assert!(statuses.contains_key(&reached), "{reached} was never reached: {statuses:?}");
     }
 }
