@@ -96,10 +96,8 @@ impl Session {
         if text.parse::<ResourceId>().is_ok() {
             return Ok(self.client.read(&format!("/v1/resources/{text}")).await?);
         }
-        let mut path = format!("/v1/resources?deleted=true&name={}", encoded(text));
-        if let Some(project) = project {
-            path.push_str(&format!("&project={}", encoded(project)));
-        }
+        let within = project.map(|it| format!("&project={}", encoded(it))).unwrap_or_default();
+        let path = format!("/v1/resources?deleted=true&name={}{within}", encoded(text));
         let found: List<Resource> = self.client.read(&path).await?;
         chosen(text, found.items)
     }

@@ -1,5 +1,6 @@
 //! What the binary says about itself is a contract.
 
+use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -70,7 +71,7 @@ fn the_help_of_every_verb_is_as_committed() {
         let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
         let (code, help, _) = usher(&words).unwrap();
         assert_eq!(code, Some(0), "{verb}");
-        helps.push_str(&format!("$ usher {verb} --help\n{help}\n"));
+        writeln!(helps, "$ usher {verb} --help\n{help}").unwrap();
     }
     insta::assert_snapshot!("verbs", helps);
 }

@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 use usher_api::{Metrics, Surface};
 
 use crate::fake::{EVERYBODY, Fake};
+use crate::secrets::log;
 
 /// Ports and the router over them.
 pub(crate) struct Bed {
@@ -48,6 +49,7 @@ pub(crate) fn refused(status: u16, code: &str) -> (u16, String) {
 
 impl Bed {
     pub(crate) fn new() -> Self {
+        log();
         let fake = Fake::new();
         let mut registry = Registry::with_prefix("usher");
         let metrics = Metrics::register(&mut registry);

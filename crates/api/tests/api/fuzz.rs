@@ -7,12 +7,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 use usher_api::codes;
+use usher_api::ports::Failure;
 
 use crate::bed::Bed;
 use crate::fake::{NODE_SECRET, first, node};
 
 /// How many requests one run makes.
 const CASES: u32 = 3_000;
+
+const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
 
 fn document() -> Value {
     serde_json::to_value(usher_api::openapi::document()).unwrap()
@@ -145,9 +148,10 @@ fn asked(document: &Value, route: &usher_api::Route) -> BoxedStrategy<Request<Ve
             let mut pieces = pieces.iter();
             for part in path.split('/').skip(1) {
                 uri.push('/');
-                match part.starts_with('{') {
-                    true => uri.push_str(&encoded(pieces.next().map_or("x", String::as_str))),
-                    false => uri.push_str(part),
+                if part.starts_with('{') {
+                    uri.push_str(&encoded(pieces.next().map_or("x", String::as_str)));
+                } else {
+                    uri.push_str(part);
                 }
             }
             let given: Vec<_> = queries.into_iter().flatten().collect();
@@ -173,7 +177,10 @@ fn asked(document: &Value, route: &usher_api::Route) -> BoxedStrategy<Request<Ve
 
 fn encoded(text: &str) -> String {
     let text = if text.is_empty() { "x" } else { text };
-    text.bytes().map(|b| format!("%{b:02X}")).collect()
+    text.bytes()
+        .flat_map(|b| [b'%', DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
 }
 
 /// Red by: a parser that panics, a failure without a closed code.
@@ -190,7 +197,9 @@ fn requests_from_the_document_are_never_a_bug() {
     let bed = Bed::new();
     let statuses = std::cell::RefCell::new(std::collections::BTreeMap::new());
     runner
-        .run(&some, |request| {
+        .run(&(some, prop::bool::weighted(0.1)), |(request, down)| {
+            let what = "the database".to_owned();
+            bed.fake.fail(down.then_some(Failure::Unavailable { what }));
             let shown = format!("{} {}", request.method(), request.uri());
             let response = runtime.block_on(bed.open(request.map(Body::from)));
             let status = response.status().as_u16();
@@ -206,7 +215,7 @@ fn requests_from_the_document_are_never_a_bug() {
         })
         .unwrap();
     let statuses = statuses.into_inner();
-    for reached in [200, 201, 202, 400, 401, 404, 409, 422] {
+    for reached in [200, 201, 202, 400, 401, 404, 409, 422, 503] {
         assert!(statuses.contains_key(&reached), "{reached} was never reached: {statuses:?}");
     }
 }

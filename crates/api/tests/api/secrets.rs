@@ -1,7 +1,7 @@
 //! What is logged holds no secret.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -12,8 +12,24 @@ use usher_api::ports::{Failure, Refused};
 use crate::bed::{Bed, request};
 use crate::fake::{EVERYBODY, NODE_SECRET};
 
+/// Everything that is logged in this process.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+/// The log of this process. One subscriber for all tests: who has none at its first line is never
+/// asked again, so one per test would miss lines.
+pub(crate) fn log() -> &'static Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    LOG.get_or_init(|| {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_max_level(tracing::Level::TRACE)
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        log
+    })
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -37,12 +53,6 @@ impl<'a> MakeWriter<'a> for Log {
 /// Red by: a log of headers, bodies or whole failures.
 #[tokio::test]
 async fn no_line_of_the_log_holds_a_secret() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_max_level(tracing::Level::TRACE)
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
     let bed = Bed::new();
     let failures = [
         None,
@@ -67,7 +77,7 @@ async fn no_line_of_the_log_holds_a_secret() {
             drop(bed.open(asked.body(Body::empty()).unwrap()).await);
         }
     }
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(log().0.lock().unwrap().clone()).unwrap();
     assert!(text.contains("unavailable") && text.contains("broken"), "something is logged");
     assert!(!text.contains("canary"), "{text}");
 }

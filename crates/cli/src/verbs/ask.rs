@@ -65,7 +65,7 @@ impl Ask {
             Self::Events(flags) => events::run(flags),
             Self::Retry(flags) => retry::run(flags),
             Self::Abandon(flags) => abandon::run(flags),
-            Self::Orphans(flags) => orphans::run(flags),
+            Self::Orphans(flags) => orphans::run(&flags),
             Self::Project(flags) => project::run(flags),
             Self::Placement(flags) => placement::run(flags),
             Self::Blueprint(flags) => blueprint::run(flags),

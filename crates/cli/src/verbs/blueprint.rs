@@ -3,6 +3,7 @@
 //! A bundle is a directory with `blueprint.yaml` (blueprint, version, parameters, strategy, role,
 //! providers), `xrd.yaml` and `composition.yaml`. JSON is YAML, too.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -111,7 +112,8 @@ fn shown(done: &[Imported]) -> String {
         for finding in &it.findings {
             let weight = if finding.fatal { "wrong" } else { "note" };
             let name = format!("{}@{}", it.blueprint, it.version);
-            out.push_str(&format!("{name}: {weight}: {}: {}\n", finding.at, finding.text));
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{name}: {weight}: {}: {}", finding.at, finding.text);
         }
     }
     out

@@ -19,7 +19,7 @@ pub struct Flags {
     basics: Basics,
 }
 
-pub(super) fn run(flags: Flags) -> ExitCode {
+pub(super) fn run(flags: &Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| orphans(it, flags.reap))
 }
 

@@ -1,5 +1,6 @@
 //! `usher receipt`: every outside name a resource ever had, and the evidence.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use usher_wire::operator::{Receipt, ReceiptRow};
@@ -38,8 +39,8 @@ fn shown(receipt: &Receipt) -> String {
     let mut out = format!("{} {} is {}: {end}\n\n", resource.name, resource.id, resource.phase);
     out.push_str(&rows(&receipt.rows));
     if let Some(shared) = &receipt.provider_config {
-        out.push_str(&format!("\nShared ProviderConfig {}\n", shared.id));
-        out.push_str(&rows(&shared.rows));
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\nShared ProviderConfig {}\n{}", shared.id, rows(&shared.rows));
     }
     out
 }
