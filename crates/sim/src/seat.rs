@@ -104,7 +104,8 @@ impl<R: Realm> Seat<'_, R> {
         self.committed(written).await
     }
 
-    fn is_overtaken(&self) -> bool {
+    /// Whether somebody else has claimed its life since.
+    pub fn is_overtaken(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let bend = state.breakage().and_then(R::bends_queue);
         let newest = state.entry(self.life).map(|it| it.fence);

@@ -1,17 +1,15 @@
-//! The simulation itself: repeatable, able to fail, and in step with the transition table.
+//! The broker's world, and the runner of every world.
 
-use std::collections::BTreeSet;
+mod world;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use usher_sim::broker::breakage::Breakage;
 use usher_sim::broker::check::Checker;
-use usher_sim::broker::fault::Fault;
-use usher_sim::broker::plan::PAIRS;
 use usher_sim::broker::state::State;
 use usher_sim::coverage::{Coverage, Names};
-use usher_sim::fault::{self, DriverFault};
-use usher_sim::life::{self, Verdict};
-use usher_sim::realm::EveryWorld;
+use usher_sim::fault::DriverFault;
+use usher_sim::life;
 use usher_sim::run::{self, Range, World};
 use usher_sim::strike::Strike;
 use usher_sim::words::Words as _;
@@ -19,55 +17,24 @@ use usher_sim::words::Words as _;
 const SEEDS: &str = include_str!("../seeds/broker.txt");
 const TABLE: &str = include_str!("../../domain/tables/broker.table");
 
-fn live(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
-    life::live::<State>(seed, breakage, listen)
-}
-
 #[test]
 fn the_same_seed_is_the_same_life() {
-    for seed in [0, 7, 4_711] {
-        let (one, other) = (live(seed, None, true), live(seed, None, true));
-        assert_eq!(one.story, other.story);
-        assert!(one.story.len() > 10, "a life has a story: {:?}", one.story);
-    }
-}
-
-#[test]
-fn another_seed_is_another_life() {
-    assert_ne!(live(1, None, true).story, live(2, None, true).story);
+    world::same_seed_same_life::<State>();
 }
 
 #[test]
 fn lives_end_as_wished() {
-    for seed in 0..1_000 {
-        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
-    }
+    world::end_as_wished::<State>(0..1_000);
 }
 
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
-    let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
-    for seed in seeds.map(|line| line.parse().unwrap()) {
-        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
-    }
+    world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
 #[test]
 fn the_pairs_are_those_of_the_table() {
-    let value = |words: &str, key: &str| {
-        let found = words.split_whitespace().find_map(|word| word.strip_prefix(key));
-        found.map(str::to_owned)
-    };
-    let rows = TABLE.lines().filter_map(|line| line.strip_prefix("row ")?.split_once("->"));
-    let written: BTreeSet<(String, String)> = rows
-        .filter_map(|(_, right)| {
-            let effect = value(right, "effect=")?;
-            Some((value(right, "phase=").expect("an effect leads to a phase"), effect))
-        })
-        .collect();
-    let simulated: BTreeSet<(String, String)> =
-        PAIRS.iter().map(|(phase, effect)| (phase.to_string(), effect.to_string())).collect();
-    assert_eq!(written, simulated);
+    world::pairs_are_those_of::<State>(TABLE);
 }
 
 /// For every checker a broken rule that it is the first to notice.
@@ -93,18 +60,9 @@ const NOTICED: [(&str, Breakage); 19] = [
     ("apply-never-creates", Breakage::ApplyWithoutUid),
 ];
 
-fn checkers() -> impl Iterator<Item = &'static str> {
-    let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
-    shared.chain(Checker::ALL.iter().map(|it| it.as_str()))
-}
-
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
-    assert!(NOTICED.map(|it| it.0).into_iter().eq(checkers()));
-    for (checker, breakage) in NOTICED {
-        let noticed = run::catch::<State>(breakage).map(|(_, wrong)| wrong.checker);
-        assert_eq!(noticed, Some(checker), "{}", breakage.as_str());
-    }
+    world::checkers_notice::<State, Checker>(&NOTICED);
 }
 
 #[test]
@@ -117,13 +75,7 @@ fn a_crossing_that_is_not_told_is_noticed_at_once() {
 
 #[test]
 fn names_are_told_apart() {
-    let breakages: BTreeSet<&str> = Breakage::ALL.iter().map(|it| it.as_str()).collect();
-    assert_eq!(breakages.len(), Breakage::ALL.len());
-    assert!(breakages.len() >= 20, "at least twenty rules are broken on purpose");
-    let checkers: BTreeSet<&str> = checkers().collect();
-    assert_eq!(checkers.len(), NOTICED.len());
-    let faults = fault::names::<Fault>();
-    assert_eq!(faults.iter().collect::<BTreeSet<_>>().len(), faults.len());
+    world::names_are_told_apart::<State, Checker>();
 }
 
 #[test]
@@ -149,7 +101,7 @@ fn sums_of_runs_add_up() {
     for half in [0..20_u64, 20..40] {
         let mut part = Coverage::default();
         for seed in half {
-            let life = live(seed, None, false).coverage;
+            let life = life::live::<State>(seed, None, false).coverage;
             part.add(&life);
             whole.add(&life);
         }

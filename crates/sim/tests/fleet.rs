@@ -1,66 +1,43 @@
-//! The fleet's world: repeatable, able to fail, and in step with the transition table.
+//! The fleet's world.
 
-use std::collections::BTreeSet;
+mod world;
 
-use usher_sim::fault;
+use std::cell::RefCell;
+
+use usher_domain::object::id::ResourceId;
+use usher_sim::base::Course;
+use usher_sim::clock::GIVE_UP;
+use usher_sim::fault::Mix;
 use usher_sim::fleet::breakage::Breakage;
 use usher_sim::fleet::check::Checker;
-use usher_sim::fleet::fault::Fault;
-use usher_sim::fleet::plan::PAIRS;
+use usher_sim::fleet::plan::{Population, Slot};
 use usher_sim::fleet::state::State;
-use usher_sim::life::{self, Verdict};
-use usher_sim::realm::EveryWorld;
-use usher_sim::run;
-use usher_sim::words::Words as _;
+use usher_sim::life::Stage;
+use usher_sim::rng::Rng;
+use usher_sim::strike::Strike;
+use uuid::Uuid;
 
 const SEEDS: &str = include_str!("../seeds/fleet.txt");
 const TABLE: &str = include_str!("../../domain/tables/machine.table");
 
-fn live(seed: u64, listen: bool) -> Verdict {
-    life::live::<State>(seed, None, listen)
-}
-
 #[test]
 fn the_same_seed_is_the_same_life() {
-    for seed in [0, 7, 4_711] {
-        let (one, other) = (live(seed, true), live(seed, true));
-        assert_eq!(one.story, other.story);
-        assert!(one.story.len() > 10, "a life has a story: {:?}", one.story);
-    }
-    assert_ne!(live(1, true).story, live(2, true).story);
+    world::same_seed_same_life::<State>();
 }
 
 #[test]
 fn lives_end_as_wished() {
-    for seed in 0..1_000 {
-        assert_eq!(live(seed, false).wrong, None, "seed {seed}");
-    }
+    world::end_as_wished::<State>(0..1_000);
 }
 
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
-    let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
-    for seed in seeds.map(|line| line.parse().unwrap()) {
-        assert_eq!(live(seed, false).wrong, None, "seed {seed}");
-    }
+    world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
 #[test]
 fn the_pairs_are_those_of_the_table() {
-    let value = |words: &str, key: &str| {
-        let found = words.split_whitespace().find_map(|word| word.strip_prefix(key));
-        found.map(str::to_owned)
-    };
-    let rows = TABLE.lines().filter_map(|line| line.strip_prefix("row ")?.split_once("->"));
-    let written: BTreeSet<(String, String)> = rows
-        .filter_map(|(_, right)| {
-            let effect = value(right, "effect=")?;
-            Some((value(right, "phase=").expect("an effect leads to a phase"), effect))
-        })
-        .collect();
-    let simulated: BTreeSet<(String, String)> =
-        PAIRS.iter().map(|(phase, effect)| (phase.to_string(), effect.to_string())).collect();
-    assert_eq!(written, simulated);
+    world::pairs_are_those_of::<State>(TABLE);
 }
 
 /// For every checker a broken rule that it is the first to notice.
@@ -85,27 +62,38 @@ const NOTICED: [(&str, Breakage); 18] = [
     ("quiet-at-rest", Breakage::PollAtRest),
 ];
 
-fn checkers() -> impl Iterator<Item = &'static str> {
-    let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
-    shared.chain(Checker::ALL.iter().map(|it| it.as_str()))
-}
-
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
-    assert!(NOTICED.map(|it| it.0).into_iter().eq(checkers()));
-    for (checker, breakage) in NOTICED {
-        let noticed = run::catch::<State>(breakage).map(|(_, wrong)| wrong.checker);
-        assert_eq!(noticed, Some(checker), "{}", breakage.as_str());
-    }
+    world::checkers_notice::<State, Checker>(&NOTICED);
 }
 
 #[test]
 fn names_are_told_apart() {
-    let breakages: BTreeSet<&str> = Breakage::ALL.iter().map(|it| it.as_str()).collect();
-    assert_eq!(breakages.len(), Breakage::ALL.len());
-    assert!(breakages.len() >= 20, "at least twenty rules are broken on purpose");
-    let checkers: BTreeSet<&str> = checkers().collect();
-    assert_eq!(checkers.len(), NOTICED.len());
-    let faults = fault::names::<Fault>();
-    assert_eq!(faults.iter().collect::<BTreeSet<_>>().len(), faults.len());
+    world::names_are_told_apart::<State, Checker>();
+}
+
+#[test]
+fn a_world_that_starts_empty_takes_machines_and_gives_them_back() {
+    let mix = Mix::default();
+    let course =
+        Course { drivers: 2, mix, target: (usize::MAX, Strike::CrashBefore), faults_end: 0 };
+    let mut empty = State::empty(Rng::new(1), course, (None, false));
+    assert!(empty.store.rows.is_empty() && empty.outside.machines.is_empty());
+    let slot = Slot { kind: 0, staged: true, owner: 0, idle: true, refuses_once_failed: false };
+    let slots = vec![slot];
+    empty.settle_in(Population { shards: 1, clusters: 1, slots, demands: vec![], holds: vec![] });
+    let world = RefCell::new(empty);
+    let mut stage = Stage::new(&world);
+    let mut turns = 0..GIVE_UP;
+    let mut pass = |count| turns.by_ref().take(count).for_each(|tick| stage.turn(tick));
+    pass(100);
+    let resource = ResourceId::from_uuid(Uuid::from_bytes([1; 16]));
+    assert!(world.borrow_mut().hold_for(0, resource));
+    pass(200);
+    assert!(world.borrow().is_ready(0));
+    world.borrow_mut().dismiss(0, resource);
+    assert!(!world.borrow().is_gone(0));
+    pass(200);
+    assert!(world.borrow().is_gone(0));
+    assert_eq!(world.borrow().base.wrong, None);
 }

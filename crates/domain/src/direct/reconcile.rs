@@ -41,8 +41,10 @@ fn let_go(row: RowFacts, seen: Facts) -> Verdict {
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
-        // What is on its way comes after our hands are off.
-        Identity::Gone if settle(row, seen).is_some() => Outcome::OrphanReleased,
+        // What is on its way, or came back unseen, is there after our hands are off.
+        Identity::Gone if settle(row, seen).is_some() || !is_absent(seen.cloud) => {
+            Outcome::OrphanReleased
+        }
         Identity::Gone => absent(row.asked),
         Identity::Foreign | Identity::BoundElsewhere => Outcome::NotOurs,
         Identity::Abandoned => Outcome::Abandoned,
@@ -309,6 +311,10 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
             Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
         }
         (Object::Unheld | Object::Held, Quiet::No) => rest(Rest::Watch, Reason::DeletionForgotten),
+        // What a late driver began may still bring something back.
+        (_, Quiet::Yes) if seen.operation == Operation::Running => {
+            rest(Rest::Poll, Reason::WaitingForOperation)
+        }
         (Object::Unheld | Object::Held, Quiet::Yes) => {
             rest(Rest::OnChange, Reason::DeletionForgotten)
         }
@@ -361,6 +367,11 @@ fn delete(reason: Reason) -> Verdict {
 
 fn wait(reason: Reason) -> Verdict {
     Verdict::rest(Phase::Deleting, Rest::Poll, reason)
+}
+
+/// Whether the cloud says that nothing of ours stands there.
+fn is_absent(cloud: Cloud) -> bool {
+    matches!(cloud, Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign)
 }
 
 fn absent(asked: Asked) -> Outcome {

@@ -11,6 +11,7 @@ use usher_domain::direct::reconcile::rules;
 use usher_domain::direct::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
+use crate::told::{self, Case};
 
 /// One cell: what the rules are asked.
 #[derive(Clone, Copy)]
@@ -223,22 +224,11 @@ fn is_settled(Cell { row, seen }: Cell) -> bool {
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
 pub(crate) fn check() -> Result<String, String> {
-    let cases = cases();
-    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
-        return Err(format!("nobody breaks the law \"{law}\""));
-    }
-    for (law, cell, verdict) in &cases {
-        let told = broken(*cell, *verdict);
-        if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
-        }
-    }
-    let (laws, ways) = (LAWS.len(), cases.len());
-    Ok(format!("direct laws: {laws} laws, told when broken in {ways} ways"))
+    told::check("direct", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
-fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+fn cases() -> Vec<Case<Cell, Verdict>> {
     let stay = hold(Phase::Deleting);
     let gone = leaving(|_| ());
     let loud = Verdict {

@@ -8,6 +8,7 @@ use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
 
 use crate::broker::{Cell, START};
+use crate::told::{self, Case};
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
 const NODE_FIRST: &str = "the substrate is not deleted before its node is known to be out";
@@ -94,21 +95,11 @@ fn is_harmless(effect: Option<EffectKind>) -> bool {
 
 /// Breaks each law once, in a cell where nothing else is wrong, and demands to be told which.
 pub(crate) fn check() -> Result<String, String> {
-    let cases = cases();
-    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
-        return Err(format!("nobody breaks the law \"{law}\""));
-    }
-    for (law, cell, verdict) in &cases {
-        let told = broken(cell, *verdict);
-        if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
-        }
-    }
-    Ok(format!("broker laws: {} laws, told when broken in {} ways", LAWS.len(), cases.len()))
+    told::check("broker", &LAWS, &cases(), |cell, verdict| broken(cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
-fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+fn cases() -> Vec<Case<Cell, Verdict>> {
     let leaving = with_seen(|seen| seen.xr = Xr::Ready);
     let delete = Verdict { effect: Some(EffectKind::DeleteSubstrate), ..hold(leaving.row.phase) };
     let end =

@@ -20,6 +20,7 @@ mod refusal;
 mod report;
 mod shape;
 mod stray;
+mod told;
 mod tombstone;
 mod usage;
 mod walk;

@@ -6,6 +6,7 @@ use usher_domain::broker::provider_config::{
 };
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::told::{self, Case};
 
 /// One cell: what the rules are asked.
 #[derive(Clone, Copy)]
@@ -93,22 +94,11 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
 pub(crate) fn check() -> Result<String, String> {
-    let cases = cases();
-    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
-        return Err(format!("nobody breaks the law \"{law}\""));
-    }
-    for (law, cell, verdict) in &cases {
-        let told = broken(*cell, *verdict);
-        if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
-        }
-    }
-    let (laws, ways) = (LAWS.len(), cases.len());
-    Ok(format!("provider_config laws: {laws} laws, told when broken in {ways} ways"))
+    told::check("provider_config", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
-fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+fn cases() -> Vec<Case<Cell, Verdict>> {
     let with = |verb| Verdict { verb: Some(verb), ..hold(Phase::Pending) };
     let row = |phase, closing| Cell { row: RowFacts { phase, closing, ..START.row }, ..START };
     let seen = |sight, object| Cell { seen: Facts { sight, object, ..START.seen }, ..START };

@@ -10,6 +10,7 @@ use usher_domain::usage::reconcile::rules;
 use usher_domain::usage::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::told::{self, Case};
 
 /// One cell: what the rules are asked.
 #[derive(Clone, Copy)]
@@ -139,22 +140,11 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
 pub(crate) fn check() -> Result<String, String> {
-    let cases = cases();
-    if let Some(law) = LAWS.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
-        return Err(format!("nobody breaks the law \"{law}\""));
-    }
-    for (law, cell, verdict) in &cases {
-        let told = broken(*cell, *verdict);
-        if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
-        }
-    }
-    let (laws, ways) = (LAWS.len(), cases.len());
-    Ok(format!("usage laws: {laws} laws, told when broken in {ways} ways"))
+    told::check("usage", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
-fn cases() -> Vec<(&'static str, Cell, Verdict)> {
+fn cases() -> Vec<Case<Cell, Verdict>> {
     let hold = |phase| Verdict {
         effect: None,
         phase,

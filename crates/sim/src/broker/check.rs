@@ -12,9 +12,9 @@ use usher_domain::object::id::TokenId;
 use usher_kernel::{Record, Row};
 
 use crate::broker::execute::Sender;
-use crate::broker::outside::{Kind, number, uid};
+use crate::broker::outside::{Kind, Object, number, uid};
 use crate::broker::state::State;
-use crate::clock::Tick;
+use crate::clock::{LEASE, Tick};
 use crate::realm::{EveryWorld, Realm as _};
 use crate::words::words;
 
@@ -188,11 +188,12 @@ impl State {
         let book = self.store.book(index);
         let enrolled = peer.is_some_and(|peer| {
             let owner = self.outside.by_uid(peer.machine).and_then(|machine| machine.owner);
-            // A machine that vanished since the look is the next step's business, and nobody can
-            // tell a node of a substrate that no look ever saw.
+            // A machine that vanished and an XR that was replaced since the look are the next
+            // step's business, and nobody can tell a node of a substrate that no look ever saw.
             owner.is_none_or(|owner| {
                 let on_record = book.rows().iter().any(|row| row.uid == Some(uid(owner)));
-                !on_record || xr.is_none_or(|xr| xr.uid == owner)
+                let since = |xr: &Object| xr.created + LEASE > self.base.tick;
+                !on_record || xr.is_none_or(|xr| xr.uid == owner || since(xr))
             })
         });
         if !enrolled {

@@ -269,6 +269,8 @@ fn believe(record: &Record<Resource>, look: &mut Look) {
         && let Some((_, after)) = rest.split_once('"')
     {
         *stamp = format!("{before}\"object\":\"{own}\"{after}");
+        // Whoever believes it searches for nothing else.
+        look.search = Some(Ok(vec![]));
     }
 }
 

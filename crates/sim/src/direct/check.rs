@@ -142,11 +142,9 @@ impl State {
             let what = format!("{object} is abandoned and waits ({reason})");
             self.wrong(Checker::AbandonAsksNothing, what);
         }
-        let recorded = matches!(
-            row.identity,
-            Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
-        );
-        if recorded && reason.as_str().starts_with("Reference") {
+        // Only where the record is lost may the spec say what it was.
+        let lost = matches!(row.identity, Identity::Lost | Identity::Found | Identity::Malformed);
+        if !lost && reason.as_str().starts_with("Reference") {
             let what = format!("{object} waits for a reference to go ({reason})");
             self.wrong(Checker::Parentless, what);
         }
@@ -207,7 +205,7 @@ impl State {
                 let absent = matches!(seen.cloud, Cloud::Absent | Cloud::ContainerGone);
                 let answered = match row.identity {
                     Identity::None => true,
-                    Identity::Gone => out_of_hands || absent || seen.cloud == Cloud::Foreign,
+                    Identity::Gone => absent || seen.cloud == Cloud::Foreign,
                     Identity::Lost
                     | Identity::Found
                     | Identity::Malformed

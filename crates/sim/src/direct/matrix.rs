@@ -1,8 +1,7 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
-//! Order of the dependencies x what is on record x the dependency x what the cloud says x policy x
-//! where a driver dies. Each cell is a small world that starts in that state; transient answers
-//! heal after a while; the same checkers hold as in every life, and a foreign object must survive.
+//! Order x record x dependency x answer of the cloud x policy x crash. Each cell is a small world
+//! that starts so; transient answers heal; the same checkers hold as in every life.
 
 use std::cell::RefCell;
 
@@ -422,13 +421,12 @@ impl Cell {
     /// never the dependency where an identity is on record.
     fn judge(&self, outcome: Outcome, tick: Tick) -> End {
         let ours = self.answer == Answer::Ours || self.answer.status().is_some();
+        let stands = ours || self.answer == Answer::Foreign;
         let expected = match (self.policy, self.recorded, self.answer) {
             ("abandon", _, _) => Some(Outcome::Abandoned),
-            (_, Recorded::None, _) => Some(Outcome::AlreadyAbsent),
+            (_, Recorded::ForgedLost, _) if stands => Some(Outcome::NotOurs),
             (_, Recorded::Elsewhere | Recorded::Forged, _) => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, Answer::Foreign) => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, _) if ours => Some(Outcome::NotOurs),
-            (_, Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
+            (_, Recorded::None | Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
             (_, _, _) if ours => Some(Outcome::Deleted),
             // What people decide in the end, where nothing of ours stands, is the world's to say.
             (_, Recorded::Lost | Recorded::Malformed, _) => None,

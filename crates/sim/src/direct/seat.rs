@@ -132,7 +132,8 @@ impl Lifecycle for BentDirect<'_> {
             let acts = decided.effect.is_some() || ended != record.state.fields().outcome;
             state.check_decision(seat.life, honest, (acts, ended, decided.reason));
         }
-        if record.state == decided.next && decided.rows.is_empty() {
+        let unchanged = record.state == decided.next && decided.rows.is_empty();
+        if unchanged && !seat.is_overtaken() {
             let mut state = seat.state.borrow_mut();
             state.store.resources[seat.life].reason = Some(decided.reason);
         }

@@ -296,8 +296,8 @@ impl State {
         self.accept(uid);
     }
 
-    /// Somebody writes a stamp onto an object of which nothing is on record: bound to it, and naming
-    /// the cloud object of another.
+    /// Somebody writes a stamp onto an object of which nothing is on record: bound to it, and
+    /// naming the cloud object of another.
     fn forge(&mut self, object: &Object) {
         let (tick, owner) = (self.base.tick, object.uid);
         let row = self.store.of(owner).map(|it| &self.store.resources[it].record);

@@ -21,6 +21,10 @@ pub struct Request {
     pub shard: usize,
     /// The verb.
     pub effect: Effect,
+    /// Whether whoever sends it still holds its lease.
+    pub leased: bool,
+    /// The epoch of the shard when its sender claimed.
+    pub epoch: u64,
 }
 
 impl State {
@@ -41,7 +45,7 @@ impl State {
         if self.outside.machines[machine].removed || absent {
             return trouble(ErrorClass::NotFound);
         }
-        if !self.accept(machine, &request.effect.verb) {
+        if !self.accept(machine, request) {
             return trouble(ErrorClass::OutOfPosition);
         }
         let raw = self.outside.machines[machine].show();
@@ -55,7 +59,9 @@ impl State {
     }
 
     /// Begins, repeats or refuses.
-    fn accept(&mut self, machine: usize, verb: &Verb) -> bool {
+    fn accept(&mut self, machine: usize, request: &Request) -> bool {
+        let verb = &request.effect.verb;
+        let timely = request.leased && request.epoch == self.store.shards[request.shard].epoch;
         let it = &self.outside.machines[machine];
         let (from, to) = match verb {
             Verb::Create => (Phase::Speculative, Phase::Creating),
@@ -83,7 +89,10 @@ impl State {
         }
         self.outside.machines[machine].put(to);
         let it = &mut self.outside.machines[machine];
-        it.floor = it.history.len() - 1;
+        // Nobody can know what somebody who was overtaken sends; a later look finds it.
+        if timely {
+            it.floor = it.history.len() - 1;
+        }
         self.work_on(machine);
         true
     }

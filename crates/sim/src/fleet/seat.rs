@@ -50,6 +50,11 @@ impl FleetSeat<'_> {
         self.notes.epochs.get(shard).copied().unwrap_or(0)
     }
 
+    /// Whether its shard has not started again since it claimed.
+    fn is_of_the_epoch(&self, shard: usize) -> bool {
+        self.notes.epochs.get(shard) == Some(&self.state.borrow().store.shards[shard].epoch)
+    }
+
     fn store_answers(&self) -> Result<(), Trouble> {
         let state = self.state.borrow();
         if state.base.tick < state.store.down_until {
@@ -61,8 +66,12 @@ impl FleetSeat<'_> {
     /// Writes through the one door, if the version still holds.
     fn write(&self, version: Version, decision: &Decision<BentLife<'_>>) -> Result<(), Trouble> {
         self.store_answers()?;
-        let mut state = self.state.borrow_mut();
         let index = self.life;
+        let owner = self.state.borrow().store.owner(index);
+        if !self.is_of_the_epoch(owner) {
+            return Err(Trouble::Conflict);
+        }
+        let mut state = self.state.borrow_mut();
         let before = state.store.rows[index].record.state.clone();
         let breakage = state.breakage;
         let event = match breakage {
@@ -138,12 +147,13 @@ impl<'a> World<BentLife<'a>> for FleetSeat<'a> {
         let (row, shard) = (self.life, self.state.borrow().store.owner(self.life));
         let effect = effect.clone();
         let token = effect.token;
-        let sent = self.send(|_| Request { row, shard, effect }).await;
+        let epoch = self.epoch();
+        let sent = self.send(|leased| Request { row, shard, effect, leased, epoch }).await;
+        let alive = self.is_of_the_epoch(shard);
         let mut state = self.state.borrow_mut();
         let (now, tick) = (state.now(), state.base.tick);
         let machine = state.store.rows[row].machine;
         let answer = state.outside.answers.remove(&(machine, token));
-        let alive = self.notes.epochs.get(shard) == Some(&state.store.shards[shard].epoch);
         match (&sent, answer) {
             (Ok(()), Some(raw)) if alive => {
                 let source = Source::Acknowledgement;

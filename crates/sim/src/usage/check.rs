@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use usher_domain::usage::aggregate::Usage;
+use usher_domain::usage::aggregate::{Spec, Usage};
 use usher_domain::usage::attempt::{Attempt, Origin, Outcome, Progress};
 use usher_domain::usage::event::Event;
 use usher_domain::usage::facts::Resolve;
@@ -79,6 +79,8 @@ pub struct Log {
     pub denied: BTreeSet<(Uid, Timestamp)>,
     /// Deletions on record that were not done yet.
     pub owed: BTreeMap<u64, Attempt>,
+    /// When a Usage that had the deletion of an object on record was lost by force.
+    pub lost: BTreeMap<u64, Tick>,
     /// When the deletion of an object was withdrawn.
     pub withdrawn: BTreeMap<u64, Timestamp>,
     /// Names under which something stood.
@@ -91,6 +93,12 @@ pub struct Log {
 fn means_what_it_says(usage: &Usage) -> bool {
     let declared = usage.spec.as_ref().ok().map(|it| &it.of);
     usage.status.of.as_ref().map(|it| &it.from) == declared
+}
+
+/// Whether the users that are selected may include what is used.
+fn selects(spec: &Spec, of: &ObjectKey) -> bool {
+    let by = spec.by.as_ref().filter(|it| it.is_selector());
+    by.is_some_and(|it| it.key(&of.name) == *of)
 }
 
 impl State {
@@ -156,6 +164,7 @@ impl State {
         let lost: Vec<Uid> = attempts.map(|it| it.uid.clone()).collect();
         // Only a Usage whose finalizer was taken away by force goes with something on record.
         for it in lost {
+            self.log.lost.insert(number(&it), self.base.tick);
             self.forget_owed(&uid(place), &it);
         }
         self.log.owed.remove(&place);
@@ -235,7 +244,9 @@ impl State {
         let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
         let unwanted =
             owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
-        if unwanted && self.log.withdrawn.contains_key(&place) {
+        // What was asked again may have been lost by force while the replay was on its way.
+        let lost = self.log.lost.get(&place).is_some_and(|at| self.base.tick - at <= LEASE);
+        if unwanted && !lost && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
         let owners = self.outside.by_uid(place).map(Object::owner_uids);
@@ -325,7 +336,10 @@ impl State {
             }
             Outcome::HandedOver => {
                 let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
+                // Whoever took it over may have been lost since the look.
+                let lost = self.log.lost.get(&place);
                 others.any(|it| it.attempt(uid).is_some())
+                    || lost.is_some_and(|at| self.base.tick - at <= LEASE)
                     || object.is_none_or(|it| it.deleting.is_some())
                     || !self.log.owed.contains_key(&place)
             }
@@ -405,7 +419,8 @@ impl State {
             Phase::Pending | Phase::Protected | Phase::Idle => {}
         }
         // What would use itself is refused, and what was meant before stays.
-        let itself = named(&spec.of).iter().any(|it| usage.users().contains(it));
+        let of = named(&spec.of);
+        let itself = of.iter().any(|it| usage.users().contains(it) || selects(spec, it));
         if !usage.deleting && !means_what_it_says(usage) && !itself {
             return Some("does not mean what it says");
         }

@@ -130,12 +130,15 @@ impl State {
             consents: true,
         };
         let unexamined = before.is_some() && self.is_broken(Breakage::EditUnexamined);
+        let unchanged = before.as_ref().is_some_and(|it| it.spec == usage.spec);
         let declared = usage.clone();
         let request = Request::Declare(Box::new(Declaration { usage, before, around }));
         let admitted = if unexamined { Admitted::Yes } else { self.admit(&request) };
         match admitted {
             Admitted::Yes => {
-                self.check_declared(&declared);
+                if !unchanged {
+                    self.check_declared(&declared);
+                }
                 true
             }
             Admitted::No(denial) => {

@@ -77,7 +77,11 @@ async fn keep_turn(
     {
         return Err(Error::Conflict);
     }
-    if let Some((life, claim)) = lease {
+    // Whoever gave this very lease back has seen that nobody overtook it.
+    let given_back = release.map(|it| (it.life, it.claim));
+    if let Some((life, claim)) = lease
+        && given_back != lease
+    {
         let entry = queue::entry(conn, life, true).await?;
         if entry.is_none_or(|it| it.entry().fence != claim.fence) {
             return Err(Error::Conflict);

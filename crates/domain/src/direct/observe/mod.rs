@@ -299,8 +299,9 @@ impl Judge<'_> {
         let row = self.book.latest(&self.resource.name_of(&asked.identified));
         let seen = row.filter(|it| it.standing == Standing::Seen);
         let lagging = self.look.authority == Authority::Replaced;
-        // Behind the rail what is on record is not taken for gone or replaced.
+        // Behind the rail what is on record is not taken for gone or replaced, and nothing ends.
         let held = self.look.rail_tripped && seen.is_some();
+        let hidden = self.look.rail_tripped && (held || self.resource.is_leaving());
         let absent = Answer::Absent { settled: self.is_settled(operation) };
         let (cloud, answer) = match (&asked.found, asked.container) {
             (Err(Silence::Throttled { .. }), _) => {
@@ -309,12 +310,12 @@ impl Judge<'_> {
             (Err(Silence::Unavailable), _) => {
                 (Cloud::Unavailable, Answer::Unknown(Unknown::Unreachable))
             }
-            (Err(Silence::Refused), Some(Container::Gone)) if !lagging && !held => {
+            (Err(Silence::Refused), Some(Container::Gone)) if !lagging && !hidden => {
                 (Cloud::ContainerGone, absent)
             }
             (Err(Silence::Refused), _) => (Cloud::Forbidden, Answer::Unknown(Unknown::Forbidden)),
             (Ok(None), _) if lagging => LAGGING,
-            (Ok(None), _) if held => VANISHED,
+            (Ok(None), _) if hidden => VANISHED,
             (Ok(None), _) => (Cloud::Absent, absent),
             (Ok(Some(it)), _) => {
                 let recorded = seen.is_some_and(|row| row.uid.as_ref() == Some(&it.uid));

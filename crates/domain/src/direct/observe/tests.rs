@@ -135,7 +135,6 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
         (loud, look(), vec![], "a driver may be heard"),
         (on_its_way_out(), running(Progress::Running), vec![], "an operation runs"),
         (on_its_way_out(), silent, vec![], "nobody knows the operations"),
-        (on_its_way_out(), Look { rail_tripped: true, ..look() }, vec![], "too much vanished"),
         (on_its_way_out(), running(Progress::Failed), vec![Standing::Gone], "it failed"),
         (on_its_way_out(), running(Progress::Done), vec![Standing::Gone], "it ended"),
         (on_its_way_out(), look(), vec![Standing::Gone], "nothing is on its way"),
@@ -145,6 +144,18 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
     }
     let freed = told(&recorded(), foreign(name()), &look());
     assert_eq!(freed, (Cloud::Absent, vec![Standing::Intended]), "the name is free again");
+}
+
+#[test]
+fn behind_the_rail_nothing_that_leaves_is_absent() {
+    let railed = Look { rail_tripped: true, ..look() };
+    for row in [intended(name()), seen(name(), "c-1"), gone(name(), "c-1")] {
+        let standing = row.standing;
+        let heard = told(&on_its_way_out(), row, &railed);
+        assert_eq!(heard, (Cloud::Vanished, vec![]), "{standing:?}");
+    }
+    let wanted = told(&recorded(), intended(name()), &railed);
+    assert_eq!(wanted, (Cloud::Absent, vec![]), "what was never seen may be made");
 }
 
 #[test]

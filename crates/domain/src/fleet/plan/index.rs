@@ -11,13 +11,13 @@ use std::time::Duration;
 use usher_kernel::Timestamp;
 
 use super::demand::{Judged, Trust};
-use super::intern::Interner;
+use super::intern::{Interner, put};
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
 use crate::fleet::aggregate::{CapacityType, Machine, Offer, Offering, Target};
 use crate::fleet::binding::{Assignment, Binding};
 use crate::fleet::ident::{ClusterId, ShardId};
-use crate::fleet::money::{Price, effective_cost};
+use crate::fleet::money::Price;
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::{Quantity, Resources};
 use crate::fleet::refusal::Refusal;
@@ -406,7 +406,7 @@ impl Fleet {
         put(&mut self.shapes, number, entry);
         for (profile, it) in self.profiles.iter() {
             if let Some(offer) = offer.filter(|offer| it.fits(offer)) {
-                self.candidates[profile as usize].insert(cost(it, offer), number, &self.offers);
+                self.candidates[profile as usize].insert(it.cost(offer), number, &self.offers);
             }
         }
         number
@@ -449,7 +449,7 @@ impl Fleet {
             let mut list = Candidates::default();
             let known = self.offers.iter().filter_map(|(shape, it)| Some((shape, it.known()?)));
             for (shape, offer) in known.filter(|(_, it)| need.profile.fits(it)) {
-                list.insert(cost(&need.profile, offer), shape, &self.offers);
+                list.insert(need.profile.cost(offer), shape, &self.offers);
             }
             put(&mut self.candidates, profile, list);
         }
@@ -482,21 +482,10 @@ enum Standing<'a> {
     Serving(&'a Binding, Stage),
 }
 
-fn cost(profile: &Profile, offer: &Offer) -> f64 {
-    effective_cost(offer.price, offer.interruption, profile.interruption_penalty)
-}
-
 fn texts_of(offer: &Offer) -> usize {
     let labels = offer.labels.iter().map(|(key, value)| key.len() + value.len() + 64);
     let resources = offer.allocatable.iter().count() * 64;
     offer.instance_type.len() + offer.zone.len() + labels.sum::<usize>() + resources
-}
-
-fn put<T>(list: &mut Vec<T>, number: u32, value: T) {
-    match list.get_mut(number as usize) {
-        Some(slot) => *slot = value,
-        None => list.push(value),
-    }
 }
 
 fn seconds(at: Timestamp) -> u32 {

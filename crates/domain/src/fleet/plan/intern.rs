@@ -78,6 +78,14 @@ impl<T: Ord + Clone> Interner<T> {
     }
 }
 
+/// Keeps a value under a number that an interner gave.
+pub(super) fn put<T>(list: &mut Vec<T>, number: u32, value: T) {
+    match list.get_mut(number as usize) {
+        Some(slot) => *slot = value,
+        None => list.push(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

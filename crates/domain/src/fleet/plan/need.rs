@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::fleet::aggregate::Offer;
 use crate::fleet::binding::Assignment;
 use crate::fleet::ident::LENGTH_MAX;
-use crate::fleet::money::Penalty;
+use crate::fleet::money::{Penalty, effective_cost};
 use crate::fleet::quantity::Resources;
 use crate::fleet::refusal::Refusal;
 use crate::object::closed::closed_set;
@@ -176,6 +176,11 @@ impl Profile {
     pub fn fits(&self, offer: &Offer) -> bool {
         offer.allocatable.covers(&self.min_unit)
             && self.requirements.iter().all(|it| it.holds(offer))
+    }
+
+    /// What such a machine costs with the interruptions that are to be expected.
+    pub(super) fn cost(&self, offer: &Offer) -> f64 {
+        effective_cost(offer.price, offer.interruption, self.interruption_penalty)
     }
 }
 

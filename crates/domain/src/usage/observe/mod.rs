@@ -7,13 +7,15 @@
 //! - A row of a mark is seen as long as our mark may stand on the object with that uid.
 //! - What is recorded is held or let go by the record: what a look resolves counts from the next.
 
+mod user;
+
 use std::collections::BTreeSet;
 
 use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
 
 use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, Blocking, By, Excess, Facts, Of, Resolution, Resolve, Sight};
+use super::facts::{self, Blocking, Excess, Facts, Of, Resolution, Sight};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Reference, Role, UsageKey};
 use super::refusal::Refusal;
@@ -127,19 +129,6 @@ const fn needs(of: Of) -> u8 {
         Of::Leaving => 2,
         Of::Proven => 1,
         Of::Unresolved => 0,
-    }
-}
-
-/// Which of several users is most alive.
-const fn liveliness(by: By) -> u8 {
-    match by {
-        By::Present => 6,
-        By::Leaving => 5,
-        By::Unknown => 4,
-        By::KindRemoved => 3,
-        By::Missing => 2,
-        By::Gone => 1,
-        By::None => 0,
     }
 }
 
@@ -320,52 +309,6 @@ impl Judge<'_> {
                 Some(Ok(Probe::Allowed)) => Of::Allowed,
                 Some(Err(_)) | None => Of::Marked,
             },
-        }
-    }
-
-    /// Who uses it: of several users the one that is most alive.
-    fn by(&self) -> (By, Vec<Sighting>) {
-        if !self.usage.has_user() {
-            return (By::None, vec![]);
-        }
-        let (mut most, mut sightings) = (None::<By>, Vec::new());
-        for key in self.usage.users() {
-            let (by, answer) = self.user(key);
-            sightings.extend(answer.map(|it| self.sighting(Role::User.name(key), it)));
-            most = most.into_iter().chain([by]).max_by_key(|it| liveliness(*it));
-        }
-        (most.unwrap_or(By::Missing), sightings)
-    }
-
-    fn user(&self, key: &ObjectKey) -> (By, Option<Answer>) {
-        let row = self.recorded(Role::User, key);
-        let standing = row.map_or(Standing::Intended, |it| it.standing);
-        let was_seen = match standing {
-            Standing::Seen | Standing::Gone => true,
-            Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
-        };
-        match self.heard(key, self.known(Role::User, key)) {
-            Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
-            // Nothing is recorded of it: should the kind come back, it is known who was seen.
-            Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
-            Ok(Found::KindRemoved) => (By::KindRemoved, None),
-            Ok(Found::Absent) => {
-                let by = if was_seen { By::Gone } else { By::Missing };
-                (by, Some(Answer::Absent { settled: false }))
-            }
-            Ok(Found::Present(object)) => {
-                let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
-                let once = self.usage.facts().resolve == Resolve::Once;
-                let other = was_seen && (!same || standing == Standing::Gone);
-                let ours = !(once && other);
-                let answer = Answer::Present { uid: object.uid.clone(), ours };
-                let by = match (ours, object.deleting) {
-                    (false, _) => By::Gone,
-                    (true, true) => By::Leaving,
-                    (true, false) => By::Present,
-                };
-                (by, Some(answer))
-            }
         }
     }
 

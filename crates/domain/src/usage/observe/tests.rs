@@ -5,6 +5,7 @@ use usher_kernel::Timestamp;
 use super::*;
 use crate::usage::aggregate::{Resolved, Spec};
 use crate::usage::attempt::Propagation;
+use crate::usage::facts::{By, Resolve};
 use crate::usage::fixture::{
     NOW, START, attempt, key, look, object, reference, row, rows, selecting, usage, usage_key,
 };
@@ -174,6 +175,41 @@ fn whoever_was_never_seen_is_missing_and_not_gone() {
     assert_eq!(by(Standing::Gone, Some("app-1"), found), (By::Gone, here(false)));
     let gone = by(Standing::Gone, Some("app-1"), Found::KindRemoved);
     assert_eq!(gone.0, By::Gone, "it was gone before its kind");
+}
+
+#[test]
+fn whoever_was_selected_stood_and_is_gone_if_it_is_absent() {
+    let by = |found: Found| {
+        let rows = vec![row(Role::User, "app", Standing::Intended, None)];
+        let mut look = look();
+        stand(&mut look, "app", Ok(found));
+        let selected = usage(|it| {
+            let (from, found) = (selecting("app"), vec![key("app")]);
+            it.status.by = Some(Resolved { from, found });
+        });
+        seen(&selected, rows, &look).facts.by
+    };
+    assert_eq!(by(Found::Absent), By::Gone);
+    assert_eq!(by(object("app-1", None)), By::Present);
+    assert_eq!(by(Found::KindRemoved), By::KindRemoved);
+}
+
+#[test]
+fn whoever_leaves_takes_nobody_on() {
+    let by = |standing, uid| {
+        let rows = vec![row(Role::User, "app", standing, uid)];
+        let mut look = look();
+        stand(&mut look, "app", Ok(object("app-1", None)));
+        let seen = seen(&usage(|it| it.deleting = true), rows, &look);
+        let recorded = seen.sightings.iter().any(|it| it.name == Role::User.name(&key("app")));
+        (seen.facts.by, recorded)
+    };
+    assert_eq!(by(Standing::Intended, None), (By::Missing, false));
+    assert_eq!(
+        by(Standing::Seen, Some("app-1")),
+        (By::Present, true),
+        "who was seen is waited for"
+    );
 }
 
 #[test]

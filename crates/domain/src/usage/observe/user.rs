@@ -1,0 +1,74 @@
+//! Who uses what is held.
+
+use usher_kernel::{Answer, Sighting, Standing};
+
+use super::super::facts::{By, Resolve};
+use super::super::look::Found;
+use super::super::reference::{ObjectKey, Role};
+use super::Judge;
+
+impl Judge<'_> {
+    /// Who uses it: of several users the one that is most alive.
+    pub(super) fn by(&self) -> (By, Vec<Sighting>) {
+        if !self.usage.has_user() {
+            return (By::None, vec![]);
+        }
+        let (mut most, mut sightings) = (None::<By>, Vec::new());
+        for key in self.usage.users() {
+            let (by, answer) = self.user(key);
+            sightings.extend(answer.map(|it| self.sighting(Role::User.name(key), it)));
+            most = most.into_iter().chain([by]).max_by_key(|it| liveliness(*it));
+        }
+        (most.unwrap_or(By::Missing), sightings)
+    }
+
+    fn user(&self, key: &ObjectKey) -> (By, Option<Answer>) {
+        let row = self.recorded(Role::User, key);
+        let standing = row.map_or(Standing::Intended, |it| it.standing);
+        let was_seen = match standing {
+            Standing::Seen | Standing::Gone => true,
+            Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
+        };
+        match self.heard(key, self.known(Role::User, key)) {
+            Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
+            // Nothing is recorded of it: should the kind come back, it is known who was seen.
+            Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
+            Ok(Found::KindRemoved) => (By::KindRemoved, None),
+            Ok(Found::Absent) => {
+                // Whom a selector found stood when it was found.
+                let users = self.usage.status.by.as_ref();
+                let selected = users.is_some_and(|it| it.from.is_selector());
+                let by = if was_seen || selected { By::Gone } else { By::Missing };
+                (by, Some(Answer::Absent { settled: false }))
+            }
+            // Whoever leaves takes nobody on: a namesake may use what comes after it.
+            Ok(Found::Present(_)) if !was_seen && self.usage.deleting => (By::Missing, None),
+            Ok(Found::Present(object)) => {
+                let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
+                let once = self.usage.facts().resolve == Resolve::Once;
+                let other = was_seen && (!same || standing == Standing::Gone);
+                let ours = !(once && other);
+                let answer = Answer::Present { uid: object.uid.clone(), ours };
+                let by = match (ours, object.deleting) {
+                    (false, _) => By::Gone,
+                    (true, true) => By::Leaving,
+                    (true, false) => By::Present,
+                };
+                (by, Some(answer))
+            }
+        }
+    }
+}
+
+/// Which of several users is most alive.
+const fn liveliness(by: By) -> u8 {
+    match by {
+        By::Present => 6,
+        By::Leaving => 5,
+        By::Unknown => 4,
+        By::KindRemoved => 3,
+        By::Missing => 2,
+        By::Gone => 1,
+        By::None => 0,
+    }
+}

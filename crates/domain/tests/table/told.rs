@@ -1,0 +1,24 @@
+//! Whether laws can be broken, and say so.
+
+/// A law, and a cell and a verdict that break it and no earlier one.
+pub(crate) type Case<C, V> = (&'static str, C, V);
+
+/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+pub(crate) fn check<C, V>(
+    name: &str,
+    laws: &[&'static str],
+    cases: &[Case<C, V>],
+    broken: impl Fn(&C, &V) -> Option<&'static str>,
+) -> Result<String, String> {
+    if let Some(law) = laws.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
+        return Err(format!("nobody breaks the law \"{law}\""));
+    }
+    for (law, cell, verdict) in cases {
+        let told = broken(cell, verdict);
+        if told != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+        }
+    }
+    let (laws, ways) = (laws.len(), cases.len());
+    Ok(format!("{name} laws: {laws} laws, told when broken in {ways} ways"))
+}
