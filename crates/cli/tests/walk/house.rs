@@ -6,16 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
+
+use crate::caller::{Caller, SOON, declaration};
 
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(10);
 /// Leases are short, so that the next server need not wait for those of a killed one.
 const SETTINGS: [&str; 6] = [
     "worker.lease=1s",
@@ -29,7 +27,7 @@ const SETTINGS: [&str; 6] = [
 /// One server, its data and its client.
 pub(crate) struct House {
     dir: tempfile::TempDir,
-    port: u16,
+    caller: Caller,
     server: Option<Child>,
     settings: Vec<String>,
     deaths: u32,
@@ -41,7 +39,8 @@ impl House {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
-        Self { dir, port, server: None, settings, deaths: 0 }
+        let caller = Caller { port, data: dir.path().join("data") };
+        Self { dir, caller, server: None, settings, deaths: 0 }
     }
 
     /// A house with a server that is ready.
@@ -53,18 +52,23 @@ impl House {
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.caller.data.clone()
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.caller.port
+    }
+
+    /// Who calls this server, whether it runs or not.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// A command of the binary that would start a server here.
     pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(USHER);
         command.arg(verb).arg("--data-dir").arg(self.data());
-        command.args(["--listen", &format!("127.0.0.1:{}", self.port)]);
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port())]);
         for setting in &self.settings {
             command.args(["--set", setting]);
         }
@@ -147,6 +151,19 @@ impl House {
         }
     }
 
+    /// Does something, and starts the server again whenever it has died meanwhile.
+    pub(crate) async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SOON) => if self.has_died() {
+                    self.start(None);
+                }
+            }
+        }
+    }
+
     /// One request; nothing if it was not answered.
     pub(crate) async fn ask(
         &self,
@@ -154,37 +171,7 @@ impl House {
         path: &str,
         body: Option<&Value>,
     ) -> Option<(u16, Value)> {
-        let token = fs::read_to_string(self.data().join("admin.token")).unwrap_or_default();
-        self.ask_as(token.trim(), (method, path), body).await
-    }
-
-    /// One request with this bearer. The same body is the same request, however often it is sent.
-    pub(crate) async fn ask_as(
-        &self,
-        bearer: &str,
-        (method, path): (&str, &str),
-        body: Option<&Value>,
-    ) -> Option<(u16, Value)> {
-        let body = body.map(ToString::to_string).unwrap_or_default();
-        let key = if method == "POST" {
-            format!("Idempotency-Key: {}\r\n", body.replace(|c: char| !c.is_alphanumeric(), "-"))
-        } else {
-            String::new()
-        };
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Authorization: Bearer {bearer}\r\nContent-Type: application/json\r\n{key}\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let call = async {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
-            stream.write_all(request.as_bytes()).await.ok()?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await.ok()?;
-            read(&String::from_utf8_lossy(&answer))
-        };
-        timeout(ANSWER, call).await.ok().flatten()
+        self.caller.ask(method, path, body).await
     }
 
     /// One request, repeated until it is answered; a server that died is started again.
@@ -211,10 +198,7 @@ impl House {
     }
 
     pub(crate) async fn provision_with(&mut self, name: &str, parameters: &Value) -> String {
-        let body = json!({
-            "name": name, "project": "demo", "blueprint": "local-node", "credential": "local",
-            "parameters": parameters,
-        });
+        let body = declaration(name, parameters);
         let made = self.insist("POST", "/v1/resources", Some(&body)).await;
         made["id"].as_str().unwrap().to_owned()
     }
@@ -259,42 +243,12 @@ impl House {
 
     /// The processes that run in the folders of this world.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let folder = self.data().join("world/process");
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap() {
-            let path = entry.unwrap().path();
-            let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
-            if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
-                && place.starts_with(&folder)
-            {
-                found.push(number);
-            }
-        }
-        found
+        processes(&self.data(), "")
     }
 
     /// Signals every agent of this world.
     pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
-        for number in self.processes() {
-            let pid = rustix::process::Pid::from_raw(number).unwrap();
-            rustix::process::kill_process(pid, signal).unwrap();
-        }
-    }
-
-    /// What the server counts of worlds, steps and commits.
-    pub(crate) async fn counters(&self) -> Vec<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        let token = fs::read_to_string(self.data().join("admin.token")).unwrap();
-        let request = format!(
-            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Authorization: Bearer {}\r\n\r\n",
-            token.trim()
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let ours = answer.lines().filter(|it| it.starts_with("usher_"));
-        ours.map(str::to_owned).collect()
+        signal_agents(&self.data(), "", signal);
     }
 
     /// What lies in the world, but for the world itself.
@@ -308,6 +262,17 @@ impl House {
         paths.filter(|it| !is_hidden(it)).collect()
     }
 
+    /// What lies in the world without a name: half made, or half erased.
+    pub(crate) fn unnamed(&self) -> Vec<PathBuf> {
+        let world = self.data().join("world");
+        let entries = ["aside", "process", "."].into_iter().flat_map(|folder| {
+            fs::read_dir(world.join(folder)).into_iter().flatten().map(move |it| (folder, it))
+        });
+        let paths = entries.map(|(folder, it)| (folder, it.unwrap().path()));
+        let unnamed = paths.filter(|(folder, path)| *folder == "aside" || is_hidden(path));
+        unnamed.map(|(_, path)| path).collect()
+    }
+
     /// Waits until nothing of anybody is left, and looks everywhere.
     pub(crate) async fn until_nothing_is_left(&mut self) {
         let begun = Instant::now();
@@ -316,16 +281,7 @@ impl House {
             assert!(begun.elapsed() < PATIENCE, "left: {left:?}\n{}", self.said());
             sleep(Duration::from_millis(20)).await;
         }
-        let orphans = self.insist("GET", "/v1/orphans", None).await;
-        assert_eq!(orphans["items"], json!([]));
-        let tokens = self.insist("GET", "/v1/tokens?limit=500", None).await;
-        for token in tokens["items"].as_array().unwrap() {
-            assert_ne!(token["state"], "redeemable", "{token}");
-        }
-        let nodes = self.insist("GET", "/v1/nodes?limit=500", None).await;
-        for node in nodes["items"].as_array().unwrap() {
-            assert_eq!(node["stage"], "deregistered", "{node}");
-        }
+        self.caller.nothing_is_left_inside().await;
     }
 
     /// What was told of a resource, in order, without the common beginning.
@@ -349,15 +305,30 @@ impl Drop for House {
     }
 }
 
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'))
+/// Signals the agents whose folders have such names.
+pub(crate) fn signal_agents(data: &Path, like: &str, signal: rustix::process::Signal) {
+    for number in processes(data, like) {
+        let pid = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
 }
 
-fn read(answer: &str) -> Option<(u16, Value)> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    if body.is_empty() {
-        return Some((status, Value::Null));
+/// The processes that run in the folders with such names of the world in a data directory.
+fn processes(data: &Path, like: &str) -> Vec<i32> {
+    let folder = data.join("world/process");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
+        if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
+            && place.strip_prefix(&folder).is_ok_and(|it| it.to_string_lossy().contains(like))
+        {
+            found.push(number);
+        }
     }
-    Some((status, serde_json::from_str(body).ok()?))
+    found
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'))
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
+mod caller;
+mod figures;
 mod house;
 mod kills;
 mod trouble;

@@ -1,8 +1,7 @@
 //! The walk as a newcomer does it.
 
+use crate::caller::ALL;
 use crate::house::House;
-
-const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
 
 /// Red by: a node that is called gone while its process runs, or an event that is told twice.
 #[tokio::test]
@@ -103,10 +102,10 @@ async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
     house.until_phase(&id, "Ready").await;
     // What the last changes woke has its turn first.
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let before = house.counters().await;
-    assert!(before.iter().any(|it| it.starts_with("usher_world_observations_total ")));
+    let before = house.caller().counters().await;
+    assert!(before.contains_key("usher_world_observations_total"));
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(house.counters().await, before, "fifteen signs of life later");
+    assert_eq!(house.caller().counters().await, before, "fifteen signs of life later");
     assert_eq!(house.why(&id).await["next_look_at"], serde_json::Value::Null);
 }
 
