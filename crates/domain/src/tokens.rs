@@ -411,11 +411,16 @@ impl Token {
         if self.revoked_at.is_some() {
             return Outcome::Refused(Refusal::Revoked);
         }
+        let again = self.consumed.as_ref().map(|it| again(it, request));
+        // A node whose answer was lost must learn who it is in order to leave.
+        if let Some(replayed @ Outcome::Replayed(_)) = again {
+            return replayed;
+        }
         if self.is_leaving(resource) {
             return Outcome::Refused(Refusal::Leaving);
         }
-        if let Some(consumed) = &self.consumed {
-            return again(consumed, request);
+        if let Some(refused) = again {
+            return refused;
         }
         if self.is_expired(now) {
             return Outcome::Refused(Refusal::Expired);
@@ -444,7 +449,7 @@ impl Token {
     }
 }
 
-/// An answer that was lost is given again, expired or not: it grants nothing new.
+/// An answer that was lost is given again, expired or leaving: it grants nothing new.
 fn again(consumed: &Consumption, request: &Request) -> Outcome {
     let same_nonce = consumed.nonce == request.nonce;
     let same_key = consumed.public_key == request.public_key;
@@ -629,6 +634,15 @@ mod tests {
         assert_eq!(consumed().redeem(&again, staying(), late), Outcome::Replayed(peer(3)));
     }
 
+    /// Red by: a node that is refused its lost answer and is drained without knowing.
+    #[test]
+    fn a_lost_answer_is_given_again_on_the_way_out() {
+        for view in leaving() {
+            let again = consumed().redeem(&request(), view, ISSUED);
+            assert_eq!(again, Outcome::Replayed(peer(3)), "{view:?}");
+        }
+    }
+
     #[test]
     fn every_refusal_has_its_cause() {
         let refused =
@@ -648,7 +662,7 @@ mod tests {
         assert_eq!(refused(&revoked, &request(), here, now), Refusal::Revoked);
         for view in leaving() {
             assert_eq!(refused(&token(), &request(), view, now), Refusal::Leaving);
-            assert_eq!(refused(&consumed(), &request(), view, now), Refusal::Leaving);
+            assert_eq!(refused(&consumed(), &other_nonce, view, now), Refusal::Leaving);
         }
         assert_eq!(refused(&consumed(), &other_key, here, now), Refusal::NonceCollision);
         assert_eq!(refused(&consumed(), &other_nonce, here, now), Refusal::Consumed);
