@@ -22,12 +22,15 @@ const STORE_FIGURES: [(&str, &str); 4] = [
 ];
 
 /// The tests of the real binary that grow with their figures, and the figures.
-const WALK_TESTS: [&str; 1] = ["kills::"];
-const WALK_FIGURES: [(&str, &str); 4] = [
+const WALK_TESTS: [&str; 3] = ["kills::", "many::", "rest::"];
+const WALK_FIGURES: [(&str, &str); 7] = [
     ("USHER_TEST_POSTGRES", "required"),
     ("USHER_SOAK_PASSINGS", "3"),
     ("USHER_SOAK_WALKS", "50"),
     ("USHER_SOAK_KILLS", "200"),
+    ("USHER_SOAK_RESOURCES", "500"),
+    ("USHER_SOAK_RESTING", "1000"),
+    ("USHER_SOAK_REST_SECONDS", "600"),
 ];
 
 /// Which check to run.
@@ -61,7 +64,8 @@ fn soak_store(repo: &Repo) -> Outcome {
     soak_tests(repo, &["--package", "usher-store", "--test", "store"], &STORE_TESTS, &STORE_FIGURES)
 }
 
-/// Servers that are killed at every failpoint and at any moment while nodes come and go.
+/// Servers that are killed at every failpoint and at any moment while nodes come and go, three
+/// servers of which somebody always dies, and many nodes at rest.
 fn soak_walk(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher-cli", "--test", "walk"];
     soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
@@ -69,7 +73,8 @@ fn soak_walk(repo: &Repo) -> Outcome {
 
 fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], figures: &[(&str, &str)]) -> Outcome {
     for test in tests {
-        repo.cargo(&[&["test"], words, &["--", test, "--nocapture"]].concat(), figures)?;
+        let how = ["--", test, "--nocapture", "--test-threads", "1"];
+        repo.cargo(&[&["test"], words, &how].concat(), figures)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -26,7 +27,9 @@ const SETTINGS: [&str; 6] = [
 
 /// One server, its data and its client.
 pub(crate) struct House {
-    dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
+    /// Where its database is, unless it is embedded.
+    database: Option<String>,
     caller: Caller,
     server: Option<Child>,
     settings: Vec<String>,
@@ -35,12 +38,18 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn new(settings: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
+        Self::within(&Arc::new(tempfile::tempdir().unwrap()), None, settings)
+    }
+
+    /// A house whose data lies in this directory and, if it is told, in this database.
+    pub(crate) fn within(
+        dir: &Arc<tempfile::TempDir>,
+        database: Option<String>,
+        settings: &[&str],
+    ) -> Self {
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
-        let caller = Caller { port, data: dir.path().join("data") };
-        Self { dir, caller, server: None, settings, deaths: 0 }
+        let caller = Caller { port: free_port(), data: dir.path().join("data") };
+        Self { dir: Arc::clone(dir), database, caller, server: None, settings, deaths: 0 }
     }
 
     /// A house with a server that is ready.
@@ -79,7 +88,11 @@ impl House {
     /// Starts a server, perhaps one that dies somewhere.
     pub(crate) fn start(&mut self, failpoint: Option<&str>) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
-        let mut command = self.command("up");
+        let verb = if self.database.is_some() { "serve" } else { "up" };
+        let mut command = self.command(verb);
+        if let Some(url) = &self.database {
+            command.env("USHER_DATABASE_URL", url);
+        }
         command.stdout(log.try_clone().unwrap()).stderr(log);
         if let Some(name) = failpoint {
             command.env("USHER_FAILPOINT", name);
@@ -88,7 +101,14 @@ impl House {
     }
 
     fn log(&self) -> PathBuf {
-        self.dir.path().join("log")
+        self.dir.path().join(format!("log-{}", self.port()))
+    }
+
+    /// Signals the server.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let Some(server) = &self.server else { return };
+        let pid = rustix::process::Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Everything the servers said.
@@ -97,7 +117,7 @@ impl House {
     }
 
     /// Whether no server runs.
-    fn has_died(&mut self) -> bool {
+    pub(crate) fn has_died(&mut self) -> bool {
         let Some(server) = &mut self.server else { return true };
         if server.try_wait().unwrap().is_none() {
             return false;
@@ -123,9 +143,8 @@ impl House {
 
     /// Asks the server to end and waits until it has; its exit code.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
+        self.signal(rustix::process::Signal::TERM);
         let mut server = self.server.take()?;
-        let pid = rustix::process::Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let begun = Instant::now();
         loop {
             if let Some(status) = server.try_wait().unwrap() {
@@ -303,6 +322,12 @@ impl Drop for House {
             }
         }
     }
+}
+
+/// A port that nobody has at this moment.
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
 }
 
 /// Signals the agents whose folders have such names.

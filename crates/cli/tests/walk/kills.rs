@@ -41,7 +41,7 @@ async fn walk_past(caller: &Caller, point: Failpoint, count: u64) -> Vec<String>
 }
 
 /// Does all of it at a time, on this task.
-async fn side_by_side<T: 'static>(work: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(crate) async fn side_by_side<T>(work: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut running: Vec<_> = work.map(|it| (Box::pin(it), None)).collect();
     std::future::poll_fn(|context| {
         for (work, done) in running.iter_mut().filter(|(_, done)| done.is_none()) {

@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod caller;
+mod crowd;
+mod estate;
 mod figures;
 mod house;
 mod kills;
+mod many;
+mod rest;
 mod trouble;
 mod walks;
