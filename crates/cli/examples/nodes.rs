@@ -1,6 +1,6 @@
 //! Simulated nodes for a server with `local.agent=external`: one program speaks for all of them.
 //!
-//! `cargo run --example nodes -- DATA_DIR`
+//! `cargo run --example nodes -- DATA_DIR [--silent]`
 #![expect(clippy::unwrap_used, reason = "a test program that cannot unwrap has failed")]
 
 #[path = "../tests/walk/crowd.rs"]
@@ -15,10 +15,12 @@ const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     let Some(data) = std::env::args().nth(1).map(PathBuf::from).filter(|it| it.is_dir()) else {
-        eprintln!("usage: nodes DATA_DIR");
+        eprintln!("usage: nodes DATA_DIR [--silent]");
         return std::process::ExitCode::from(2);
     };
-    let crowd = crowd::Crowd::gather(&data);
+    let silent = std::env::args().any(|it| it == "--silent");
+    let gather = if silent { crowd::Crowd::gather_silent } else { crowd::Crowd::gather };
+    let crowd = gather(&data);
     let mut told = String::new();
     loop {
         let crowd::Counts { booted, enrolled, refused, left } = &*crowd.counts;

@@ -53,6 +53,15 @@ pub(crate) struct Counts {
     pub(crate) left: AtomicU64,
 }
 
+/// What nodes do once they have enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// They say that they live, and leave when they are told to.
+    Lively,
+    /// Nothing.
+    Silent,
+}
+
 /// The nodes of one world, until it is dropped.
 pub(crate) struct Crowd {
     pub(crate) counts: Arc<Counts>,
@@ -70,17 +79,30 @@ impl Drop for Crowd {
 impl Crowd {
     /// Runs a node for every boot record in the world of this data directory, now and later.
     pub(crate) fn gather(data: &Path) -> Self {
+        Self::new(data, Manner::Lively)
+    }
+
+    /// The same with nodes that enrol and are not heard afterwards.
+    pub(crate) fn gather_silent(data: &Path) -> Self {
+        Self::new(data, Manner::Silent)
+    }
+
+    fn new(data: &Path, manner: Manner) -> Self {
         let folder = data.join("world/process");
         fs::create_dir_all(&folder).unwrap();
         let (stop, stopped) = watch::channel(false);
         let counts = Arc::<Counts>::default();
-        let watching = tokio::spawn(attend(folder, Arc::clone(&counts), stopped));
+        let watching = tokio::spawn(attend((folder, manner), Arc::clone(&counts), stopped));
         Self { counts, watching, stop }
     }
 }
 
 /// Starts a node for every record that appears.
-async fn attend(folder: PathBuf, counts: Arc<Counts>, stop: watch::Receiver<bool>) {
+async fn attend(
+    (folder, manner): (PathBuf, Manner),
+    counts: Arc<Counts>,
+    stop: watch::Receiver<bool>,
+) {
     let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
     let flags = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM;
     inotify::add_watch(&events, &folder, flags).unwrap();
@@ -93,7 +115,7 @@ async fn attend(folder: PathBuf, counts: Arc<Counts>, stop: watch::Receiver<bool
         let found: BTreeSet<String> = named.filter(|it| !it.starts_with('.')).collect();
         for name in found.difference(&known) {
             counts.booted.fetch_add(1, Ordering::Relaxed);
-            let node = live(folder.join(name), Arc::clone(&counts), stop.clone());
+            let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
             tokio::spawn(node);
         }
         known = found;
@@ -105,12 +127,19 @@ async fn attend(folder: PathBuf, counts: Arc<Counts>, stop: watch::Receiver<bool
 }
 
 /// The life of one node.
-async fn live(folder: PathBuf, counts: Arc<Counts>, stop: watch::Receiver<bool>) {
+async fn live(
+    (folder, manner): (PathBuf, Manner),
+    counts: Arc<Counts>,
+    stop: watch::Receiver<bool>,
+) {
     let Some((client, node)) = enrol(&folder).await else {
         counts.refused.fetch_add(1, Ordering::Relaxed);
         return;
     };
     counts.enrolled.fetch_add(1, Ordering::Relaxed);
+    if manner == Manner::Silent {
+        return;
+    }
     let Ok(lock) = Lock::take(&folder.join(LOCK)) else { return };
     let in_flight = folder.join("in-flight");
     let attendance = Attendance { client: Arc::new(client), node, in_flight, pace: PACE };

@@ -104,10 +104,17 @@ impl House {
         self.dir.path().join(format!("log-{}", self.port()))
     }
 
+    /// The number of the server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.server.as_ref().map(Child::id).unwrap()
+    }
+
     /// Signals the server.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let Some(server) = &self.server else { return };
-        let pid = rustix::process::Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+        if self.server.is_none() {
+            return;
+        }
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.process()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 

@@ -10,6 +10,7 @@ use usher_cli::failpoint::Failpoint;
 use crate::caller::Caller;
 use crate::figures::{Dice, asked};
 use crate::house::{House, signal_agents};
+use crate::together::side_by_side;
 
 /// How many nodes walk at a time while servers are killed at random.
 const WALKERS: u64 = 5;
@@ -38,22 +39,6 @@ async fn walk_past(caller: &Caller, point: Failpoint, count: u64) -> Vec<String>
         if by_signal { walk_hung(caller, &name).await } else { caller.walk(&name).await }
     });
     side_by_side(walks).await
-}
-
-/// Does all of it at a time, on this task.
-pub(crate) async fn side_by_side<T>(work: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    let mut running: Vec<_> = work.map(|it| (Box::pin(it), None)).collect();
-    std::future::poll_fn(|context| {
-        for (work, done) in running.iter_mut().filter(|(_, done)| done.is_none()) {
-            if let std::task::Poll::Ready(it) = work.as_mut().poll(context) {
-                *done = Some(it);
-            }
-        }
-        let all = running.iter().all(|(_, done)| done.is_some());
-        if all { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    running.into_iter().filter_map(|(_, done)| done).collect()
 }
 
 /// Nothing is left of these nodes, inside or outside, now and after another start.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod caller;
+#[expect(dead_code, reason = "the bench has nodes that fall silent")]
 mod crowd;
 mod estate;
 mod figures;
@@ -10,5 +11,6 @@ mod house;
 mod kills;
 mod many;
 mod rest;
+mod together;
 mod trouble;
 mod walks;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::caller::Caller;
 use crate::estate::Estate;
 use crate::figures::{Dice, asked};
-use crate::kills::side_by_side;
+use crate::together::side_by_side;
 
 /// How many nodes walk at a time.
 const WALKERS: u64 = 20;

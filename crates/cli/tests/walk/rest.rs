@@ -11,7 +11,7 @@ use crate::crowd::Crowd;
 use crate::estate::Estate;
 use crate::figures::asked;
 use crate::house::House;
-use crate::kills::side_by_side;
+use crate::together::side_by_side;
 
 /// How many nodes come at a time.
 const WALKERS: u64 = 20;
