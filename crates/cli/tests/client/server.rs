@@ -88,12 +88,11 @@ impl Server {
     pub(crate) fn on(&self, line: &str, status: u16, body: &Value) -> &Self {
         let mut canned = self.canned.lock().unwrap();
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        match canned.iter_mut().find(|it| it.line == line) {
-            Some(it) => it.answers.push_back((status, text)),
-            None => {
-                let answers = VecDeque::from([(status, text)]);
-                canned.push(Canned { line: line.to_owned(), answers });
-            }
+        if let Some(it) = canned.iter_mut().find(|it| it.line == line) {
+            it.answers.push_back((status, text));
+        } else {
+            let answers = VecDeque::from([(status, text)]);
+            canned.push(Canned { line: line.to_owned(), answers });
         }
         self
     }
