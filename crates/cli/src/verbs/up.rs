@@ -10,8 +10,9 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{self, Config, Sources};
 use crate::data_dir;
 use crate::failpoint;
-use crate::serve::program::{Role, Server, Stop};
+use crate::serve::program::{Role, Server};
 use crate::serve::seed;
+use crate::stop::{Stop, chain};
 
 /// What both programs are told.
 #[derive(clap::Args)]
@@ -36,10 +37,7 @@ pub struct Flags {
 pub(super) fn run(flags: &Flags, role: Role) -> ExitCode {
     match start(flags, role) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Stop { code, text }) => {
-            eprintln!("usher: {text}");
-            ExitCode::from(code)
-        }
+        Err(stop) => stop.tell(),
     }
 }
 
@@ -51,7 +49,7 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
     telemetry(&config.log)?;
     arm(&config, role)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Stop { code: 1, text: format!("cannot start: {why}") })?;
+    let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
     runtime.block_on(async {
         let data_dir = chosen_dir(&config)?;
         let server = Server::open(config, role, &data_dir).await?;
@@ -101,7 +99,7 @@ fn telemetry(level: &str) -> Result<(), Stop> {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(filter);
-    subscriber.try_init().map_err(|why| Stop { code: 1, text: why.to_string() })
+    subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))
 }
 
 /// Arms the failpoint that the environment names, where nobody is harmed by it.
@@ -143,15 +141,5 @@ fn welcome(server: &Server) -> String {
 fn print(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop { code: 1, text: format!("cannot print: {why}") })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(it) = cause {
-        text = format!("{text}: {it}");
-        cause = it.source();
-    }
-    text
+    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
 }

@@ -322,7 +322,9 @@ impl House {
         for token in tokens["items"].as_array().unwrap() {
             assert_ne!(token["state"], "redeemable", "{token}");
         }
-        let nodes = self.insist("GET", "/v1/nodes?limit=500", None).await;
+        let living = self.insist("GET", "/v1/nodes", None).await;
+        assert_eq!(living["items"], json!([]));
+        let nodes = self.insist("GET", "/v1/nodes?all=true&limit=500", None).await;
         for node in nodes["items"].as_array().unwrap() {
             assert_eq!(node["stage"], "deregistered", "{node}");
         }

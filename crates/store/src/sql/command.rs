@@ -47,6 +47,8 @@ pub(crate) async fn carry_out(
             release: None,
         };
         commit::change_resource(conn, &write, bound).await?;
+        // The last step looked at something else than what is wanted now.
+        queue::forget_reason(conn, life).await?;
     }
     if matches!(order, Order::Reap { .. }) {
         commit::bury(conn, &next).await?;

@@ -93,6 +93,17 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
+/// Forgets why the last finished step did what it did.
+pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
+    sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
+        .bind(life.id())
+        .bind(life.kind())
+        .execute(&mut *conn)
+        .await
+        .doing("forget a reason")?;
+    Ok(())
+}
+
 /// Gives the lease back after a finished step; whoever was overtaken changes nothing and hears
 /// `false`.
 pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<bool, Error> {

@@ -42,8 +42,8 @@ use super::mesh::Mesh;
 use super::rails::Rails;
 use super::steps::Lives;
 use super::tally::Tally;
-use super::worker::chain;
 use crate::clock;
+use crate::stop::chain;
 
 /// The name of the only world there is.
 pub const WORLD: &str = "local";
