@@ -20,6 +20,7 @@ use usher_store::migrate::Way;
 use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
+use super::drains::Drains;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::local::composer::Agents;
@@ -227,6 +228,7 @@ impl Parts {
             tokio::spawn(worker.run(stop.clone())),
             tokio::spawn(waker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
+            tokio::spawn(Drains::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
             tokio::spawn(housekeeping::run(store, rails, house, stop.clone())),
             tokio::spawn(relay.run(async move {

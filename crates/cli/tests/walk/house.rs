@@ -177,12 +177,23 @@ impl House {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
+        let (status, text) = self.send(request.as_bytes()).await?;
+        if text.is_empty() {
+            return Some((status, Value::Null));
+        }
+        Some((status, serde_json::from_str(&text).ok()?))
+    }
+
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
         let call = async {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
-            stream.write_all(request.as_bytes()).await.ok()?;
+            stream.write_all(request).await.ok()?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await.ok()?;
-            read(&String::from_utf8_lossy(&answer))
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            let (head, body) = answer.split_once("\r\n\r\n")?;
+            Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
         };
         timeout(ANSWER, call).await.ok().flatten()
     }
@@ -283,16 +294,13 @@ impl House {
 
     /// What the server counts of worlds, steps and commits.
     pub(crate) async fn counters(&self) -> Vec<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let token = fs::read_to_string(self.data().join("admin.token")).unwrap();
         let request = format!(
             "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
              Authorization: Bearer {}\r\n\r\n",
             token.trim()
         );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let (_, answer) = self.send(request.as_bytes()).await.unwrap();
         let ours = answer.lines().filter(|it| it.starts_with("usher_"));
         ours.map(str::to_owned).collect()
     }
@@ -353,13 +361,4 @@ impl Drop for House {
 
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'))
-}
-
-fn read(answer: &str) -> Option<(u16, Value)> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    if body.is_empty() {
-        return Some((status, Value::Null));
-    }
-    Some((status, serde_json::from_str(body).ok()?))
 }

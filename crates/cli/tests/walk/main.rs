@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
+#[path = "../../../api/tests/api/asked.rs"]
+mod asked;
+mod fuzz;
 mod house;
 mod kills;
 mod trouble;

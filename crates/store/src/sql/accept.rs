@@ -228,6 +228,14 @@ async fn remember(conn: &mut Conn, key: &RememberedKey, answer: &str) -> Result<
     }
 }
 
+/// Writes the row of an order into the audit log, if somebody gave one.
+pub(crate) async fn note_order(conn: &mut Conn, entry: Option<&audit::Entry>) -> Result<(), Error> {
+    match entry {
+        Some(entry) => note(conn, entry).await,
+        None => Ok(()),
+    }
+}
+
 /// Writes one row of the audit log.
 pub(crate) async fn note(conn: &mut Conn, entry: &audit::Entry) -> Result<(), Error> {
     let sql = "INSERT INTO audit (id, at, actor, action, project, subject, detail)

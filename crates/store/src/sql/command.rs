@@ -59,9 +59,7 @@ pub(crate) async fn carry_out(
             queue::wake(conn, awake(&next)).await?
         }
     };
-    if let Some(entry) = audit {
-        accept::note(conn, entry).await?;
-    }
+    accept::note_order(conn, audit).await?;
     Ok(next)
 }
 

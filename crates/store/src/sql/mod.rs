@@ -15,6 +15,7 @@ pub(crate) mod accept;
 pub(crate) mod claim;
 pub(crate) mod command;
 pub(crate) mod commit;
+pub(crate) mod drains;
 pub(crate) mod enrolment;
 pub(crate) mod events;
 pub(crate) mod inside;

@@ -208,11 +208,19 @@ impl Port {
         self.stirring(written)
     }
 
-    pub(crate) async fn move_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
+    pub(crate) async fn move_peer(
+        &self,
+        before: Peer,
+        after: Peer,
+        audit: Option<audit::Entry>,
+    ) -> Result<(), Error> {
         let written = self
             .door
             .write(move |conn| {
-                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+                Box::pin(async move {
+                    enrolment::move_peer(conn, &before, &after).await?;
+                    accept::note_order(conn, audit.as_ref()).await
+                })
             })
             .await;
         self.stirring(written)

@@ -73,12 +73,12 @@ impl Nodes for Services {
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
             let project = peer.registration.project;
-            match self.store.move_peer(peer, forced).await {
+            let order = self.noted(caller, Action::PeerForce, (Some(project), id.to_string()));
+            match order.move_peer(peer, forced).await {
                 // It was moved on meanwhile; the order is given again for where it is now.
                 Err(Error::Conflict) => return self.force(caller, id).await,
                 done => done.map_err(failure)?,
             }
-            self.note(caller, Action::PeerForce, (Some(project), id.to_string())).await?;
         }
         Nodes::get(self, id).await
     }
