@@ -227,10 +227,10 @@ mod tests {
         assert_eq!(entry.heard_until(), Some(at(10)), "nobody gave it back");
         entry.claim(&PACE, Jitter(0), at(11)).unwrap();
         entry.wake(at(12));
-        let woken = entry;
+        let woken = entry.clone();
         entry.end_lease(at(13));
         assert_eq!(entry.due, woken.due, "a wake-up stays");
-        let ended = entry;
+        let ended = entry.clone();
         entry.end_lease(at(14));
         assert_eq!(entry, ended, "what has ended does not end again");
     }

@@ -3,12 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
+use usher_cli::serve::seed;
+use usher_store::migrate::Way;
+use usher_store::{Place, Store};
 
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
@@ -28,20 +33,55 @@ const SETTINGS: [&str; 6] = [
 
 /// One server, its data and its client.
 pub(crate) struct House {
-    dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
     port: u16,
     server: Option<Child>,
     settings: Vec<String>,
     deaths: u32,
+    /// Where it serves from, if not from its own directory.
+    database: Option<Arc<usher_pgtest::Database>>,
 }
 
 impl House {
     pub(crate) fn new(settings: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
+        let dir = Arc::new(tempfile::tempdir().unwrap());
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
-        Self { dir, port, server: None, settings, deaths: 0 }
+        Self { dir, port: free_port(), server: None, settings, deaths: 0, database: None }
+    }
+
+    /// A house that serves from PostgreSQL and is ready, if there is one.
+    pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
+        let database = usher_pgtest::empty().await?;
+        let place = Place::Postgres(database.url());
+        Store::migrate(&place, Way::Up).await.unwrap();
+        let store = Store::open(&place, usher_store::Settings::default()).await.unwrap();
+        seed::seed(&store).await.unwrap();
+        store.close().await;
+        let mut house = Self::new(settings);
+        house.database = Some(Arc::new(database));
+        house.start(None);
+        house.until_ready().await;
+        Some(house)
+    }
+
+    /// Another server of the same database and the same world, ready.
+    pub(crate) async fn neighbour(&self) -> Self {
+        let mut other = Self {
+            dir: Arc::clone(&self.dir),
+            port: free_port(),
+            server: None,
+            settings: self.settings.clone(),
+            deaths: 0,
+            database: self.database.clone(),
+        };
+        other.start(None);
+        other.until_ready().await;
+        other
+    }
+
+    /// Sets something for the servers to come.
+    pub(crate) fn set(&mut self, setting: &str) {
+        self.settings.push(setting.to_owned());
     }
 
     /// A house with a server that is ready.
@@ -75,7 +115,14 @@ impl House {
     /// Starts a server, perhaps one that dies somewhere.
     pub(crate) fn start(&mut self, failpoint: Option<&str>) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
-        let mut command = self.command("up");
+        let mut command = match &self.database {
+            Some(database) => {
+                let mut command = self.command("serve");
+                command.env("USHER_DATABASE_URL", database.url());
+                command
+            }
+            None => self.command("up"),
+        };
         command.stdout(log.try_clone().unwrap()).stderr(log);
         if let Some(name) = failpoint {
             command.env("USHER_FAILPOINT", name);
@@ -84,7 +131,7 @@ impl House {
     }
 
     fn log(&self) -> PathBuf {
-        self.dir.path().join("log")
+        self.dir.path().join(format!("log-{}", self.port))
     }
 
     /// Everything the servers said.
@@ -214,6 +261,55 @@ impl House {
             assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Runs a verb as a person would; its exit code and all it printed.
+    pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(USHER);
+        command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// One number, asked past the server.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let mut conn = self.embedded().await;
+        let found = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut conn).await;
+        conn.close().await.unwrap();
+        found.unwrap()
+    }
+
+    /// Runs a statement past the server.
+    pub(crate) async fn execute(&self, sql: &str) {
+        let mut conn = self.embedded().await;
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+    }
+
+    async fn embedded(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite://{}/usher.db", self.data().display());
+        sqlx::SqliteConnection::connect(&url).await.unwrap()
+    }
+
+    /// Everything the database holds, as text.
+    pub(crate) async fn dump(&self) -> String {
+        let Some(database) = &self.database else {
+            let files = ["usher.db", "usher.db-wal"].map(|it| self.data().join(it));
+            let bytes = files.map(|it| fs::read(it).unwrap_or_default()).concat();
+            return String::from_utf8_lossy(&bytes).into_owned();
+        };
+        let mut conn = sqlx::PgConnection::connect(&database.url()).await.unwrap();
+        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut conn).await.unwrap();
+        let mut text = String::new();
+        for table in tables {
+            let rows = format!("SELECT row_to_json(it)::text FROM \"{table}\" AS it");
+            let rows = sqlx::query_scalar::<_, String>(AssertSqlSafe(rows));
+            text.push_str(&rows.fetch_all(&mut conn).await.unwrap().join("\n"));
+        }
+        conn.close().await.unwrap();
+        text
     }
 
     /// Declares a node; its id.
@@ -357,6 +453,11 @@ impl Drop for House {
             }
         }
     }
+}
+
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
 }
 
 fn is_hidden(path: &Path) -> bool {

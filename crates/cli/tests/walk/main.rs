@@ -7,5 +7,8 @@ mod asked;
 mod fuzz;
 mod house;
 mod kills;
+mod order;
+mod refusals;
+mod shared;
 mod trouble;
 mod walks;
