@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -13,6 +13,9 @@ use crate::failpoint;
 use crate::serve::program::{Role, Server};
 use crate::serve::seed;
 use crate::stop::{Stop, chain};
+
+/// What this program is called where it is installed.
+const NAME: &str = "usher";
 
 /// What both programs are told.
 #[derive(clap::Args)]
@@ -128,14 +131,29 @@ fn welcome(server: &Server) -> String {
         data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
     let place = if standard { String::new() } else { format!(" --data-dir {dir}") };
     let (project, blueprint, local) = (seed::PROJECT, seed::BLUEPRINT, seed::LOCAL);
+    let usher = this_program();
     format!(
         "usher is up at {url}, with its state in {dir}\n\n\
          Type in another terminal:\n\
-         \x20 usher provision node-1 --project {project} --blueprint {blueprint} \
+         \x20 {usher} provision node-1 --project {project} --blueprint {blueprint} \
          --credential {local} --wait{place}\n\
-         \x20 usher get nodes{place}\n\
-         \x20 usher deprovision node-1 --project {project} --wait{place}\n"
+         \x20 {usher} get nodes{place}\n\
+         \x20 {usher} deprovision node-1 --project {project} --wait{place}\n"
     )
+}
+
+/// What to type for this very program: its name where that is found, else where it lies.
+fn this_program() -> String {
+    let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
+    let paths = config::variable("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).map(|it| it.join(NAME)).find(|it| it.is_file());
+    let found = found.and_then(|it| it.canonicalize().ok());
+    if found.is_some() && found == own.canonicalize().ok() {
+        return NAME.to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|it| own.strip_prefix(it).map(Path::to_path_buf).ok());
+    below.unwrap_or(own).display().to_string()
 }
 
 fn print(text: &str) -> Result<(), Stop> {

@@ -31,7 +31,7 @@ async fn kept(house: &House) -> Vec<i64> {
         "blueprints",
         "blueprint_versions",
         "provider_configs",
-        "tenancies",
+        "tenancy_resources",
         "operator_tokens",
     ] {
         counts.push(house.number(&format!("SELECT count(*) FROM {table}")).await);
