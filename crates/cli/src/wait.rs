@@ -103,7 +103,7 @@ impl<'s> News<'s> {
             }
         }
         self.open = None;
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -13,6 +13,8 @@ mod contract;
 mod declare;
 #[cfg(test)]
 mod enrolment;
+#[cfg(test)]
+mod group;
 mod inside;
 #[cfg(test)]
 mod ledger;

@@ -140,7 +140,7 @@ writes! {
     fn settle_sink(it: Settlement) -> bool = |conn| sinks::settle(conn, &it);
     fn lease_sink(name: Slug, span: Duration) -> Option<SinkState>
         = |conn| sinks::lease(conn, &name, span);
-    fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &it);
+    fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &[&it]);
     fn forget_keys(count: u32) -> u64 = |conn| operators::forget_keys(conn, count);
 }
 
