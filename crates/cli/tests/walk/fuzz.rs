@@ -1,6 +1,7 @@
 //! Requests made from the committed document, sent to the real server: never a 500, never a panic.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 
 use axum::http::Request;
@@ -19,9 +20,9 @@ fn written(request: Request<Vec<u8>>) -> Vec<u8> {
     let (head, body) = request.into_parts();
     let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", head.method, head.uri);
     for (name, value) in &head.headers {
-        text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+        write!(text, "{name}: {}\r\n", value.to_str().unwrap()).unwrap();
     }
-    text.push_str(&format!("connection: close\r\ncontent-length: {}\r\n\r\n", body.len()));
+    write!(text, "connection: close\r\ncontent-length: {}\r\n\r\n", body.len()).unwrap();
     [text.into_bytes(), body].concat()
 }
 

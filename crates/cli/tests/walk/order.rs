@@ -2,9 +2,8 @@
 //! that its remedy helps.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +15,7 @@ use crate::house::{House, PATIENCE};
 
 /// Watches a substrate from outside the server.
 struct Recorder {
-    stop: Arc<AtomicBool>,
+    stop: mpsc::Sender<()>,
     thread: JoinHandle<Option<i64>>,
 }
 
@@ -25,35 +24,33 @@ impl Recorder {
     fn of(house: &House, id: &str) -> Self {
         let path = house.data().join(format!("world/substrate/pr-{id}/object.json"));
         assert!(path.exists(), "{}", path.display());
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                if let Some(at) = left_at(&path) {
+            while stopped.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+                if let Some(at) = asked_at(&path) {
                     return Some(at);
                 }
-                thread::sleep(Duration::from_millis(1));
             }
-            None
+            asked_at(&path)
         });
         Self { stop, thread }
     }
 
     /// When it was asked to go, in microseconds.
     fn asked_at(self) -> i64 {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap().expect("it was never seen to go")
+        // Whoever has seen it already does not listen any more.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap().unwrap()
     }
 }
 
-fn left_at(path: &PathBuf) -> Option<i64> {
-    match fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str::<Value>(&text).ok()?["deleting_at"].as_i64(),
-        Err(_) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-            i64::try_from(now.as_micros()).ok()
-        }
-    }
+/// When an object was asked to go, as it says itself; at the latest now, if it is gone.
+fn asked_at(path: &Path) -> Option<i64> {
+    let Ok(text) = fs::read_to_string(path) else {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        return i64::try_from(now.as_micros()).ok();
+    };
+    serde_json::from_str::<Value>(&text).ok()?["deleting_at"].as_i64()
 }
 
 /// Shows a resource out and compares when its node left with when its substrate was asked to go.

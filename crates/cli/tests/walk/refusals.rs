@@ -206,7 +206,7 @@ async fn expired_reused_and_foreign_tokens_enrol_nobody() {
     };
     let post = || ("POST", "/v1/register".to_owned());
     let forged = format!("{}AA", &text[..text.len() - 2]);
-    let none = ("agent_version", json!("test"));
+    let as_is = ("agent_version", json!("test"));
     let (first, second) = ("nonce-nonce-nonce-1", "nonce-nonce-nonce-2");
     let cases: Vec<Case> = vec![
         (post(), body(first, ("bootstrap_token", json!("ubt_x"))), (401, "token_length")),
@@ -214,25 +214,25 @@ async fn expired_reused_and_foreign_tokens_enrol_nobody() {
         (post(), body(first, ("project_id", nowhere)), (403, "project_mismatch")),
         (post(), body(first, ("resource_id", json!(other))), (401, "token_unknown")),
         (post(), body(first, ("public_key", json!("x"))), (422, "public_key_encoding")),
-        (post(), body("x", none.clone()), (422, "nonce_invalid")),
+        (post(), body("x", as_is.clone()), (422, "nonce_invalid")),
     ];
     refused(&house, cases).await;
     let expired = "UPDATE tokens SET issued_at = issued_at - 172800000000";
     house.execute(expired).await;
-    refused(&house, vec![(post(), body(first, none.clone()), (401, "token_expired"))]).await;
+    refused(&house, vec![(post(), body(first, as_is.clone()), (401, "token_expired"))]).await;
     house.execute("UPDATE tokens SET issued_at = issued_at + 172800000000").await;
-    let node = house.insist("POST", "/v1/register", Some(&body(first, none.clone()))).await;
+    let node = house.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
     house.until_phase(&id, "Ready").await;
     let other_key = json!("CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg=");
     let cases: Vec<Case> = vec![
-        (post(), body(second, none.clone()), (409, "token_consumed")),
+        (post(), body(second, as_is.clone()), (409, "token_consumed")),
         (post(), body(first, ("public_key", other_key)), (409, "nonce_collision")),
     ];
     refused(&house, cases).await;
-    let again = house.insist("POST", "/v1/register", Some(&body(first, none.clone()))).await;
+    let again = house.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
     assert_eq!(again, node, "the same request is answered as the first time");
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainingNode").await;
-    let left: Vec<Case> = vec![(post(), body(second, none), (409, "resource_leaving"))];
+    let left: Vec<Case> = vec![(post(), body(second, as_is), (409, "resource_leaving"))];
     refused(&house, left).await;
 }

@@ -69,10 +69,10 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
         public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
         peer: PeerId::from_uuid(Uuid::now_v7()),
     };
-    match store.redeem(request).await.unwrap() {
-        Outcome::Redeemed(consumed) => consumed.peer,
-        other => panic!("it is not redeemed: {other:?}"),
-    }
+    let Outcome::Redeemed(consumed) = store.redeem(request).await.unwrap() else {
+        panic!("it is not redeemed");
+    };
+    consumed.peer
 }
 
 /// Red by: an acknowledgement that goes back, or that wakes nobody, or whom it does not concern.

@@ -15,6 +15,7 @@ mod declare;
 mod enrolment;
 #[cfg(test)]
 mod group;
+#[cfg(test)]
 mod inside;
 #[cfg(test)]
 mod ledger;
