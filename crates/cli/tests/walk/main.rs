@@ -9,6 +9,6 @@ mod house;
 mod kills;
 mod order;
 mod refusals;
-mod shared;
+mod servers;
 mod trouble;
 mod walks;

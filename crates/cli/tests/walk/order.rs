@@ -1,5 +1,5 @@
-//! The node leaves before its substrate, whatever is wrong with it; what `usher why` says of it, and
-//! that its remedy helps.
+//! The node leaves before its substrate, whatever is wrong with it; what `usher why` says of it,
+//! and that its remedy helps.
 
 use std::fs;
 use std::path::Path;

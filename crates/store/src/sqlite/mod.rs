@@ -138,8 +138,8 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     Ok(sql::port::Port::new(door, settings, installation))
 }
 
-/// Ends every lease: whoever held one had the file open, and the lock says that nobody has any more.
-/// The twin of the kernel's rule for one entry.
+/// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
+/// more. The twin of the kernel's rule for one entry.
 async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
     let sql = concat!(
         "UPDATE queue SET due = CASE WHEN due < lease_until THEN due ELSE due - lease_until + ",

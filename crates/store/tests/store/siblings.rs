@@ -196,7 +196,7 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
     .await;
 }
 
-/// Red by: a row of the audit log that is written although its order failed, or the other way round.
+/// Red by: a row of the audit log that is written although its order failed, or the reverse.
 #[tokio::test]
 async fn an_order_and_its_row_of_the_audit_log_are_one() {
     on_both(async |bed: Bed| {
