@@ -29,8 +29,9 @@ use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 use crate::views::{
     AgentTold, AssignmentKey, AssignmentView, Beat, BeatAnswer, Bundle, Caller, Check,
     CredentialView, Cursor, Declaration, Enrolled, Imported, KeyUse, Layer, NewCloud,
-    NewCredential, NewOperatorToken, NewProject, NodeView, Orphan, Page, Paging, Plan, Provisioned,
-    RailView, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView, Told, Why,
+    NewCredential, NewOperatorToken, NewProject, NodeQuery, NodeView, Orphan, Page, Paging, Plan,
+    Provisioned, RailView, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView,
+    Told, Why,
 };
 
 /// A no with its closed code. Every code has a status in [`crate::codes`].
@@ -319,8 +320,8 @@ pub trait LabelLayers: Send + Sync {
 pub trait Nodes: Send + Sync {
     /// Lists bootstrap tokens of a project, or of each.
     async fn tokens(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<TokenView>>;
-    /// Lists nodes of a project, or of each.
-    async fn list(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<NodeView>>;
+    /// Lists nodes.
+    async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>>;
     /// Finds a node; an unknown one is refused with `node_not_found`.
     async fn get(&self, id: PeerId) -> Answer<NodeView>;
     /// Orders that a leaving node's drain waits for nobody's acknowledgement.

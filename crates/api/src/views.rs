@@ -109,6 +109,15 @@ pub struct ResourceQuery {
     pub deleted: bool,
 }
 
+/// Which nodes are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeQuery {
+    /// Of this project; nothing means of each.
+    pub project: Option<ProjectId>,
+    /// Whether deregistered ones are listed too.
+    pub all: bool,
+}
+
 /// A resource with what its row does not say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceView {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::serve::place::Endpoint;
 
+/// The file of the embedded database.
+pub const DATABASE: &str = "usher.db";
 /// The file that says where the server answers.
 pub const ENDPOINT: &str = "endpoint.json";
 /// The file with the admin's token.

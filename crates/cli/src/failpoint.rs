@@ -32,9 +32,9 @@ pub enum Failpoint {
     BeforeSpawn,
     /// A process was started.
     AfterSpawn,
-    /// A process is about to be asked to end.
+    /// A process is about to be asked or made to end.
     BeforeSignal,
-    /// A process was asked to end.
+    /// A process was asked or made to end.
     AfterSignal,
     /// The record of a process lost its name and is not erased yet.
     UnitUnnamed,

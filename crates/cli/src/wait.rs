@@ -1,19 +1,23 @@
 //! Waiting for a resource: live on a terminal, plain lines otherwise.
 
+use std::future::pending;
 use std::io::Write as _;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout};
+use usher_agent::stream::Lines;
 use usher_wire::operator::Resource;
 
+use crate::client::encoded;
 use crate::console::{self, Form};
 use crate::session::Session;
 use crate::stop::Stop;
 
-/// How often to look at first, when much happens.
-const PACE: Duration = Duration::from_millis(20);
-/// How often to look at last.
-const PACE_MAX: Duration = Duration::from_millis(500);
+/// How long to wait for news before looking all the same: not every crossing is told of, and a
+/// stream can break.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How to wait.
 #[derive(Clone, clap::Args)]
@@ -38,7 +42,7 @@ pub async fn until(
     let path = format!("/v1/resources/{}", first.id);
     let mut shown = Shown::new(session.console.form);
     let mut resource = first;
-    let mut pace = PACE;
+    let mut news = News::about(session, &resource.id);
     loop {
         shown.update(&resource, began.elapsed());
         if phases.contains(&resource.phase.as_str()) {
@@ -53,21 +57,53 @@ pub async fn until(
                 resource.name, resource.phase, resource.id
             )));
         }
-        sleep(pace).await;
-        pace = (pace * 11 / 10).min(PACE_MAX);
+        // Nothing told by then is the other reason to look.
+        let _ = timeout(LOOK, news.next()).await;
         match session.client.read::<Resource>(&path).await {
-            Ok(next) => {
-                if next.phase != resource.phase {
-                    pace = PACE;
-                }
-                resource = next;
-            }
+            Ok(next) => resource = next,
             Err(why) if why.is_passing() => {}
             Err(why) => {
                 shown.close();
                 return Err(why.into());
             }
         }
+    }
+}
+
+/// The stream of what is told about a resource.
+struct News<'s> {
+    session: &'s Session,
+    path: String,
+    open: Option<(Incoming, Lines)>,
+}
+
+impl<'s> News<'s> {
+    fn about(session: &'s Session, resource: &str) -> Self {
+        let path = format!("/v1/events?resource={}", encoded(resource));
+        Self { session, path, open: None }
+    }
+
+    /// Ends when there is a reason to look: something was told, or the stream was just opened, so
+    /// that nothing told since is missed. A stream that cannot be read gives no reason, ever; the
+    /// next call opens another.
+    async fn next(&mut self) {
+        let Some((body, lines)) = &mut self.open else {
+            if let Ok(body) = self.session.client.listen(&self.path, None).await {
+                self.open = Some((body, Lines::default()));
+                return;
+            }
+            return pending().await;
+        };
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(bytes) = frame.data_ref() else { continue };
+            match lines.feed(bytes) {
+                Ok(told) if told.is_empty() => {}
+                Ok(_) => return,
+                Err(_) => break,
+            }
+        }
+        self.open = None;
+        pending::<()>().await;
     }
 }
 

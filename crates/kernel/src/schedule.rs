@@ -161,6 +161,14 @@ impl Entry {
         self.due = Some(if woken { now } else { now.after(pause) });
     }
 
+    /// Ends a lease whose holder is known to be gone. It was not given back in peace, and the
+    /// back-off of its claim stays.
+    pub fn end_lease(&mut self, now: Timestamp) {
+        let Some(until) = self.lease_until.filter(|until| now < *until) else { return };
+        self.lease_until = Some(now);
+        self.due = self.due.map(|due| if due < until { due } else { now.after(due.since(until)) });
+    }
+
     /// Makes the life due now; also while somebody works on it.
     pub fn wake(&mut self, now: Timestamp) {
         self.wake_seq += 1;
@@ -208,6 +216,23 @@ mod tests {
         let second = entry.claim(&PACE, Jitter(0), at(30)).unwrap();
         assert!(first.fence < second.fence);
         assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
+    }
+
+    #[test]
+    fn a_lease_whose_holder_is_gone_ends_and_keeps_its_back_off() {
+        let mut entry = Entry::new(at(0));
+        entry.claim(&PACE, Jitter(u32::MAX), at(0)).unwrap();
+        entry.end_lease(at(10));
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(10)), None, "it backs off");
+        assert_eq!(entry.heard_until(), Some(at(10)), "nobody gave it back");
+        entry.claim(&PACE, Jitter(0), at(11)).unwrap();
+        entry.wake(at(12));
+        let woken = entry.clone();
+        entry.end_lease(at(13));
+        assert_eq!(entry.due, woken.due, "a wake-up stays");
+        let ended = entry.clone();
+        entry.end_lease(at(14));
+        assert_eq!(entry, ended, "what has ended does not end again");
     }
 
     #[test]

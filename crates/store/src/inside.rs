@@ -44,6 +44,10 @@ pub struct Attended {
     pub peer: Peer,
     /// Since when it is lost, if it is.
     pub lost_since: Option<Timestamp>,
+    /// Since when servers are asked to write down who acknowledged that it left.
+    pub asked_at: Option<Timestamp>,
+    /// The newest snapshot that was written down as acknowledged by it.
+    pub acknowledged: u64,
 }
 
 /// A life's place in the queue, and what its last steps said.
@@ -98,6 +102,14 @@ verbs! {
     fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
     /// Reads the peers of a project that are not deregistered.
     fn mesh(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    /// Reads the peers of a project that are on their way out.
+    fn leaving(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
+    fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
+    /// Writes down who acknowledged a snapshot and wakes whoever asked for that in the project.
+    fn acknowledge(
+        project: ProjectId, by: Vec<PeerId>, snapshot: u64
+    ) -> Result<(), Error>;
     /// Reads peers after an id, in the order of their ids, deregistered ones too.
     fn peers_after(after: Option<PeerId>, count: u32) -> Result<Vec<Attended>, Error>;
     /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
@@ -110,8 +122,6 @@ verbs! {
     /// Pins a world, or raises the revision of the very one that is pinned; what is remembered
     /// then.
     fn pin_world(name: String, answered: Pin) -> Result<WorldState, Error>;
-    /// Trips the rail of a pinned world, or opens it and wakes everybody; `false` if it was so.
-    fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;
     /// Counts the resources of a world that should stand there.
     fn standing(world: &str) -> Result<u32, Error>;
     /// Wakes up to so many tombstones that were kept so long: their steps put them away.

@@ -47,6 +47,7 @@ pub use port::{
 };
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
+pub use siblings::Noted;
 pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;

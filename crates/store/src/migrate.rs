@@ -44,6 +44,7 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
         "0005_sinks",
         "0006_timeline",
         "0007_worlds",
+        "0008_drains",
     ]
 );
 /// The schema of SQLite.
@@ -57,6 +58,7 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
         "0005_sinks",
         "0006_timeline",
         "0007_worlds",
+        "0008_drains",
     ]
 );
 

@@ -43,7 +43,7 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,
-    /// The most writes that one commit of SQLite carries.
+    /// The most writes that one commit carries.
     pub group_max: usize,
     /// How often whoever follows the log of PostgreSQL asks what other processes told; what this
     /// one tells is heard at once. SQLite has no other processes and is not asked.

@@ -110,6 +110,11 @@ impl Store {
         }
     }
 
+    /// Whether other processes can have this store open.
+    pub const fn is_shared(&self) -> bool {
+        self.log_poll().is_some()
+    }
+
     /// How often to look for what other processes wrote, if there can be any.
     pub(crate) const fn log_poll(&self) -> Option<Duration> {
         match &self.inner {
@@ -158,8 +163,6 @@ verbs! {
     ) -> Result<(), Error>;
     /// Redeems a token and registers the peer it becomes, or says why not.
     fn redeem(request: Request) -> Result<Outcome, Error>;
-    /// Writes how far a peer is on its way out, if nobody moved it since.
-    fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Reads a token.
     fn token(id: TokenId) -> Result<Option<Token>, Error>;
     /// Reads the tokens of a resource, oldest generation first.

@@ -12,8 +12,26 @@ use crate::call::{Call, accepted, ok, page, paging};
 use crate::ports::{Answer, Failure};
 use crate::refusal::{Refusal, Thing};
 use crate::render;
-use crate::route::{Right, Route};
-use crate::views::{NodeView, TokenView};
+use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::views::{NodeQuery, NodeView, TokenView};
+
+/// What the listing of nodes asks for.
+const LISTED: &[Asked] = &[
+    asked("project", Kind::Text, "Only of this project, by slug or id"),
+    asked("all", Kind::Flag, "Also deregistered ones"),
+    AFTER,
+    LIMIT,
+];
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    project: Option<String>,
+    #[serde(default)]
+    all: bool,
+    after: Option<String>,
+    limit: Option<u32>,
+}
 
 pub(super) fn routes() -> Vec<Route> {
     let looks = Right::Project(Role::Viewer);
@@ -22,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new((Method::GET, "/v1/tokens"), looks, "List bootstrap tokens", tokens)
             .lists::<wire::Token>(PAGED_PROJECT),
         Route::new((Method::GET, "/v1/nodes"), looks, "List nodes", list)
-            .lists::<wire::Node>(PAGED_PROJECT),
+            .lists::<wire::Node>(LISTED),
         Route::new((Method::GET, "/v1/nodes/{id}"), looks, "Look at a node", get)
             .gives::<wire::Node>(200),
         Route::new((Method::POST, "/v1/nodes/{id}/force"), decides, "Wait for nobody", force)
@@ -75,10 +93,10 @@ async fn tokens(call: Call) -> Answer<Response<Body>> {
 }
 
 async fn list(call: Call) -> Answer<Response<Body>> {
-    let PagedProject { project, after, limit } = call.query()?;
+    let Listed { project, all, after, limit } = call.query()?;
     let paging = paging(after, limit)?;
-    let project = call.confined(project.as_deref()).await?;
-    page(call.ports().nodes.list(project, paging).await?, node)
+    let query = NodeQuery { project: call.confined(project.as_deref()).await?, all };
+    page(call.ports().nodes.list(query, paging).await?, node)
 }
 
 async fn found(call: &Call) -> Answer<NodeView> {

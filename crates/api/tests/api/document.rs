@@ -14,7 +14,7 @@ fn committed() -> String {
 #[test]
 fn the_committed_document_is_the_one_the_routes_make() {
     let same = committed() == usher_api::openapi::text();
-    assert!(same, "docs/openapi.json is old: run `cargo run -p usher-api --example openapi`");
+    assert!(same, "docs/openapi.json is old: run `cargo xtask generate`");
 }
 
 #[tokio::test]

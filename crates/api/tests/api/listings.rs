@@ -61,3 +61,17 @@ async fn a_name_is_found_in_every_project_that_has_it() {
     let found = bed.get("/v1/resources?name=web-1&project=other").await.json();
     assert_eq!(found["items"][0]["project"], "other");
 }
+
+/// Red by: a listing of nodes that hides who is there, or shows who left.
+#[tokio::test]
+async fn nodes_that_left_are_listed_when_all_are_asked_for() {
+    let bed = Bed::new();
+    let stages = async |path: &str| {
+        let listed = bed.get(path).await.json();
+        let items = listed["items"].as_array().unwrap().clone();
+        items.iter().map(|it| it["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(stages("/v1/nodes").await, ["registered"]);
+    assert_eq!(stages("/v1/nodes?all=false").await, ["registered"]);
+    assert_eq!(stages("/v1/nodes?all=true").await, ["registered", "deregistered"]);
+}

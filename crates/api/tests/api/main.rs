@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod agents;
+mod asked;
 mod bed;
 mod bodies;
 mod document;

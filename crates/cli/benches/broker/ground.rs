@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use sqlx::{Connection as _, PgConnection};
-use usher_cli::serve::seed;
 use usher_pgtest::Server;
 use usher_store::migrate::Way;
 use usher_store::{Place, Settings, Store};
 
-use crate::house::House;
+use crate::house::{House, furnish};
 
 /// What production runs with, in place of what tests do.
 const SETTINGS: [&str; 7] = [
@@ -54,10 +53,7 @@ impl Ground {
         let dir = Arc::new(tempfile::tempdir_in(self.dir.path()).unwrap());
         let url = match &place {
             Place::Postgres(url) => {
-                Store::migrate(&place, Way::Up).await.unwrap();
-                let store = Store::open(&place, Settings::default()).await.unwrap();
-                seed::seed(&store).await.unwrap();
-                store.close().await;
+                furnish(&place).await;
                 Some(url.clone())
             }
             Place::Sqlite(_) => None,

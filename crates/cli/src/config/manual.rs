@@ -75,6 +75,6 @@ mod tests {
     fn the_committed_reference_is_the_one_of_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let committed = std::fs::read_to_string(path).unwrap();
-        assert_eq!(committed, document(), "write `document()` to docs/configuration.md");
+        assert_eq!(committed, document(), "run `cargo xtask generate`");
     }
 }

@@ -270,6 +270,11 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Whether an address is one of PostgreSQL.
+pub fn is_postgres(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
+}
+
 fn table_of(config: &Config) -> Table {
     Table::try_from(config).unwrap_or_default()
 }

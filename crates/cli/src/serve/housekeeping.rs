@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep_until};
 use usher_store::{Error, Retention, Store};
 
 use super::rails::Rails;
-use super::worker::{chain, stopped};
+use super::worker::stopped;
+use crate::stop::chain;
 
 /// How many tombstones are woken at a time.
 const BURIED_MAX: u32 = 100;

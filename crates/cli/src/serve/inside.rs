@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
@@ -13,7 +14,7 @@ use usher_domain::object::authority::Pin;
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::{PeerId, TokenId};
 use usher_domain::object::name;
-use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Stage, Survivor};
+use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
 use usher_store::{Attended, Beside, Error, Store};
@@ -125,17 +126,40 @@ impl Joined {
         match step {
             DrainStep::Done => Ok(()),
             DrainStep::Wait { until } => {
-                let id = peer.registration.resource;
-                if let Some(snapshot) = snapshot {
-                    self.mesh.await_all(id, snapshot, missing(&survivors, snapshot));
+                let mut rest = until.since(now);
+                if let Some(snapshot) = snapshot
+                    && !self.await_acknowledgements(leaver, &survivors, snapshot).await?
+                {
+                    rest = Duration::ZERO;
                 }
-                self.alarms.set(id, Instant::now() + until.since(now));
+                self.alarms.set(peer.registration.resource, Instant::now() + rest);
                 Ok(())
             }
             DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
                 self.advance(peer, step, now).await
             }
         }
+    }
+
+    /// Tells whom a drain waits for what to acknowledge, and sees that its answer is heard, also
+    /// by another server; whether there is anything to wait for by what is known here.
+    async fn await_acknowledgements(
+        &self,
+        leaver: &Attended,
+        survivors: &[Survivor],
+        snapshot: u64,
+    ) -> Result<bool, Trouble> {
+        let Registration { resource, project, .. } = &leaver.peer.registration;
+        self.mesh.publish(*project, snapshot);
+        let missing = missing(survivors, snapshot);
+        let elsewhere = self.store.is_shared() && missing.iter().any(|id| !self.mesh.hears(*id));
+        let waits = self.mesh.await_all(*resource, snapshot, missing);
+        if !elsewhere || leaver.asked_at.is_some() {
+            return Ok(waits);
+        }
+        // What was written before it was asked for woke nobody.
+        let asked = self.store.ask_acknowledgements(leaver.peer.id).await.map_err(told)?;
+        Ok(waits && !asked)
     }
 
     /// Moves a peer one step on its way out, and tells whom it concerns.
@@ -161,7 +185,7 @@ impl Joined {
         let stays = |it: &&Attended| it.peer.id != leaver && it.peer.stage == Stage::Registered;
         let survivor = |it: &Attended| Survivor {
             id: it.peer.id,
-            acknowledged: self.mesh.last_heard(it.peer.id).1,
+            acknowledged: self.mesh.last_heard(it.peer.id).1.max(it.acknowledged),
             liveness: self.mesh.liveness(it),
         };
         mesh.iter().filter(stays).map(survivor).collect()
@@ -170,7 +194,7 @@ impl Joined {
 
 /// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
 /// no later process counts from the beginning again.
-fn snapshot_of(peer: &Peer) -> Option<u64> {
+pub(super) fn snapshot_of(peer: &Peer) -> Option<u64> {
     match peer.stage {
         Stage::Draining { key_revoked_at, .. } | Stage::Deregistered { key_revoked_at, .. } => {
             Some(key_revoked_at.as_micros().unsigned_abs())

@@ -107,18 +107,12 @@ impl Mesh {
 
     /// Notes what is written down of a node that called; what it is to know.
     pub fn meet(&self, attended: &Attended, now: Timestamp) -> watch::Receiver<Orders> {
-        let Attended { peer, lost_since } = attended;
+        let Attended { peer, lost_since, .. } = attended;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
         node.lost = lost_since.is_some();
-        let orders = self.orders(peer, snapshot, now);
-        node.orders.send_if_modified(|it| {
-            // The deadline of a drain is fixed when it is first heard of.
-            let leave_by = it.leave_by.filter(|_| orders.leave_by.is_some()).or(orders.leave_by);
-            let next = Orders { snapshot: it.snapshot.max(snapshot), leave_by, out: orders.out };
-            std::mem::replace(it, next) != next
-        });
+        node.order(self.orders(peer, snapshot, now));
         node.orders.subscribe()
     }
 
@@ -173,21 +167,36 @@ impl Mesh {
         }
     }
 
-    /// Whether a node is done: it said goodbye, or is lost.
+    /// Whether a node is done: it said goodbye, or is written down as lost. What this process does
+    /// not hear any more, another one may.
     pub fn has_left(&self, attended: &Attended) -> bool {
         let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
-        said || self.liveness(attended) == Liveness::Lost
+        said || attended.lost_since.is_some()
     }
 
-    /// Whether a node is heard.
+    /// Whether a node is heard. Once its silence is written down, what is written counts.
     pub fn liveness(&self, attended: &Attended) -> Liveness {
         let inner = self.inner();
-        let heard = inner.nodes.get(&attended.peer.id).and_then(|it| it.heard.as_ref());
-        match heard {
+        let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
+        match node.and_then(|it| it.heard.as_ref()) {
             Some(heard) => self.judge(heard),
             None if attended.lost_since.is_some() => Liveness::Lost,
             None => Liveness::Unknown,
         }
+    }
+
+    /// Whether this very process hears a node.
+    pub fn hears(&self, id: PeerId) -> bool {
+        let inner = self.inner();
+        let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
+        heard.is_some_and(|it| self.judge(it) == Liveness::Live)
+    }
+
+    /// Who of a project acknowledged a snapshot, or a newer one, to this process.
+    pub fn acknowledged_by(&self, project: ProjectId, snapshot: u64) -> Vec<PeerId> {
+        let inner = self.inner();
+        let own = inner.nodes.iter().filter(|(_, it)| it.project == project);
+        own.filter(|(_, it)| it.acknowledged >= snapshot).map(|(id, _)| *id).collect()
     }
 
     /// What was last heard of a node, and the newest snapshot it acknowledged.
@@ -214,7 +223,7 @@ impl Mesh {
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let orders = self.orders(peer, snapshot, now);
         if let Some(node) = inner.nodes.get(&peer.id) {
-            node.orders.send_replace(orders);
+            node.order(orders);
         }
         if peer.is_gone() {
             inner.nodes.remove(&peer.id);
@@ -222,9 +231,19 @@ impl Mesh {
         }
     }
 
-    /// Remembers whose acknowledgements a drain waits for.
-    pub fn await_all(&self, resource: ResourceId, snapshot: u64, missing: BTreeSet<PeerId>) {
-        self.inner().waiting.insert(resource, Waiting { snapshot, missing });
+    /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
+    pub fn await_all(
+        &self,
+        resource: ResourceId,
+        snapshot: u64,
+        mut missing: BTreeSet<PeerId>,
+    ) -> bool {
+        let mut inner = self.inner();
+        // Whoever was heard since it was found missing is not waited for.
+        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.acknowledged < snapshot));
+        let waits = !missing.is_empty();
+        inner.waiting.insert(resource, Waiting { snapshot, missing });
+        waits
     }
 
     /// Writes down who falls silent, until it is told to stop.
@@ -237,13 +256,18 @@ impl Mesh {
                 () = until(next) => {}
             }
             for id in self.silent() {
-                if store.hear_peer(id, false).await.is_err() {
-                    self.unwritten(id);
-                    sleep(RETRY_AFTER).await;
-                    continue;
+                match store.hear_peer(id, false).await {
+                    Ok(true) => {
+                        self.tally.count(Count::NodesLost);
+                        tracing::warn!(node = %id, "a node fell silent");
+                    }
+                    // It is out, or somebody else wrote it.
+                    Ok(false) => {}
+                    Err(_) => {
+                        self.unwritten(id);
+                        sleep(RETRY_AFTER).await;
+                    }
                 }
-                self.tally.count(Count::NodesLost);
-                tracing::warn!(node = %id, "a node fell silent");
             }
         }
     }
@@ -288,6 +312,18 @@ impl Mesh {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    fn order(&self, orders: Orders) {
+        self.orders.send_if_modified(|it| {
+            // The deadline of a drain is fixed when it is first heard of.
+            let leave_by = it.leave_by.filter(|_| orders.leave_by.is_some()).or(orders.leave_by);
+            let snapshot = it.snapshot.max(orders.snapshot);
+            let next = Orders { snapshot, leave_by, out: orders.out };
+            std::mem::replace(it, next) != next
+        });
     }
 }
 

@@ -6,6 +6,7 @@
 //! answers the routes), [`place`] and [`seed`] (what lies in a data directory).
 
 pub mod alarm;
+pub mod drains;
 pub mod housekeeping;
 pub mod inside;
 pub mod local;

@@ -24,10 +24,8 @@ use usher_store::Store;
 use uuid::Uuid;
 
 use super::supervisor::{ignore_missing, private_folder, write_private};
+use crate::data_dir::{ADMIN_TOKEN, DATABASE, ENDPOINT};
 
-const DATABASE: &str = "usher.db";
-const ENDPOINT: &str = "endpoint.json";
-const TOKEN: &str = "admin.token";
 const KEY: &str = "server.key";
 const WORLD: &str = "world";
 
@@ -114,7 +112,7 @@ impl DataDir {
     /// The first token; made if there is none. The file comes first: whoever is killed between the
     /// two enters the same token the next time.
     pub fn token(&self) -> Result<SecretText, Error> {
-        let path = self.0.join(TOKEN);
+        let path = self.0.join(ADMIN_TOKEN);
         let text = if let Some(text) = read(&path)? {
             text
         } else {
@@ -250,7 +248,7 @@ mod tests {
         let (_dir, data) = dir();
         assert_eq!(data.key().unwrap().id(), data.key().unwrap().id());
         assert_eq!(data.token().unwrap().expose(), data.token().unwrap().expose());
-        for file in [KEY, TOKEN] {
+        for file in [KEY, ADMIN_TOKEN] {
             let mode = fs::metadata(data.path().join(file)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{file}");
         }
@@ -265,7 +263,7 @@ mod tests {
             assert!(matches!(data.key(), Err(Error::BadKey { .. })), "{text:?}");
             assert_eq!(fs::read_to_string(data.path().join(KEY)).unwrap(), *text);
         }
-        fs::write(data.path().join(TOKEN), "hello").unwrap();
+        fs::write(data.path().join(ADMIN_TOKEN), "hello").unwrap();
         let why = data.token().unwrap_err();
         assert!(matches!(why, Error::BadToken { .. }) && !why.to_string().contains("hello"));
     }

@@ -20,6 +20,7 @@ use usher_store::migrate::Way;
 use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
+use super::drains::Drains;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::local::composer::Agents;
@@ -30,9 +31,10 @@ use super::services::{Pins, Services};
 use super::steps::{Lives, LocalSteps};
 use super::tally::Tally;
 use super::waker::Waker;
-use super::worker::{Worker, chain};
+use super::worker::Worker;
 use super::{housekeeping, mesh, rails, seed, worker};
 use crate::config::{self, AgentMode, Config};
+use crate::stop::{Stop, chain};
 
 /// How long answers under way may take when the server is asked to stop.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -46,44 +48,6 @@ pub enum Role {
     Up,
     /// A database somewhere else.
     Serve,
-}
-
-/// Why a server did not start, and the exit code of that.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// The exit code.
-    pub code: u8,
-    /// Why, in one sentence.
-    pub text: String,
-}
-
-impl Stop {
-    /// Something was typed or set that is none.
-    pub fn usage(text: impl Into<String>) -> Self {
-        Self { code: 2, text: text.into() }
-    }
-
-    /// Something does not answer, or is in use.
-    pub fn unavailable(text: impl Into<String>) -> Self {
-        Self { code: 5, text: text.into() }
-    }
-}
-
-impl From<usher_store::Error> for Stop {
-    fn from(error: usher_store::Error) -> Self {
-        let code = if matches!(&error, usher_store::Error::Schema(_)) { 3 } else { 5 };
-        Self { code, text: chain(&error) }
-    }
-}
-
-impl From<place::Error> for Stop {
-    fn from(error: place::Error) -> Self {
-        let code = match &error {
-            place::Error::BadKey { .. } | place::Error::BadToken { .. } => 2,
-            place::Error::Disk { .. } | place::Error::Unminted => 5,
-        };
-        Self { code, text: chain(&error) }
-    }
 }
 
 /// A server that listens and is about to run.
@@ -107,7 +71,7 @@ impl Server {
                     "cannot serve without a database: set database.url or USHER_DATABASE_URL",
                 ));
             }
-            (Role::Serve, url) if !is_postgres(url) => {
+            (Role::Serve, url) if !config::is_postgres(url) => {
                 return Err(Stop::usage(
                     "cannot use database.url: it does not begin with postgres:// or postgresql://",
                 ));
@@ -264,6 +228,7 @@ impl Parts {
             tokio::spawn(worker.run(stop.clone())),
             tokio::spawn(waker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
+            tokio::spawn(Drains::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
             tokio::spawn(housekeeping::run(store, rails, house, stop.clone())),
             tokio::spawn(relay.run(async move {
@@ -343,10 +308,6 @@ fn told_of(store: &Store) {
             "the database was seen elsewhere: this is a new installation that owns nothing of it"
         ),
     }
-}
-
-fn is_postgres(url: &str) -> bool {
-    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 fn agents(config: &Config) -> Result<Agents, Stop> {

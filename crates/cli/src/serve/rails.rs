@@ -13,7 +13,7 @@ use std::time::Duration;
 use usher_domain::object::authority::{Authority, Pin, Rail};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Timestamp;
-use usher_store::{Error, Store, WorldState};
+use usher_store::{Error, Noted, Store, WorldState};
 
 use super::tally::{Count, Tally};
 
@@ -149,14 +149,14 @@ impl Rails {
     }
 
     /// Opens the rail of a world; `None` if there is no such world.
-    pub async fn open(&self, world: &str) -> Result<Option<WorldState>, Error> {
+    pub async fn open(&self, world: &str, order: Noted<'_>) -> Result<Option<WorldState>, Error> {
         if self.store.world(world).await?.is_none() {
             return Ok(None);
         }
         if let Some(watched) = self.worlds().get_mut(world) {
             watched.vanished.clear();
         }
-        self.store.set_rail(world.to_owned(), false).await?;
+        order.set_rail(world.to_owned(), false).await?;
         self.store.world(world).await
     }
 

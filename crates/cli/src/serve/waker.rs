@@ -24,7 +24,8 @@ use super::local::object::{Condition, Kind, Object};
 use super::local::registry::Registry;
 use super::local::watch::{Item, Touched, Watch};
 use super::tally::{Count, Tally};
-use super::worker::{chain, stopped};
+use super::worker::stopped;
+use crate::stop::chain;
 
 /// How soon something is tried again that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -25,6 +25,7 @@ use usher_kernel::schedule::Claim;
 use usher_store::{Error, Leased, Life, Store};
 
 use super::tally::{Count, Tally};
+use crate::stop::chain;
 
 /// The figures of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,15 +196,4 @@ impl Worker {
 /// Ends when everything is told to stop. Whoever could tell being gone is the same.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|it| *it).await;
-}
-
-/// An error with everything below it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(why) = cause {
-        text = format!("{text}: {why}");
-        cause = why.source();
-    }
-    text
 }

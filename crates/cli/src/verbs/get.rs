@@ -56,9 +56,9 @@ pub struct Flags {
     name: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// List deleted resources too
+    /// List deleted resources and deregistered nodes too
     #[arg(long)]
-    deleted: bool,
+    all: bool,
     /// Print one page of at most this many
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: Option<u32>,
@@ -77,11 +77,11 @@ async fn get(session: Session, flags: Flags) -> Result<(), Stop> {
     let project = flags.project.name();
     let project = project.as_deref();
     if let Some(name) = &flags.name {
-        let value = one(&session, flags.kind, name, project).await?;
+        let value = one(&session, &flags, (name, project)).await?;
         let shown = table(heads(flags.kind), &[row(flags.kind, &value)]);
         return session.console.one(&value, || shown);
     }
-    let path = listing(flags.kind, project, flags.deleted)?;
+    let path = listing(flags.kind, project, flags.all)?;
     let Some(limit) = flags.limit else {
         let items = session.all(&path).await?;
         return session.list(&items, heads(flags.kind), |it| row(flags.kind, it));
@@ -95,7 +95,7 @@ async fn get(session: Session, flags: Flags) -> Result<(), Stop> {
     session.console.one(&value, || table(heads(flags.kind), &rows))
 }
 
-fn listing(kind: Kind, project: Option<&str>, deleted: bool) -> Result<String, Stop> {
+fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop> {
     let within = |path: &str| match project {
         Some(project) => format!("{path}?project={}", encoded(project)),
         None => path.to_owned(),
@@ -103,9 +103,12 @@ fn listing(kind: Kind, project: Option<&str>, deleted: bool) -> Result<String, S
     Ok(match kind {
         Kind::Resources => {
             let project = project.map(|it| format!("&project={}", encoded(it)));
-            format!("/v1/resources?deleted={deleted}{}", project.unwrap_or_default())
+            format!("/v1/resources?deleted={all}{}", project.unwrap_or_default())
         }
-        Kind::Nodes => within("/v1/nodes"),
+        Kind::Nodes => {
+            let project = project.map(|it| format!("&project={}", encoded(it)));
+            format!("/v1/nodes?all={all}{}", project.unwrap_or_default())
+        }
         Kind::Tokens => within("/v1/tokens"),
         Kind::Blueprints => "/v1/blueprints".to_owned(),
         Kind::Clouds => "/v1/clouds".to_owned(),
@@ -124,11 +127,10 @@ fn listing(kind: Kind, project: Option<&str>, deleted: bool) -> Result<String, S
 /// One thing by its name. What has no path of its own is looked for in its listing.
 async fn one(
     session: &Session,
-    kind: Kind,
-    name: &str,
-    project: Option<&str>,
+    flags: &Flags,
+    (name, project): (&str, Option<&str>),
 ) -> Result<Value, Stop> {
-    let path = match kind {
+    let path = match flags.kind {
         Kind::Resources => {
             let found = session.resource(name, project).await?;
             return Ok(serde_json::to_value(found).unwrap_or_default());
@@ -139,7 +141,7 @@ async fn one(
         Kind::Projects => format!("/v1/projects/{}", encoded(name)),
         Kind::Placements => format!("/v1/projects/{}/placement", encoded(name)),
         Kind::Nodes | Kind::Tokens | Kind::Assignments | Kind::Rails | Kind::Audit => {
-            let items = session.all(&listing(kind, project, false)?).await?;
+            let items = session.all(&listing(flags.kind, project, flags.all)?).await?;
             return only(name, items);
         }
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -10,8 +10,12 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{self, Config, Sources};
 use crate::data_dir;
 use crate::failpoint;
-use crate::serve::program::{Role, Server, Stop};
+use crate::serve::program::{Role, Server};
 use crate::serve::seed;
+use crate::stop::{Stop, chain};
+
+/// What this program is called where it is installed.
+const NAME: &str = "usher";
 
 /// What both programs are told.
 #[derive(clap::Args)]
@@ -36,10 +40,7 @@ pub struct Flags {
 pub(super) fn run(flags: &Flags, role: Role) -> ExitCode {
     match start(flags, role) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Stop { code, text }) => {
-            eprintln!("usher: {text}");
-            ExitCode::from(code)
-        }
+        Err(stop) => stop.tell(),
     }
 }
 
@@ -51,7 +52,7 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
     telemetry(&config.log)?;
     arm(&config, role)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Stop { code: 1, text: format!("cannot start: {why}") })?;
+    let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
     runtime.block_on(async {
         let data_dir = chosen_dir(&config)?;
         let server = Server::open(config, role, &data_dir).await?;
@@ -101,7 +102,7 @@ fn telemetry(level: &str) -> Result<(), Stop> {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(filter);
-    subscriber.try_init().map_err(|why| Stop { code: 1, text: why.to_string() })
+    subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))
 }
 
 /// Arms the failpoint that the environment names, where nobody is harmed by it.
@@ -130,28 +131,33 @@ fn welcome(server: &Server) -> String {
         data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
     let place = if standard { String::new() } else { format!(" --data-dir {dir}") };
     let (project, blueprint, local) = (seed::PROJECT, seed::BLUEPRINT, seed::LOCAL);
+    let usher = this_program();
     format!(
         "usher is up at {url}, with its state in {dir}\n\n\
          Type in another terminal:\n\
-         \x20 usher provision node-1 --project {project} --blueprint {blueprint} \
+         \x20 {usher} provision node-1 --project {project} --blueprint {blueprint} \
          --credential {local} --wait{place}\n\
-         \x20 usher get nodes{place}\n\
-         \x20 usher deprovision node-1 --project {project} --wait{place}\n"
+         \x20 {usher} get nodes{place}\n\
+         \x20 {usher} deprovision node-1 --project {project} --wait{place}\n"
     )
+}
+
+/// What to type for this very program: its name where that is found, else where it lies.
+fn this_program() -> String {
+    let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
+    let paths = config::variable("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).map(|it| it.join(NAME)).find(|it| it.is_file());
+    let found = found.and_then(|it| it.canonicalize().ok());
+    if found.is_some() && found == own.canonicalize().ok() {
+        return NAME.to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|it| own.strip_prefix(it).map(Path::to_path_buf).ok());
+    below.unwrap_or(own).display().to_string()
 }
 
 fn print(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop { code: 1, text: format!("cannot print: {why}") })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(it) = cause {
-        text = format!("{text}: {it}");
-        cause = it.source();
-    }
-    text
+    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
 }

@@ -86,14 +86,18 @@ impl Server {
 
     /// Answers a request so; the last answer is repeated.
     pub(crate) fn on(&self, line: &str, status: u16, body: &Value) -> &Self {
-        let mut canned = self.canned.lock().unwrap();
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        match canned.iter_mut().find(|it| it.line == line) {
-            Some(it) => it.answers.push_back((status, text)),
-            None => {
-                let answers = VecDeque::from([(status, text)]);
-                canned.push(Canned { line: line.to_owned(), answers });
-            }
+        self.says(line, status, text)
+    }
+
+    /// Answers a request with this text.
+    pub(crate) fn says(&self, line: &str, status: u16, text: String) -> &Self {
+        let mut canned = self.canned.lock().unwrap();
+        if let Some(it) = canned.iter_mut().find(|it| it.line == line) {
+            it.answers.push_back((status, text));
+        } else {
+            let answers = VecDeque::from([(status, text)]);
+            canned.push(Canned { line: line.to_owned(), answers });
         }
         self
     }

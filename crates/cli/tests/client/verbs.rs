@@ -116,6 +116,23 @@ async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
     assert_eq!(shown, expected, "plain lines, and no line twice");
 }
 
+/// Red by: a look that nothing gave a reason for.
+#[tokio::test]
+async fn waiting_looks_again_when_something_is_told() {
+    let server = Server::start().await;
+    let (one, told) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
+    server
+        .on("POST /v1/resources", 202, &resource(ID, "demo", "Pending", ""))
+        .says(&format!("GET /v1/events?resource={ID}"), 200, told)
+        .on(&one, 200, &resource(ID, "demo", "Pending", ""))
+        .on(&one, 200, &resource(ID, "demo", "Ready", "Steady"));
+    let begun = std::time::Instant::now();
+    assert_eq!(server.usher(&format!("{DECLARE} --wait")).await.code, Some(0));
+    let lines: Vec<String> = server.asked().into_iter().map(|it| it.line).collect();
+    let expected = ["POST /v1/resources", &format!("GET /v1/events?resource={ID}"), &one, &one];
+    assert_eq!(lines, expected, "after {:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_resource_that_fails_is_exit_code_1_and_one_that_takes_too_long_5() {
     let server = Server::start().await;

@@ -343,9 +343,40 @@ async fn dies_at(point: Failpoint, passing: u32) -> bool {
     deaths > 0
 }
 
+/// Whether a keeper passes a place; the others are a server's.
+const fn is_keepers(point: Failpoint) -> bool {
+    match point {
+        Failpoint::WorldCounted
+        | Failpoint::ObjectStaged
+        | Failpoint::ObjectCreated
+        | Failpoint::ObjectWritten
+        | Failpoint::ObjectUnnamed
+        | Failpoint::ObjectErased
+        | Failpoint::UnitRecorded
+        | Failpoint::BeforeSpawn
+        | Failpoint::AfterSpawn
+        | Failpoint::BeforeSignal
+        | Failpoint::AfterSignal
+        | Failpoint::UnitUnnamed => true,
+        Failpoint::BeforeEffect
+        | Failpoint::AfterEffect
+        | Failpoint::BeforeCommit
+        | Failpoint::AfterCommit
+        | Failpoint::BeforeRelease
+        | Failpoint::BeforeAccept
+        | Failpoint::AfterAccept
+        | Failpoint::BeforeOrder
+        | Failpoint::AfterOrder
+        | Failpoint::BeforeRedeem
+        | Failpoint::AfterRedeem
+        | Failpoint::BeforeDrain
+        | Failpoint::AfterDrain => false,
+    }
+}
+
 #[tokio::test]
 async fn a_keeper_may_die_at_every_failpoint() {
-    for point in Failpoint::ALL {
+    for point in Failpoint::ALL.into_iter().filter(|it| is_keepers(*it)) {
         assert!(dies_at(point, 1).await, "{point} was never passed");
     }
     dies_at(Failpoint::WorldCounted, 3).await;

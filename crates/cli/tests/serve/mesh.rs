@@ -106,7 +106,7 @@ async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
     let mesh = mesh(Duration::from_secs(10));
     let now = bed.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
-    let met = Attended { peer: cordoned.clone(), lost_since: None };
+    let met = Attended { peer: cordoned.clone(), ..it.clone() };
     let orders = mesh.meet(&met, now);
     assert!(orders.borrow().leave_by.is_some());
     mesh.publish(it.peer.registration.project, 5);

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use usher_cli::serve::rails::{Figures, Rails};
 use usher_cli::serve::tally::{Count, Tally};
+use usher_domain::audit::{Action, Entry};
 use usher_domain::object::authority::{Authority, Pin, Rail};
-use usher_domain::object::id::ResourceId;
+use usher_domain::object::id::{AuditId, ResourceId};
 use usher_kernel::{Timestamp, Uid};
+use usher_store::Noted;
 use uuid::Uuid;
 
 use crate::bed::Bed;
@@ -31,6 +33,19 @@ async fn vanish(bed: &Bed, rails: &Rails, number: u128, at: Timestamp) -> bool {
     let known = bed.store.world("local").await.unwrap();
     let id = ResourceId::from_uuid(Uuid::from_u128(number));
     rails.vanished("local", (id, at), known.as_ref()).await.unwrap()
+}
+
+/// The order to open a rail.
+fn order(bed: &Bed) -> Noted<'_> {
+    bed.store.noted(Entry {
+        id: AuditId::from_uuid(Uuid::now_v7()),
+        at: Timestamp::from_millis(1),
+        actor: "ann".to_owned(),
+        action: Action::RailOpen,
+        project: None,
+        subject: "local".to_owned(),
+        detail: serde_json::Map::new(),
+    })
 }
 
 /// Red by: a pin that is forgotten with its process, or raised by another world.
@@ -64,10 +79,12 @@ async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
     assert!(bed.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
     let (other, _) = rails(&bed);
     assert!(vanish(&bed, &other, 4, now).await, "other processes hold as well");
-    let opened = it.open("local").await.unwrap().unwrap();
+    let opened = it.open("local", order(&bed)).await.unwrap().unwrap();
     assert_eq!(opened.tripped_at, None);
     assert!(!vanish(&bed, &it, 3, now).await, "what was believed does not trip it again");
-    assert_eq!(it.open("elsewhere").await.unwrap(), None);
+    assert_eq!(it.open("elsewhere", order(&bed)).await.unwrap(), None);
+    let noted = bed.store.audit(None, 10).await.unwrap();
+    assert_eq!(noted.len(), 1, "who opened it is on record, and only that: {noted:?}");
 }
 
 /// Red by: what vanished long ago counted with what vanishes now.

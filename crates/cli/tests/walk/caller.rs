@@ -62,20 +62,23 @@ impl Caller {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let answer = timeout(ANSWER, self.exchange(&request)).await.ok().flatten()?;
-        let (status, body) = answer;
+        let (status, body) = self.send(request.as_bytes()).await?;
         let body = if body.is_empty() { Value::Null } else { serde_json::from_str(&body).ok()? };
         Some((status, body))
     }
 
-    async fn exchange(&self, request: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.ok()?;
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
+        let call = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+            stream.write_all(request).await.ok()?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.ok()?;
+            let answer = String::from_utf8_lossy(&answer);
+            let (head, body) = answer.split_once("\r\n\r\n")?;
+            Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+        };
+        timeout(ANSWER, call).await.ok().flatten()
     }
 
     /// What the server counts, by name.
@@ -85,7 +88,7 @@ impl Caller {
              Authorization: Bearer {}\r\n\r\n",
             self.token()
         );
-        let (_, text) = self.exchange(&request).await.unwrap();
+        let (_, text) = self.send(request.as_bytes()).await.unwrap();
         let ours = text.lines().filter(|it| it.starts_with("usher_"));
         let pair = |it: &str| {
             let (name, figure) = it.rsplit_once(' ')?;
@@ -113,7 +116,9 @@ impl Caller {
         let mut items = Vec::new();
         let mut after = String::new();
         loop {
-            let page = self.insist("GET", &format!("{path}?limit=500&after={after}"), None).await;
+            let joint = if path.contains('?') { '&' } else { '?' };
+            let page = format!("{path}{joint}limit=500&after={after}");
+            let page = self.insist("GET", &page, None).await;
             items.extend(page["items"].as_array().unwrap().iter().cloned());
             match page["next_cursor"].as_str() {
                 Some(next) => next.clone_into(&mut after),
@@ -186,7 +191,8 @@ impl Caller {
         for token in self.list("/v1/tokens").await {
             assert_ne!(token["state"], "redeemable", "{token}");
         }
-        for node in self.list("/v1/nodes").await {
+        assert_eq!(self.list("/v1/nodes").await, Vec::<Value>::new());
+        for node in self.list("/v1/nodes?all=true").await {
             assert_eq!(node["stage"], "deregistered", "{node}");
         }
     }

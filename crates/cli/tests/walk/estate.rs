@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use usher_cli::serve::seed;
 use usher_pgtest::Server;
-use usher_store::migrate::Way;
-use usher_store::{Place, Settings, Store};
+use usher_store::Place;
 
 use crate::caller::Caller;
 use crate::crowd::Crowd;
-use crate::house::House;
+use crate::house::{House, furnish};
 
 const DATABASE: &str = "estate";
 
@@ -71,14 +69,6 @@ impl Estate {
         let mut connection = PgConnection::connect(&self.database.url(DATABASE)).await.unwrap();
         sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
     }
-}
-
-/// Makes the tables and what a newcomer finds.
-pub(crate) async fn furnish(place: &Place) {
-    Store::migrate(place, Way::Up).await.unwrap();
-    let store = Store::open(place, Settings::default()).await.unwrap();
-    seed::seed(&store).await.unwrap();
-    store.close().await;
 }
 
 /// Leads each caller to the next server that takes it.

@@ -7,7 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::time::sleep;
+use usher_cli::serve::seed;
+use usher_store::migrate::Way;
+use usher_store::{Place, Store};
 
 use crate::caller::{Caller, SOON, declaration};
 
@@ -28,12 +32,14 @@ const SETTINGS: [&str; 6] = [
 /// One server, its data and its client.
 pub(crate) struct House {
     dir: Arc<tempfile::TempDir>,
-    /// Where its database is, unless it is embedded.
-    database: Option<String>,
     caller: Caller,
     server: Option<Child>,
     settings: Vec<String>,
     deaths: u32,
+    /// Where it serves from, if not from its own directory.
+    database: Option<String>,
+    /// What is dropped with the last house of it.
+    kept: Option<Arc<usher_pgtest::Database>>,
 }
 
 impl House {
@@ -49,7 +55,35 @@ impl House {
     ) -> Self {
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
         let caller = Caller { port: free_port(), data: dir.path().join("data") };
-        Self { dir: Arc::clone(dir), database, caller, server: None, settings, deaths: 0 }
+        let (dir, server, deaths, kept) = (Arc::clone(dir), None, 0, None);
+        Self { dir, caller, server, settings, deaths, database, kept }
+    }
+
+    /// A house that serves from PostgreSQL and is ready, if there is one.
+    pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
+        let database = usher_pgtest::empty().await?;
+        furnish(&Place::Postgres(database.url())).await;
+        let mut house = Self::new(settings);
+        house.database = Some(database.url());
+        house.kept = Some(Arc::new(database));
+        house.start(None);
+        house.until_ready().await;
+        Some(house)
+    }
+
+    /// Another server of the same database and the same world, ready.
+    pub(crate) async fn neighbour(&self) -> Self {
+        let mut other = Self::within(&self.dir, self.database.clone(), &[]);
+        other.settings.clone_from(&self.settings);
+        other.kept.clone_from(&self.kept);
+        other.start(None);
+        other.until_ready().await;
+        other
+    }
+
+    /// Sets something for the servers to come.
+    pub(crate) fn set(&mut self, setting: &str) {
+        self.settings.push(setting.to_owned());
     }
 
     /// A house with a server that is ready.
@@ -200,6 +234,21 @@ impl House {
         self.caller.ask(method, path, body).await
     }
 
+    /// One request with this bearer. The same body is the same request, however often it is sent.
+    pub(crate) async fn ask_as(
+        &self,
+        bearer: &str,
+        request: (&str, &str),
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.caller.ask_as(bearer, request, body).await
+    }
+
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
+        self.caller.send(request).await
+    }
+
     /// One request, repeated until it is answered; a server that died is started again.
     pub(crate) async fn insist(&mut self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let begun = Instant::now();
@@ -216,6 +265,55 @@ impl House {
             assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Runs a verb as a person would; its exit code and all it printed.
+    pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(USHER);
+        command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// One number, asked past the server.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let mut conn = self.embedded().await;
+        let found = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut conn).await;
+        conn.close().await.unwrap();
+        found.unwrap()
+    }
+
+    /// Runs a statement past the server.
+    pub(crate) async fn execute(&self, sql: &str) {
+        let mut conn = self.embedded().await;
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+    }
+
+    async fn embedded(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite://{}/usher.db", self.data().display());
+        sqlx::SqliteConnection::connect(&url).await.unwrap()
+    }
+
+    /// Everything the database holds, as text.
+    pub(crate) async fn dump(&self) -> String {
+        let Some(url) = &self.database else {
+            let files = ["usher.db", "usher.db-wal"].map(|it| self.data().join(it));
+            let bytes = files.map(|it| fs::read(it).unwrap_or_default()).concat();
+            return String::from_utf8_lossy(&bytes).into_owned();
+        };
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut conn).await.unwrap();
+        let mut text = String::new();
+        for table in tables {
+            let rows = format!("SELECT row_to_json(it)::text FROM \"{table}\" AS it");
+            let rows = sqlx::query_scalar::<_, String>(AssertSqlSafe(rows));
+            text.push_str(&rows.fetch_all(&mut conn).await.unwrap().join("\n"));
+        }
+        conn.close().await.unwrap();
+        text
     }
 
     /// Declares a node; its id.
@@ -329,6 +427,14 @@ impl Drop for House {
             }
         }
     }
+}
+
+/// Makes the tables and what a newcomer finds.
+pub(crate) async fn furnish(place: &Place) {
+    Store::migrate(place, Way::Up).await.unwrap();
+    let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
+    seed::seed(&store).await.unwrap();
+    store.close().await;
 }
 
 /// A port that nobody has at this moment.

@@ -89,6 +89,17 @@ async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
     println!("{walks} walks, {kills} deaths at failpoints, nothing left, {took:.1?}");
 }
 
+/// Red by: a start that waits for the leases of a process that is dead.
+#[tokio::test]
+async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
+    let mut house = House::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
+    house.start(Some("after-effect"));
+    house.until_ready().await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    assert_eq!(house.deaths(), 1);
+}
+
 /// Red by: a lease that is never taken over, or a queue that loses a wake-up.
 #[tokio::test]
 async fn a_server_that_is_killed_at_any_moment_goes_on() {

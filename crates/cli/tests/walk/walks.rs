@@ -18,7 +18,9 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
         plan["steps"].as_array().unwrap().iter().map(|it| &it["effect"]).collect();
     let effects: Vec<_> = planned.into_iter().filter_map(|it| it.as_str()).collect();
     assert_eq!(effects, ["DeregisterNode", "DeleteSubstrate", "DeleteAnchor"]);
-    house.deprovision(&id).await;
+    let asked = house.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
+    assert_eq!(asked["phase"], "Deregistering");
+    assert_ne!(asked["reason"], "Steady", "that was before");
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(&id).await, ALL);
@@ -68,7 +70,7 @@ async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
         assert!(waited < crate::house::PATIENCE, "{it} {}", house.said());
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    let nodes = house.insist("GET", "/v1/nodes", None).await;
+    let nodes = house.insist("GET", "/v1/nodes?all=true", None).await;
     let live: Vec<_> = nodes["items"].as_array().unwrap().iter().collect();
     let stages: Vec<_> = live.iter().map(|it| it["stage"].as_str().unwrap()).collect();
     assert_eq!(stages, ["deregistered", "registered"]);

@@ -1,7 +1,8 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
 //! Order x record x dependency x answer of the cloud x policy x crash. Each cell is a small world
-//! that starts so; transient answers heal; the same checkers hold as in every life.
+//! that starts so; transient answers heal; the same checkers hold as in every life, and a foreign
+//! object survives.
 
 use std::cell::RefCell;
 

@@ -245,8 +245,7 @@ impl State {
         let unwanted =
             owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
         // What was asked again may have been lost by force while the replay was on its way.
-        let lost = self.log.lost.get(&place).is_some_and(|at| self.base.tick - at <= LEASE);
-        if unwanted && !lost && self.log.withdrawn.contains_key(&place) {
+        if unwanted && !self.was_lost(place) && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
         let owners = self.outside.by_uid(place).map(Object::owner_uids);
@@ -337,9 +336,8 @@ impl State {
             Outcome::HandedOver => {
                 let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
                 // Whoever took it over may have been lost since the look.
-                let lost = self.log.lost.get(&place);
                 others.any(|it| it.attempt(uid).is_some())
-                    || lost.is_some_and(|at| self.base.tick - at <= LEASE)
+                    || self.was_lost(place)
                     || object.is_none_or(|it| it.deleting.is_some())
                     || !self.log.owed.contains_key(&place)
             }
@@ -349,6 +347,11 @@ impl State {
             self.wrong(Checker::PromiseKept, what);
         }
         self.forget_owed(&usage.uid, uid);
+    }
+
+    /// Whether the record of a deletion was lost by force so lately that a driver may not know.
+    fn was_lost(&self, place: u64) -> bool {
+        self.log.lost.get(&place).is_some_and(|at| self.base.tick - at <= LEASE)
     }
 
     /// A Usage owes a deletion no more; somebody else may remember it, too.

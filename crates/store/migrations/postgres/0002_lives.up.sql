@@ -75,6 +75,8 @@ CREATE TABLE resources (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     phase_since timestamptz NOT NULL,
+    held_name text GENERATED ALWAYS AS
+        (CASE WHEN phase = 'Deleted' THEN NULL ELSE name END) STORED,
     held_tenancy uuid GENERATED ALWAYS AS
         (CASE WHEN phase = 'Deleted' THEN NULL ELSE tenancy END) STORED
         REFERENCES tenancy_resources (id) ON DELETE RESTRICT,
@@ -93,7 +95,7 @@ CREATE TABLE resources (
     ),
     CONSTRAINT resources_end_check CHECK ((outcome IS NOT NULL) = (phase = 'Deleted'))
 );
-CREATE UNIQUE INDEX resources_name_key ON resources (project, name) WHERE phase <> 'Deleted';
+CREATE UNIQUE INDEX resources_name_key ON resources (project, held_name);
 CREATE UNIQUE INDEX resources_held_tenancy ON resources (held_tenancy);
 CREATE INDEX resources_held_blueprint_version ON resources (held_blueprint_version);
 CREATE INDEX resources_held_credential ON resources (held_credential);

@@ -75,6 +75,8 @@ CREATE TABLE resources (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     phase_since INTEGER NOT NULL,
+    held_name TEXT GENERATED ALWAYS AS
+        (CASE WHEN phase = 'Deleted' THEN NULL ELSE name END) STORED,
     held_tenancy BLOB GENERATED ALWAYS AS
         (CASE WHEN phase = 'Deleted' THEN NULL ELSE tenancy END) STORED
         REFERENCES tenancy_resources (id) ON DELETE RESTRICT,
@@ -93,7 +95,7 @@ CREATE TABLE resources (
     ),
     CONSTRAINT resources_end_check CHECK ((outcome IS NOT NULL) = (phase = 'Deleted'))
 ) STRICT;
-CREATE UNIQUE INDEX resources_name_key ON resources (project, name) WHERE phase <> 'Deleted';
+CREATE UNIQUE INDEX resources_name_key ON resources (project, held_name);
 CREATE UNIQUE INDEX resources_held_tenancy ON resources (held_tenancy);
 CREATE INDEX resources_held_blueprint_version ON resources (held_blueprint_version);
 CREATE INDEX resources_held_credential ON resources (held_credential);

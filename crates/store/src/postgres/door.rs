@@ -16,10 +16,13 @@ use crate::settings::Settings;
 /// A connection that rested longer is asked whether it still stands.
 const RESTED: Duration = Duration::from_secs(1);
 
+/// How many statements a connection keeps prepared: groups of several sizes have their own.
+const STATEMENTS_MAX: usize = 512;
+
 /// A job's future.
 pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Door {
     pool: PgPool,
     connections_max: u32,
@@ -29,7 +32,8 @@ impl Door {
     pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Self, Error> {
         let millis = |span: Duration| format!("{}ms", span.as_millis());
         let options = PgConnectOptions::from_str(url).doing("read the database URL")?;
-        let options = options.application_name("usher").options([
+        let options = options.application_name("usher").statement_cache_capacity(STATEMENTS_MAX);
+        let options = options.options([
             ("statement_timeout", millis(settings.statement_timeout)),
             ("lock_timeout", millis(settings.lock_timeout)),
             ("idle_in_transaction_session_timeout", millis(settings.idle_timeout)),

@@ -2,14 +2,11 @@
 
 mod door;
 
-use std::sync::atomic::AtomicBool;
-
 use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
 use crate::settings::Settings;
-use crate::signal::Signals;
 
 pub(crate) use door::Door;
 
@@ -28,6 +25,10 @@ pub(crate) const TABLES: &str = "SELECT tablename::text FROM pg_tables
 const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
+/// How many groups of one kind of write are under way at once.
+pub(crate) const LANES: usize = 4;
+/// Whoever writes together waits for nobody's row as long as one who writes alone.
+pub(crate) const BOUND_GROUP: Option<&str> = Some("SET LOCAL lock_timeout = '250ms'");
 /// Changes whenever a server is promoted or recovered to a point in time.
 const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
 /// Places are ordered by the epoch first.
@@ -56,10 +57,12 @@ pub(crate) const READ_OLDEST: &str = "SELECT epoch, xid::text, seq, occurred_at 
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
-/// Rows after one place up to another; without the first the index would be walked from its
-/// beginning, over everything that was forgotten before.
+/// So many rows after one place, up to another. They are found by their number first: the planner
+/// takes the two places for a third of the log and would read all of it.
 pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
-    WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM events
+            WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
+            ORDER BY events.epoch, events.xid, events.seq LIMIT $7))
         AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
 /// The floor never goes back, whoever is late.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
@@ -150,8 +153,7 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
             })
         })
         .await?;
-    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
-    Ok(sql::port::Port { door, settings, installation, signals, busy })
+    Ok(sql::port::Port::new(door, settings, installation))
 }
 
 /// Brings the schema behind a URL up or down.

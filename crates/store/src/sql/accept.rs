@@ -1,79 +1,105 @@
 //! Accepting a declaration: everything it needs, in one transaction.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_domain::object::id::ProviderConfigId;
 use usher_kernel::Version;
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
+use super::gather::Together;
 use super::{events, names, queue};
-use crate::column::Time;
+use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Acceptance, RememberedKey};
 
 const FIRST: Version = Version(1);
 
-/// Writes an accepted declaration, or says which of the views moved since it was resolved.
-pub(crate) async fn write(
-    conn: &mut Conn,
-    acceptance: &Acceptance,
-    write_id: Uuid,
-) -> Result<(), Error> {
-    let Acceptance { accepted, audit, key } = acceptance;
-    let resource = &accepted.resource;
-    if let Some(key) = key {
-        remember(conn, key, &resource.id().to_string()).await?;
+/// An accepted declaration, and what its write is known by.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) acceptance: Acceptance,
+    pub(crate) write_id: Uuid,
+}
+
+impl Declared {
+    fn resource(&self) -> &Resource {
+        &self.acceptance.accepted.resource
     }
-    hold_placement(conn, resource).await?;
-    if let Some(config) = &accepted.new_provider_config {
-        begin_config(conn, config, resource).await?;
-    }
-    insert_life(conn, Life::Resource(resource.id()), write_id).await?;
-    insert_resource(conn, resource).await?;
-    names::write(conn, *resource.id().as_uuid(), &accepted.rows).await?;
-    queue::insert(conn, Life::Resource(resource.id())).await?;
-    events::tell(conn, resource, FIRST, &accepted.event).await?;
-    if let Some(entry) = audit {
-        note(conn, entry).await?;
-    }
-    // Last, because others who declare with the same credential wait for this row.
-    match &accepted.new_provider_config {
-        Some(_) => Ok(()),
-        None => join(conn, resource.pinned().provider_config).await,
+
+    fn life(&self) -> Life {
+        Life::Resource(self.resource().id())
     }
 }
 
-/// Nobody ends the placement while this transaction runs.
-async fn hold_placement(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
+impl Together for Declared {
+    /// Writes accepted declarations, or says which of the views moved since they were resolved.
+    async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
+        for it in group {
+            if let Some(key) = &it.acceptance.key {
+                remember(conn, key, &it.resource().id().to_string()).await?;
+            }
+        }
+        hold_placements(conn, group).await?;
+        for it in group {
+            if let Some(config) = &it.acceptance.accepted.new_provider_config {
+                begin_config(conn, config, it.resource()).await?;
+            }
+        }
+        let lives: Vec<Life> = group.iter().map(|it| it.life()).collect();
+        insert_lives(conn, group.iter().map(|it| (it.life(), it.write_id))).await?;
+        insert_tenancies(conn, group).await?;
+        insert_resources(conn, group).await?;
+        let books = group.iter().map(|it| (it.life().id(), it.acceptance.accepted.rows.as_slice()));
+        names::begin(conn, &books.collect::<Vec<_>>()).await?;
+        queue::insert(conn, &lives).await?;
+        let told = group.iter().map(|it| (it.resource(), FIRST, &it.acceptance.accepted.event));
+        events::tell(conn, &told.collect::<Vec<_>>()).await?;
+        let notes = group.iter().filter_map(|it| it.acceptance.audit.as_ref());
+        note(conn, &notes.collect::<Vec<_>>()).await?;
+        // Last, because others who declare with the same credential wait for this row.
+        join(conn, group).await
+    }
+}
+
+/// Nobody ends the placements while this transaction runs.
+async fn hold_placements(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
     let sql = concat!(
-        "SELECT world FROM placements
-        WHERE project = $1 AND phase NOT IN ('Terminating', 'Deleted')",
+        "SELECT project, world FROM placements
+        WHERE phase NOT IN ('Terminating', 'Deleted') AND project",
+        any!("$1"),
         share!()
     );
-    let world = sqlx::query_scalar::<Db, String>(sql)
-        .bind(resource.fields().project.as_uuid())
-        .fetch_optional(&mut *conn)
+    let projects: BTreeSet<Uuid> =
+        group.iter().map(|it| *it.resource().fields().project.as_uuid()).collect();
+    let worlds = sqlx::query_as::<Db, (Uuid, String)>(sql)
+        .bind(Ids(projects.into_iter().collect()))
+        .fetch_all(&mut *conn)
         .await
         .doing("read a placement")?;
-    if world.as_deref() == Some(resource.pinned().world.as_str()) {
-        Ok(())
-    } else {
-        Err(Error::ViewsMoved { what: "placement" })
-    }
+    let worlds: BTreeMap<Uuid, String> = worlds.into_iter().collect();
+    let holds = |it: &Arc<Declared>| {
+        let found = worlds.get(it.resource().fields().project.as_uuid());
+        found.is_some_and(|world| *world == it.resource().pinned().world)
+    };
+    if group.iter().all(holds) { Ok(()) } else { Err(Error::ViewsMoved { what: "placement" }) }
 }
 
-async fn insert_life(conn: &mut Conn, life: Life, write_id: Uuid) -> Result<(), Error> {
-    sqlx::query::<Db>("INSERT INTO lives (id, kind, version, write_id) VALUES ($1, $2, 1, $3)")
-        .bind(life.id())
-        .bind(life.kind())
-        .bind(write_id)
-        .execute(&mut *conn)
-        .await
-        .doing("begin a life")?;
+async fn insert_lives(
+    conn: &mut Conn,
+    lives: impl IntoIterator<Item = (Life, Uuid)>,
+) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new("INSERT INTO lives (id, kind, version, write_id) ");
+    sql.push_values(lives, |mut values, (life, write_id)| {
+        values.push_bind(life.id()).push_bind(life.kind()).push("1").push_bind(write_id);
+    });
+    sql.build().execute(&mut *conn).await.doing("begin a life")?;
     Ok(())
 }
 
@@ -84,7 +110,7 @@ async fn begin_config(
     resource: &Resource,
 ) -> Result<(), Error> {
     let life = Life::ProviderConfig(config.id);
-    insert_life(conn, life, Uuid::now_v7()).await?;
+    insert_lives(conn, [(life, Uuid::now_v7())]).await?;
     let sql = "INSERT INTO provider_configs (id, installation, world, namespace, provider,
             credential, mount, path, users, phase, generation, quiet_until)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -109,85 +135,103 @@ async fn begin_config(
         return Err(Error::ViewsMoved { what: "provider_config" });
     }
     let rows = config.intended("usher", resource.fields().created_at);
-    names::write(conn, life.id(), &rows).await?;
-    queue::insert(conn, life).await
+    names::begin(conn, &[(life.id(), &rows)]).await?;
+    queue::insert(conn, &[life]).await
 }
 
-/// One more user of a ProviderConfig, as its own rule counts it, and a look at it. Nothing is read:
-/// the fewer statements, the shorter others wait for the row.
-async fn join(conn: &mut Conn, id: ProviderConfigId) -> Result<(), Error> {
-    let life = Life::ProviderConfig(id);
-    let sql = "UPDATE lives SET version = version + 1, write_id = $2 WHERE id = $1";
+/// So many more users of ProviderConfigs, as their own rule counts them, and a look at each.
+/// Nothing is read: the fewer statements, the shorter others wait for the rows.
+async fn join(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
+    let mut users: BTreeMap<Uuid, i64> = BTreeMap::new();
+    for it in group {
+        if it.acceptance.accepted.new_provider_config.is_none() {
+            *users.entry(*it.resource().pinned().provider_config.as_uuid()).or_default() += 1;
+        }
+    }
+    if users.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = users.keys().copied().collect();
+    let sql = concat!("UPDATE lives SET version = version + 1, write_id = $2 WHERE id", any!("$1"));
     let moved = sqlx::query::<Db>(sql)
-        .bind(life.id())
+        .bind(Ids(ids.clone()))
         .bind(Uuid::now_v7())
         .execute(&mut *conn)
         .await
         .doing("join a ProviderConfig")?;
-    if moved.rows_affected() == 0 {
+    if u64::try_from(ids.len()).is_ok_and(|all| all != moved.rows_affected()) {
         return Err(Error::ViewsMoved { what: "provider_config" });
     }
-    sqlx::query::<Db>("UPDATE provider_configs SET users = users + 1 WHERE id = $1")
-        .bind(life.id())
-        .execute(&mut *conn)
-        .await
-        .doing("join a ProviderConfig")?;
-    queue::wake(conn, life).await?;
+    let mut sql =
+        QueryBuilder::<Db>::new("UPDATE provider_configs SET users = users + v.column2 FROM (");
+    sql.push_values(users, |mut values, (id, count)| {
+        values.push_bind(id).push_bind(count);
+    });
+    sql.push(") AS v WHERE provider_configs.id = v.column1");
+    sql.build().execute(&mut *conn).await.doing("join a ProviderConfig")?;
+    queue::wake_kind(conn, "provider_config", ids).await?;
     Ok(())
 }
 
-async fn insert_resource(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
-    let it = resource.fields();
-    insert_tenancy(conn, resource).await?;
-    let sql = "INSERT INTO resources (id, name, tenancy, project, blueprint_version, credential,
+async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO resources (id, name, tenancy, project, blueprint_version, credential,
             provider_config, installation, world, namespace, composite, xr_name, role, strategy,
             parameters, api_url, agent_image, key_id, phase, generation, tenure, created_at,
-            updated_at, phase_since)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-            $19, $20, $21, $22, $23, $24)
-        ON CONFLICT (project, name) WHERE phase <> 'Deleted' DO NOTHING";
-    let inserted = sqlx::query::<Db>(sql)
-        .bind(it.id.as_uuid())
-        .bind(&it.name)
-        .bind(it.tenancy.as_uuid())
-        .bind(it.project.as_uuid())
-        .bind(it.blueprint_version.as_uuid())
-        .bind(it.credential.as_uuid())
-        .bind(it.pinned.provider_config.as_uuid())
-        .bind(it.pinned.installation.as_uuid())
-        .bind(&it.pinned.world)
-        .bind(&it.pinned.namespace)
-        .bind(Json(&it.pinned.composite))
-        .bind(&it.pinned.xr_name)
-        .bind(it.pinned.role.as_str())
-        .bind(it.pinned.strategy.as_str())
-        .bind(Json(&it.pinned.parameters))
-        .bind(it.pinned.api_url.as_str())
-        .bind(it.pinned.agent_image.as_str())
-        .bind(it.pinned.key_id.as_str())
-        .bind(it.phase.as_str())
-        .bind(i64::from(it.generation.0))
-        .bind(it.tenure.as_str())
-        .bind(Time(it.created_at))
-        .bind(Time(it.updated_at))
-        .bind(Time(it.phase_since))
+            updated_at, phase_since) ",
+    );
+    sql.push_values(group, |mut values, declared| {
+        let it = declared.resource().fields();
+        values
+            .push_bind(*it.id.as_uuid())
+            .push_bind(it.name.clone())
+            .push_bind(*it.tenancy.as_uuid())
+            .push_bind(*it.project.as_uuid())
+            .push_bind(*it.blueprint_version.as_uuid())
+            .push_bind(*it.credential.as_uuid())
+            .push_bind(*it.pinned.provider_config.as_uuid())
+            .push_bind(*it.pinned.installation.as_uuid())
+            .push_bind(it.pinned.world.clone())
+            .push_bind(it.pinned.namespace.clone())
+            .push_bind(Json(&it.pinned.composite))
+            .push_bind(it.pinned.xr_name.clone())
+            .push_bind(it.pinned.role.as_str())
+            .push_bind(it.pinned.strategy.as_str())
+            .push_bind(Json(&it.pinned.parameters))
+            .push_bind(it.pinned.api_url.as_str())
+            .push_bind(it.pinned.agent_image.as_str())
+            .push_bind(it.pinned.key_id.as_str())
+            .push_bind(it.phase.as_str())
+            .push_bind(i64::from(it.generation.0))
+            .push_bind(it.tenure.as_str())
+            .push_bind(Time(it.created_at))
+            .push_bind(Time(it.updated_at))
+            .push_bind(Time(it.phase_since));
+    });
+    sql.push(" ON CONFLICT (project, held_name) DO NOTHING");
+    let inserted = sql
+        .build()
         .execute(&mut *conn)
         .await
         .map_err(|source| moved("blueprint or credential", "write a resource", source))?;
-    if inserted.rows_affected() == 1 { Ok(()) } else { Err(Error::ViewsMoved { what: "name" }) }
+    let all = u64::try_from(group.len()).is_ok_and(|all| all == inserted.rows_affected());
+    if all { Ok(()) } else { Err(Error::ViewsMoved { what: "name" }) }
 }
 
-async fn insert_tenancy(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
-    let it = resource.fields();
-    sqlx::query::<Db>(
-        "INSERT INTO tenancy_resources (id, project, created_at) VALUES ($1, $2, $3)",
-    )
-    .bind(it.tenancy.as_uuid())
-    .bind(it.project.as_uuid())
-    .bind(Time(it.created_at))
-    .execute(&mut *conn)
-    .await
-    .map_err(|source| moved("project", "write a tenancy resource", source))?;
+async fn insert_tenancies(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
+    let mut sql =
+        QueryBuilder::<Db>::new("INSERT INTO tenancy_resources (id, project, created_at) ");
+    sql.push_values(group, |mut values, declared| {
+        let it = declared.resource().fields();
+        values
+            .push_bind(*it.tenancy.as_uuid())
+            .push_bind(*it.project.as_uuid())
+            .push_bind(Time(it.created_at));
+    });
+    sql.build()
+        .execute(&mut *conn)
+        .await
+        .map_err(|source| moved("project", "write a tenancy resource", source))?;
     Ok(())
 }
 
@@ -228,20 +272,29 @@ async fn remember(conn: &mut Conn, key: &RememberedKey, answer: &str) -> Result<
     }
 }
 
-/// Writes one row of the audit log.
-pub(crate) async fn note(conn: &mut Conn, entry: &audit::Entry) -> Result<(), Error> {
-    let sql = "INSERT INTO audit (id, at, actor, action, project, subject, detail)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    sqlx::query::<Db>(sql)
-        .bind(entry.id.as_uuid())
-        .bind(Time(entry.at))
-        .bind(&entry.actor)
-        .bind(entry.action.as_str())
-        .bind(entry.project.map(|it| *it.as_uuid()))
-        .bind(&entry.subject)
-        .bind(Json(&entry.detail))
-        .execute(&mut *conn)
-        .await
-        .doing("write the audit log")?;
+/// Writes the row of an order into the audit log, if somebody gave one.
+pub(crate) async fn note_order(conn: &mut Conn, entry: Option<&audit::Entry>) -> Result<(), Error> {
+    note(conn, entry.as_slice()).await
+}
+
+/// Writes rows of the audit log.
+pub(crate) async fn note(conn: &mut Conn, entries: &[&audit::Entry]) -> Result<(), Error> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO audit (id, at, actor, action, project, subject, detail) ",
+    );
+    sql.push_values(entries, |mut values, entry| {
+        values
+            .push_bind(*entry.id.as_uuid())
+            .push_bind(Time(entry.at))
+            .push_bind(entry.actor.clone())
+            .push_bind(entry.action.as_str())
+            .push_bind(entry.project.map(|it| *it.as_uuid()))
+            .push_bind(entry.subject.clone())
+            .push_bind(Json(&entry.detail));
+    });
+    sql.build().execute(&mut *conn).await.doing("write the audit log")?;
     Ok(())
 }

@@ -36,7 +36,7 @@ pub(crate) async fn carry_out(
     let change = decide(conn, &record, order, (&outstanding, now)).await?;
     let next = change.next.clone();
     if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {
-        commit::advance(conn, (*id.as_uuid(), record.version), write_id).await?;
+        commit::advance(conn, &[(*id.as_uuid(), record.version, write_id)]).await?;
         let write = ResourceWrite {
             version: record.version,
             before: record.state,
@@ -46,7 +46,9 @@ pub(crate) async fn carry_out(
             lease: None,
             release: None,
         };
-        commit::change_resource(conn, &write, bound).await?;
+        commit::change_resources(conn, &[(&write, bound)]).await?;
+        // The last step looked at something else than what is wanted now.
+        queue::forget_reason(conn, life).await?;
     }
     if matches!(order, Order::Reap { .. }) {
         commit::bury(conn, &next).await?;
@@ -57,9 +59,7 @@ pub(crate) async fn carry_out(
             queue::wake(conn, awake(&next)).await?
         }
     };
-    if let Some(entry) = audit {
-        accept::note(conn, entry).await?;
-    }
+    accept::note_order(conn, audit).await?;
     Ok(next)
 }
 

@@ -1,8 +1,10 @@
 //! The one door: state, identity rows, event and consequences, in one transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use usher_domain::broker::aggregate::Resource;
+use sqlx::QueryBuilder;
+use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::command::Outstanding;
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::tombstone::Tombstone;
@@ -12,39 +14,58 @@ use usher_kernel::{Generation, Timestamp, Version};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
+use super::gather::Together;
 use super::{events, names, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{ConfigWrite, Release, ResourceWrite};
 
-/// Writes a step of a resource, if its version still holds.
-pub(crate) async fn resource(
-    conn: &mut Conn,
-    write: &ResourceWrite,
-    (write_id, bound): (Uuid, Duration),
-) -> Result<(), Error> {
-    let id = write.next.id();
-    advance(conn, (*id.as_uuid(), write.version), write_id).await?;
-    change_resource(conn, write, bound).await?;
-    keep_turn(conn, write.lease, write.release.as_ref()).await
+/// A step of a resource, and what its write is known by.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) write: ResourceWrite,
+    pub(crate) write_id: Uuid,
+    /// How long a request may outlive its driver's lease.
+    pub(crate) bound: Duration,
 }
 
-/// Writes everything of a resource whose version was moved in this transaction.
-pub(crate) async fn change_resource(
-    conn: &mut Conn,
-    write: &ResourceWrite,
-    bound: Duration,
-) -> Result<(), Error> {
-    let (before, next) = (&write.before, &write.next);
-    if next != before {
-        record::update_resource(conn, next.fields()).await?;
+impl Together for Step {
+    /// Writes the steps whose versions still hold; if one of them does not, none is written.
+    async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
+        let moves: Vec<Move> = group
+            .iter()
+            .map(|it| (*it.write.next.id().as_uuid(), it.write.version, it.write_id))
+            .collect();
+        advance(conn, &moves).await?;
+        let changes: Vec<Change<'_>> = group.iter().map(|it| (&it.write, it.bound)).collect();
+        change_resources(conn, &changes).await?;
+        let turns = group.iter().map(|it| (it.write.lease, it.write.release.as_ref()));
+        keep_turns(conn, &turns.collect::<Vec<_>>()).await
     }
-    names::write(conn, *next.id().as_uuid(), &write.rows).await?;
-    if let Some(event) = &write.event {
-        events::tell(conn, next, write.version.next(), event).await?;
+}
+
+/// What changes, and how long a request may outlive its driver's lease.
+pub(crate) type Change<'a> = (&'a ResourceWrite, Duration);
+
+/// Writes everything of resources whose versions were moved in this transaction.
+pub(crate) async fn change_resources(conn: &mut Conn, changes: &[Change<'_>]) -> Result<(), Error> {
+    let states = changes.iter().filter(|(it, _)| it.next != it.before);
+    let states: Vec<&Fields> = states.map(|(it, _)| it.next.fields()).collect();
+    record::update_resources(conn, &states).await?;
+    let books = changes.iter().map(|(it, _)| (*it.next.id().as_uuid(), it.rows.as_slice()));
+    names::write(conn, &books.collect::<Vec<_>>()).await?;
+    let crossings = changes
+        .iter()
+        .filter_map(|(it, _)| it.event.as_ref().map(|event| (&it.next, it.version.next(), event)));
+    events::tell(conn, &crossings.collect::<Vec<_>>()).await?;
+    let mut parting: Vec<&Change<'_>> = changes.iter().collect();
+    // ProviderConfigs are held in one order.
+    parting.sort_by_key(|(it, _)| it.next.pinned().provider_config);
+    for (it, bound) in parting {
+        follow(conn, &it.before, &it.next, *bound).await?;
     }
-    follow(conn, before, next, bound).await
+    Ok(())
 }
 
 /// Writes a step of a ProviderConfig, if its version still holds.
@@ -54,58 +75,57 @@ pub(crate) async fn config(
     write_id: Uuid,
 ) -> Result<(), Error> {
     let id = *write.next.id.as_uuid();
-    advance(conn, (id, write.version), write_id).await?;
+    advance(conn, &[(id, write.version, write_id)]).await?;
     if write.next != write.before {
         record::update_config(conn, &write.next).await?;
     }
-    names::write(conn, id, &write.rows).await?;
+    names::write(conn, &[(id, &write.rows)]).await?;
     if write.next.is_ready() && !write.before.is_ready() {
         wake_users(conn, write.next.id).await?;
     }
-    keep_turn(conn, write.lease, write.release.as_ref()).await
+    keep_turns(conn, &[(write.lease, write.release.as_ref())]).await
 }
 
-/// Gives the lease back, or sees that it still is the newest one, so that nobody can take the life
-/// before this is written. Whoever overtook may rest on what it saw and never look at this.
-async fn keep_turn(
-    conn: &mut Conn,
-    lease: Option<(Life, Claim)>,
-    release: Option<&Release>,
-) -> Result<(), Error> {
-    if let Some(release) = release
-        && !queue::release(conn, release).await?
-    {
+/// Whose turn it is, and the lease that is given back.
+type Turn<'a> = (Option<(Life, Claim)>, Option<&'a Release>);
+
+/// Gives the leases back, or sees that they still are the newest ones, so that nobody can take the
+/// lives before this is written. Whoever overtook may rest on what it saw and never look at this.
+async fn keep_turns(conn: &mut Conn, turns: &[Turn<'_>]) -> Result<(), Error> {
+    let releases: Vec<&Release> = turns.iter().filter_map(|(_, release)| *release).collect();
+    if queue::release(conn, &releases).await? != releases.len() {
         return Err(Error::Conflict);
     }
-    // Whoever gave this very lease back has seen that nobody overtook it.
-    let given_back = release.map(|it| (it.life, it.claim));
-    if let Some((life, claim)) = lease
-        && given_back != lease
-    {
-        let entry = queue::entry(conn, life, true).await?;
-        if entry.is_none_or(|it| it.entry().fence != claim.fence) {
-            return Err(Error::Conflict);
+    for (lease, release) in turns {
+        // Whoever gave this very lease back has seen that nobody overtook it.
+        let given_back = release.map(|it| (it.life, it.claim));
+        if let Some((life, claim)) = *lease
+            && given_back != *lease
+        {
+            let entry = queue::entry(conn, life, true).await?;
+            if entry.is_none_or(|it| it.entry().fence != claim.fence) {
+                return Err(Error::Conflict);
+            }
         }
     }
     Ok(())
 }
 
-/// Moves a life on by one version, or finds out that somebody else did.
-pub(crate) async fn advance(
-    conn: &mut Conn,
-    (id, version): (Uuid, Version),
-    write_id: Uuid,
-) -> Result<(), Error> {
-    let sql = "UPDATE lives SET version = version + 1, write_id = $3
-        WHERE id = $1 AND version = $2";
-    let moved = sqlx::query::<Db>(sql)
-        .bind(id)
-        .bind(version.0.cast_signed())
-        .bind(write_id)
-        .execute(&mut *conn)
-        .await
-        .doing("write a life")?;
-    if moved.rows_affected() == 1 { Ok(()) } else { Err(Error::Conflict) }
+/// A life, the version it is at, and what the write of the next one is known by.
+pub(crate) type Move = (Uuid, Version, Uuid);
+
+/// Moves lives on by one version each, or finds out that somebody else did.
+pub(crate) async fn advance(conn: &mut Conn, moves: &[Move]) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "UPDATE lives SET version = version + 1, write_id = v.column3 FROM (",
+    );
+    sql.push_values(moves, |mut values, (id, version, write_id)| {
+        values.push_bind(*id).push_bind(version.0.cast_signed()).push_bind(*write_id);
+    });
+    sql.push(") AS v WHERE lives.id = v.column1 AND lives.version = v.column2");
+    let done = sql.build().execute(&mut *conn).await.doing("write a life")?;
+    let all = u64::try_from(moves.len()).is_ok_and(|all| all == done.rows_affected());
+    if all { Ok(()) } else { Err(Error::Conflict) }
 }
 
 /// What goes with a write, said by the domain.
@@ -185,7 +205,7 @@ async fn part(conn: &mut Conn, id: ProviderConfigId, request_bound: Duration) ->
     };
     let outstanding = Outstanding { heard_until: entry.entry().heard_until(), request_bound };
     let next = record.state.parted(&outstanding, entry.now.0);
-    advance(conn, (life.id(), record.version), Uuid::now_v7()).await?;
+    advance(conn, &[(life.id(), record.version, Uuid::now_v7())]).await?;
     record::update_config(conn, &next).await?;
     queue::wake(conn, life).await?;
     Ok(())
@@ -205,7 +225,7 @@ pub(crate) async fn bury(conn: &mut Conn, resource: &Resource) -> Result<(), Err
         .await
         .doing("begin a tombstone")?;
     if buried.rows_affected() == 1 {
-        queue::insert(conn, Life::Tombstone(resource.id())).await?;
+        queue::insert(conn, &[Life::Tombstone(resource.id())]).await?;
     }
     Ok(())
 }

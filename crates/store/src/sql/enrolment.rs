@@ -57,6 +57,8 @@ struct PeerRow {
     forced_by: Option<String>,
     forced_at: Option<Time>,
     lost_since: Option<Time>,
+    asked_at: Option<Time>,
+    acknowledged: Option<i64>,
 }
 
 macro_rules! token_columns {
@@ -69,7 +71,8 @@ macro_rules! token_columns {
 macro_rules! peer_columns {
     () => {
         "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
-        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since"
+        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
+        asked_at, acknowledged"
     };
 }
 
@@ -176,7 +179,8 @@ async fn register(conn: &mut Conn, token: &Token, by: &Consumption) -> Result<()
     let sql = concat!(
         "INSERT INTO peers (",
         peer_columns!(),
-        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL)"
     );
     let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
     sqlx::query::<Db>(sql)
@@ -268,6 +272,16 @@ pub(crate) async fn mesh(conn: &mut Conn, project: ProjectId) -> Result<Vec<Atte
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
 }
 
+/// The peers of a project that are on their way out.
+pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        peer_columns!(),
+        " FROM peers WHERE project = $1 AND stage IN ('cordoned', 'draining') ORDER BY id"
+    );
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
+}
+
 pub(crate) async fn peers_after(
     conn: &mut Conn,
     after: Option<PeerId>,
@@ -293,7 +307,9 @@ async fn rows(
     let rows = query.fetch_all(conn).await.doing("read peers")?;
     let attended = |row: PeerRow| {
         let lost_since = row.lost_since.map(|it| it.0);
-        Ok(Attended { peer: row.peer()?, lost_since })
+        let asked_at = row.asked_at.map(|it| it.0);
+        let acknowledged = row.acknowledged.unwrap_or(0).unsigned_abs();
+        Ok(Attended { peer: row.peer()?, lost_since, asked_at, acknowledged })
     };
     rows.into_iter().map(attended).collect()
 }

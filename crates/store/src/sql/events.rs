@@ -1,6 +1,7 @@
 //! The event log: written with the crossing, read by a cursor that cannot skip.
 
 use serde_json::{Map, Value};
+use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
@@ -33,29 +34,29 @@ struct EventRow {
     data: Json<Value>,
 }
 
-/// Tells of a crossing, in its transaction.
-pub(crate) async fn tell(
-    conn: &mut Conn,
-    resource: &Resource,
-    version: Version,
-    event: &Event,
-) -> Result<(), Error> {
-    let sql = concat!(
-        "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
-        VALUES ((SELECT epoch FROM installation), $1, $2, $3, $4, $5, ",
-        now!(),
-        ", $6)"
+/// A crossing of a resource, with the version it brings.
+pub(crate) type Crossing<'a> = (&'a Resource, Version, &'a Event);
+
+/// Tells of crossings, in their transaction.
+pub(crate) async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
+    if crossings.is_empty() {
+        return Ok(());
+    }
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data) ",
     );
-    sqlx::query::<Db>(sql)
-        .bind(Uuid::now_v7())
-        .bind(resource.id().as_uuid())
-        .bind(resource.fields().project.as_uuid())
-        .bind(version.0.cast_signed())
-        .bind(event.event_type().as_str())
-        .bind(Json(payload(resource, event)))
-        .execute(&mut *conn)
-        .await
-        .doing("write an event")?;
+    sql.push_values(crossings, |mut values, (resource, version, event)| {
+        values
+            .push("(SELECT epoch FROM installation)")
+            .push_bind(Uuid::now_v7())
+            .push_bind(*resource.id().as_uuid())
+            .push_bind(*resource.fields().project.as_uuid())
+            .push_bind(version.0.cast_signed())
+            .push_bind(event.event_type().as_str())
+            .push(now!())
+            .push_bind(Json(payload(resource, event)));
+    });
+    sql.build().execute(&mut *conn).await.doing("write an event")?;
     Ok(())
 }
 
@@ -167,7 +168,7 @@ pub(crate) async fn forget(
     older_than: Timestamp,
     count: u32,
 ) -> Result<u64, Error> {
-    let Old { floor, up_to, .. } = old(conn, older_than, count).await?;
+    let Old { floor, up_to, rows, .. } = old(conn, older_than, count).await?;
     let Some(up_to) = up_to else { return Ok(0) };
     let done = sqlx::query::<Db>(FORGET_EVENTS)
         .bind(floor.epoch.cast_signed())
@@ -176,6 +177,7 @@ pub(crate) async fn forget(
         .bind(up_to.epoch.cast_signed())
         .bind(up_to.transaction.to_string())
         .bind(up_to.seq.cast_signed())
+        .bind(rows.cast_signed())
         .execute(&mut *conn)
         .await
         .doing("forget events")?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::labels;
 use usher_domain::object::authority::Pin;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 use super::super::{Conn, Db};
 use super::port::Port;
 use super::siblings::{labels as layers, projects};
-use super::{enrolment, queue, record};
+use super::{accept, enrolment, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::inside::{Attended, Attention, Beside, Titles, WorldState};
@@ -138,10 +139,21 @@ impl Port {
             .await
     }
 
-    pub(crate) async fn set_rail(&self, name: String, tripped: bool) -> Result<bool, Error> {
+    pub(crate) async fn set_rail(
+        &self,
+        name: String,
+        tripped: bool,
+        audit: Option<audit::Entry>,
+    ) -> Result<bool, Error> {
         let written = self
             .door
-            .write(move |conn| Box::pin(async move { set_rail(conn, &name, tripped).await }))
+            .write(move |conn| {
+                Box::pin(async move {
+                    let changed = set_rail(conn, &name, tripped).await?;
+                    accept::note_order(conn, audit.as_ref()).await?;
+                    Ok(changed)
+                })
+            })
             .await;
         self.stirring(written)
     }

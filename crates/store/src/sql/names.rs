@@ -33,48 +33,76 @@ fn row(cells: Cells) -> Option<Row> {
 /// How many rows one statement writes: databases bound the values of a statement.
 const ROWS_MAX: usize = 500;
 
+/// Rows of a life.
+pub(crate) type Rows<'a> = (Uuid, &'a [Row]);
+
+/// Begins the books of new lives.
+pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
+    put(conn, books, |values, _, place| {
+        values.push_bind(place);
+    })
+    .await
+}
+
 /// Writes rows over those with their key, or adds them at the end of the book, as few statements as
 /// possible. Of two rows with one key the last counts.
-pub(crate) async fn write(conn: &mut Conn, life: Uuid, rows: &[Row]) -> Result<(), Error> {
-    let key = |row: &Row| (row.name.clone(), row.incarnation);
-    let last = |(index, row): &(usize, &Row)| {
-        rows.iter().skip(index + 1).all(|later| key(later) != key(row))
-    };
-    let rows: Vec<&Row> = rows.iter().enumerate().filter(last).map(|(_, row)| row).collect();
+pub(crate) async fn write(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
+    put(conn, books, |values, life, place| {
+        values
+            .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE life = ")
+            .push_bind_unseparated(life)
+            .push_unseparated(") + ")
+            .push_bind_unseparated(place);
+    })
+    .await
+}
+
+type Values<'sql> = sqlx::query_builder::Separated<'sql, Db, &'static str>;
+
+async fn put(
+    conn: &mut Conn,
+    books: &[Rows<'_>],
+    position: impl Fn(&mut Values<'_>, Uuid, i64),
+) -> Result<(), Error> {
+    let rows: Vec<(Uuid, i64, &Row)> = books.iter().flat_map(last).collect();
     for rows in rows.chunks(ROWS_MAX) {
-        write_chunk(conn, life, rows).await?;
+        let mut sql = QueryBuilder::<Db>::new(
+            "INSERT INTO names (life, position, kind, place, name, generation, incarnation,
+                standing, uid, evidence_by, evidence_answer, evidence_at) ",
+        );
+        sql.push_values(rows, |mut values, (life, place, row)| {
+            values.push_bind(*life);
+            position(&mut values, *life, *place);
+            values
+                .push_bind(row.name.kind.clone())
+                .push_bind(row.name.place.clone())
+                .push_bind(row.name.name.clone())
+                .push_bind(i64::from(row.name.generation.0))
+                .push_bind(i64::from(row.incarnation))
+                .push_bind(row.standing.as_str())
+                .push_bind(row.uid.as_ref().map(|it| it.0.clone()))
+                .push_bind(row.evidence.by.clone())
+                .push_bind(row.evidence.answer.clone())
+                .push_bind(Time(row.evidence.at));
+        });
+        sql.push(
+            " ON CONFLICT (life, kind, place, name, generation, incarnation) DO UPDATE SET
+                standing = excluded.standing, uid = excluded.uid,
+                evidence_by = excluded.evidence_by, evidence_answer = excluded.evidence_answer,
+                evidence_at = excluded.evidence_at",
+        );
+        sql.build().execute(&mut *conn).await.doing("write identity rows")?;
     }
     Ok(())
 }
 
-async fn write_chunk(conn: &mut Conn, life: Uuid, rows: &[&Row]) -> Result<(), Error> {
-    let mut sql = QueryBuilder::<Db>::new(
-        "INSERT INTO names (life, position, kind, place, name, generation, incarnation,
-            standing, uid, evidence_by, evidence_answer, evidence_at) ",
-    );
-    sql.push_values(rows.iter().zip(1_i64..), |mut values, (row, place)| {
-        values
-            .push_bind(life)
-            .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE life = ")
-            .push_bind_unseparated(life)
-            .push_unseparated(") + ")
-            .push_bind_unseparated(place)
-            .push_bind(row.name.kind.clone())
-            .push_bind(row.name.place.clone())
-            .push_bind(row.name.name.clone())
-            .push_bind(i64::from(row.name.generation.0))
-            .push_bind(i64::from(row.incarnation))
-            .push_bind(row.standing.as_str())
-            .push_bind(row.uid.as_ref().map(|it| it.0.clone()))
-            .push_bind(row.evidence.by.clone())
-            .push_bind(row.evidence.answer.clone())
-            .push_bind(Time(row.evidence.at));
-    });
-    sql.push(
-        " ON CONFLICT (life, kind, place, name, generation, incarnation) DO UPDATE SET
-            standing = excluded.standing, uid = excluded.uid, evidence_by = excluded.evidence_by,
-            evidence_answer = excluded.evidence_answer, evidence_at = excluded.evidence_at",
-    );
-    sql.build().execute(&mut *conn).await.doing("write identity rows")?;
-    Ok(())
+/// The rows that count, numbered.
+fn last<'a>((life, rows): &Rows<'a>) -> impl Iterator<Item = (Uuid, i64, &'a Row)> + use<'a> {
+    let (life, rows) = (*life, *rows);
+    let key = |row: &Row| (row.name.clone(), row.incarnation);
+    let is_last = move |(index, row): &(usize, &Row)| {
+        rows.iter().skip(index + 1).all(|later| key(later) != key(row))
+    };
+    let kept = rows.iter().enumerate().filter(is_last);
+    kept.zip(1_i64..).map(move |((_, row), place)| (life, place, row))
 }

@@ -1,5 +1,6 @@
 //! The port: every verb of the store, one transaction or one read each.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 use uuid::Uuid;
 
 use super::super::{Conn, Db, Door, HELD_BACK};
+use super::accept::Declared;
+use super::commit::Step;
+use super::gather::Gather;
 use super::siblings::operators;
 use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
 use crate::error::{Doing as _, Error};
@@ -37,10 +41,24 @@ pub(crate) struct Port {
     pub(crate) installation: Installation,
     pub(crate) signals: Signals,
     /// Whether the last claim found somebody.
-    pub(crate) busy: AtomicBool,
+    busy: AtomicBool,
+    accepts: Arc<Gather<Declared>>,
+    commits: Arc<Gather<Step>>,
 }
 
 impl Port {
+    pub(crate) fn new(door: Door, settings: Settings, installation: Installation) -> Self {
+        Self {
+            accepts: Gather::new(settings.group_max),
+            commits: Gather::new(settings.group_max),
+            door,
+            settings,
+            installation,
+            signals: Signals::default(),
+            busy: AtomicBool::new(false),
+        }
+    }
+
     pub(crate) async fn snapshot(
         &self,
         command: &Provision,
@@ -59,12 +77,7 @@ impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
         let write_id = Uuid::now_v7();
         let id = *acceptance.accepted.resource.id().as_uuid();
-        let written = self
-            .door
-            .write(move |conn| {
-                Box::pin(async move { accept::write(conn, &acceptance, write_id).await })
-            })
-            .await;
+        let written = self.accepts.write(&self.door, Declared { acceptance, write_id }).await;
         self.tell(&written);
         self.stir(&written);
         match written {
@@ -97,12 +110,7 @@ impl Port {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
         let (id, version) = (*write.next.id().as_uuid(), write.version);
         let tells = write.event.is_some();
-        let written = self
-            .door
-            .write(move |conn| {
-                Box::pin(async move { commit::resource(conn, &write, (write_id, bound)).await })
-            })
-            .await;
+        let written = self.commits.write(&self.door, Step { write, write_id, bound }).await;
         if tells {
             self.tell(&written);
         }
@@ -126,7 +134,7 @@ impl Port {
     pub(crate) async fn release(&self, release: Release) -> Result<(), Error> {
         self.door
             .write(move |conn| {
-                Box::pin(async move { queue::release(conn, &release).await.map(drop) })
+                Box::pin(async move { queue::release(conn, &[&release]).await.map(drop) })
             })
             .await
     }
@@ -208,11 +216,19 @@ impl Port {
         self.stirring(written)
     }
 
-    pub(crate) async fn move_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
+    pub(crate) async fn move_peer(
+        &self,
+        before: Peer,
+        after: Peer,
+        audit: Option<audit::Entry>,
+    ) -> Result<(), Error> {
         let written = self
             .door
             .write(move |conn| {
-                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+                Box::pin(async move {
+                    enrolment::move_peer(conn, &before, &after).await?;
+                    accept::note_order(conn, audit.as_ref()).await
+                })
             })
             .await;
         self.stirring(written)

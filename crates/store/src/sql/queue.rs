@@ -1,11 +1,12 @@
 //! The due-queue: the statements that are the twins of the kernel's rules for one entry.
 
+use sqlx::QueryBuilder;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
 use usher_kernel::{Fence, Retry, Trouble, Wake};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
-use crate::column::Time;
+use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::life::Life;
@@ -48,21 +49,16 @@ macro_rules! entry_columns {
 }
 pub(crate) use entry_columns;
 
-/// A new entry, due at once.
-pub(crate) async fn insert(conn: &mut Conn, life: Life) -> Result<(), Error> {
-    let sql = concat!(
-        "INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
-        VALUES ($1, $2, ",
-        now!(),
-        ", 0, 0, 0, $3)"
+/// New entries, due at once.
+pub(crate) async fn insert(conn: &mut Conn, lives: &[Life]) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked) ",
     );
-    sqlx::query::<Db>(sql)
-        .bind(life.id())
-        .bind(life.kind())
-        .bind(false)
-        .execute(&mut *conn)
-        .await
-        .doing("enter a life into the queue")?;
+    sql.push_values(lives, |mut values, life| {
+        values.push_bind(life.id()).push_bind(life.kind()).push(now!());
+        values.push("0, 0, 0").push_bind(false);
+    });
+    sql.build().execute(&mut *conn).await.doing("enter a life into the queue")?;
     Ok(())
 }
 
@@ -93,34 +89,50 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
-/// Gives the lease back after a finished step; whoever was overtaken changes nothing and hears
-/// `false`.
-pub(crate) async fn release(conn: &mut Conn, release: &Release) -> Result<bool, Error> {
-    let sql = concat!(
-        "UPDATE queue SET lease_until = NULL, attempts = 0, reason = $5, trouble = NULL,
-            due = CASE WHEN wake_seq <> $4 OR $6 THEN ",
-        now!(),
-        " ELSE $7 END
-        WHERE life = $1 AND kind = $2 AND fence = $3"
-    );
-    let Release { life, claim, wake, reason } = release;
-    let (at_once, due) = match wake {
-        Wake::Now => (true, None),
-        Wake::At(at) => (false, Some(Time(*at))),
-        Wake::OnChange | Wake::Never => (false, None),
-    };
-    let given = sqlx::query::<Db>(sql)
+/// Forgets why the last finished step did what it did.
+pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
+    sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
         .bind(life.id())
         .bind(life.kind())
-        .bind(claim.fence.0.cast_signed())
-        .bind(claim.wake_seq.cast_signed())
-        .bind(*reason)
-        .bind(at_once)
-        .bind(due)
         .execute(&mut *conn)
         .await
-        .doing("give a lease back")?;
-    Ok(given.rows_affected() == 1)
+        .doing("forget a reason")?;
+    Ok(())
+}
+
+/// Gives leases back after finished steps; whoever was overtaken changes nothing. Says how many
+/// were given back.
+pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<usize, Error> {
+    if releases.is_empty() {
+        return Ok(0);
+    }
+    let mut sql = QueryBuilder::<Db>::new(concat!(
+        "UPDATE queue SET lease_until = NULL, attempts = 0, reason = v.column5, trouble = NULL,
+            due = CASE WHEN wake_seq <> v.column4 OR v.column6 THEN ",
+        now!(),
+        " ELSE v.column7 END FROM ("
+    ));
+    sql.push_values(releases, |mut values, Release { life, claim, wake, reason }| {
+        let (at_once, due) = match wake {
+            Wake::Now => (true, None),
+            Wake::At(at) => (false, Some(Time(*at))),
+            Wake::OnChange | Wake::Never => (false, None),
+        };
+        values
+            .push_bind(life.id())
+            .push_bind(life.kind())
+            .push_bind(claim.fence.0.cast_signed())
+            .push_bind(claim.wake_seq.cast_signed())
+            .push_bind(*reason)
+            .push_bind(at_once)
+            .push_bind(due);
+    });
+    sql.push(
+        ") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2
+            AND queue.fence = v.column3",
+    );
+    let given = sql.build().execute(&mut *conn).await.doing("give a lease back")?;
+    Ok(usize::try_from(given.rows_affected()).unwrap_or(usize::MAX))
 }
 
 /// Gives the lease back after trouble; whoever was overtaken changes nothing.
@@ -164,16 +176,26 @@ pub(crate) async fn postpone(
 
 /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
 pub(crate) async fn wake(conn: &mut Conn, life: Life) -> Result<bool, Error> {
+    wake_kind(conn, life.kind(), vec![life.id()]).await
+}
+
+/// Makes lives of one kind due now; `false` if none of them is in the queue.
+pub(crate) async fn wake_kind(
+    conn: &mut Conn,
+    kind: &'static str,
+    lives: Vec<Uuid>,
+) -> Result<bool, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
         now!(),
         " THEN due ELSE ",
         now!(),
-        " END WHERE life = $1 AND kind = $2"
+        " END WHERE kind = $2 AND life",
+        any!("$1")
     );
     let woken = sqlx::query::<Db>(sql)
-        .bind(life.id())
-        .bind(life.kind())
+        .bind(Ids(lives))
+        .bind(kind)
         .execute(&mut *conn)
         .await
         .doing("wake a life")?;

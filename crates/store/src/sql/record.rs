@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use serde_json::Value;
+use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::broker::aggregate::{Fields, Pinned, Resource};
 use usher_domain::broker::event::Outcome;
@@ -153,25 +154,32 @@ pub(crate) fn missing_resource(id: ResourceId) -> Error {
     Error::Refused(Refusal::ProvisionedResourceNotFound { what: id.to_string() })
 }
 
-/// Writes what of a resource can change.
-pub(crate) async fn update_resource(conn: &mut Conn, next: &Fields) -> Result<(), Error> {
-    let sql = "UPDATE resources SET phase = $2, generation = $3, tenure = $4,
-        deletion_requested_at = $5, quiet_until = $6, substrate_ready_at = $7, outcome = $8,
-        updated_at = $9, phase_since = $10 WHERE id = $1";
-    sqlx::query::<Db>(sql)
-        .bind(next.id.as_uuid())
-        .bind(next.phase.as_str())
-        .bind(i64::from(next.generation.0))
-        .bind(next.tenure.as_str())
-        .bind(Time::some(next.deletion_requested_at))
-        .bind(Time::some(next.quiet_until))
-        .bind(Time::some(next.substrate_ready_at))
-        .bind(next.outcome.map(Outcome::as_str))
-        .bind(Time(next.updated_at))
-        .bind(Time(next.phase_since))
-        .execute(&mut *conn)
-        .await
-        .doing("write a resource")?;
+/// Writes what of resources can change.
+pub(crate) async fn update_resources(conn: &mut Conn, changed: &[&Fields]) -> Result<(), Error> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mut sql = QueryBuilder::<Db>::new(
+        "UPDATE resources SET phase = v.column2, generation = v.column3, tenure = v.column4,
+            deletion_requested_at = v.column5, quiet_until = v.column6,
+            substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
+            phase_since = v.column10 FROM (",
+    );
+    sql.push_values(changed, |mut values, next| {
+        values
+            .push_bind(*next.id.as_uuid())
+            .push_bind(next.phase.as_str())
+            .push_bind(i64::from(next.generation.0))
+            .push_bind(next.tenure.as_str())
+            .push_bind(Time::some(next.deletion_requested_at))
+            .push_bind(Time::some(next.quiet_until))
+            .push_bind(Time::some(next.substrate_ready_at))
+            .push_bind(next.outcome.map(Outcome::as_str))
+            .push_bind(Time(next.updated_at))
+            .push_bind(Time(next.phase_since));
+    });
+    sql.push(") AS v WHERE resources.id = v.column1");
+    sql.build().execute(&mut *conn).await.doing("write a resource")?;
     Ok(())
 }
 

@@ -21,6 +21,9 @@ const WAITING_MAX: usize = 1_024;
 /// How long to wait for a file that somebody outside holds, such as a backup.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// How many statements a connection keeps prepared: groups of several sizes have their own.
+const STATEMENTS_MAX: usize = 512;
+
 /// A job's future.
 pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
 /// A job that says what to answer once its group is committed, or not; without a connection it is
@@ -40,7 +43,7 @@ struct Reply {
     tell: Box<dyn FnOnce(Result<(), Arc<sqlx::Error>>) + Send>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Door {
     readers: SqlitePool,
     writer: mpsc::Sender<Message>,
@@ -58,6 +61,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
+        .statement_cache_capacity(STATEMENTS_MAX)
         .busy_timeout(BUSY)
 }
 

@@ -4,12 +4,10 @@ mod door;
 mod file;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
 use crate::settings::Settings;
-use crate::signal::Signals;
 
 pub(crate) use door::Door;
 
@@ -26,6 +24,10 @@ pub(crate) const LOCK_SCHEMA: &str = "";
 pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
     WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
 
+/// There is one writer, so one group waits while another is written.
+pub(crate) const LANES: usize = 1;
+/// There is one writer, so nobody waits for a row.
+pub(crate) const BOUND_GROUP: Option<&str> = None;
 /// Places are row ids, so the first one of an epoch is larger than any that the epoch before can
 /// have given since its backup.
 pub(crate) const BEGIN_EPOCH: &str = "
@@ -47,7 +49,8 @@ pub(crate) const READ_FLOOR: &str = "SELECT epoch, '0', seq FROM event_floor";
 /// Places and times of the oldest rows.
 pub(crate) const READ_OLDEST: &str = "SELECT epoch, '0', seq, occurred_at FROM events
     WHERE seq > $3 ORDER BY seq LIMIT $4";
-pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events WHERE seq > $3 AND seq <= $6";
+pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
+    WHERE seq IN (SELECT seq FROM events WHERE seq > $3 ORDER BY seq LIMIT $7) AND seq <= $6";
 /// The floor never goes back, whoever is late.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, seq)
     VALUES (1, $1, $3)
@@ -126,13 +129,28 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     let moved = settings.moved;
     let installation = door
         .write(move |conn| {
-            Box::pin(
-                async move { sql::installation::settle(conn, (&identifier, None), moved).await },
-            )
+            Box::pin(async move {
+                end_leases(conn).await?;
+                sql::installation::settle(conn, (&identifier, None), moved).await
+            })
         })
         .await?;
-    let (signals, busy) = (Signals::default(), AtomicBool::new(false));
-    Ok(sql::port::Port { door, settings, installation, signals, busy })
+    Ok(sql::port::Port::new(door, settings, installation))
+}
+
+/// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
+/// more. The twin of the kernel's rule for one entry.
+async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE queue SET due = CASE WHEN due < lease_until THEN due ELSE due - lease_until + ",
+        now!(),
+        " END, lease_until = ",
+        now!(),
+        " WHERE lease_until > ",
+        now!()
+    );
+    sqlx::query::<Db>(sql).execute(conn).await.doing("end the leases of a dead process")?;
+    Ok(())
 }
 
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.

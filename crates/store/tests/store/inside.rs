@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::PeerId;
+use usher_domain::object::id::{PeerId, ResourceId};
 use usher_domain::object::name;
+use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
 use usher_store::{Life, Release};
@@ -57,6 +58,56 @@ async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
     .await;
 }
 
+/// The peer that a resource gets.
+async fn registered(world: &World, id: ResourceId) -> PeerId {
+    let (store, generation) = (&world.store, Generation::FIRST);
+    store.issue(server_key(), id, generation, Lifetime::default()).await.unwrap();
+    let request = Request {
+        text: server_key().derive(name::token(id, generation), generation),
+        project: world.project,
+        nonce: "nonce-nonce-nonce-1".parse().unwrap(),
+        public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
+        peer: PeerId::from_uuid(Uuid::now_v7()),
+    };
+    let Outcome::Redeemed(consumed) = store.redeem(request).await.unwrap() else {
+        panic!("it is not redeemed");
+    };
+    consumed.peer
+}
+
+/// Red by: an acknowledgement that goes back, or that wakes nobody, or whom it does not concern.
+#[tokio::test]
+async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let (leaving, staying) = (world.declare("a").await.id(), world.declare("b").await.id());
+        let (leaver, survivor) =
+            (registered(&world, leaving).await, registered(&world, staying).await);
+        let seq = async |id| store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        assert_eq!(store.leaving(world.project).await.unwrap(), []);
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
+        let now = store.now().await.unwrap();
+        for step in [DrainStep::Cordon, DrainStep::RevokeKey] {
+            let peer = store.peer(leaver).await.unwrap().unwrap().peer;
+            store.move_peer(peer.clone(), peer.advance(step, now)).await.unwrap();
+            assert_eq!(store.leaving(world.project).await.unwrap().len(), 1);
+        }
+        let before = (seq(leaving).await, seq(staying).await);
+        store.acknowledge(world.project, vec![survivor], 5).await.unwrap();
+        assert_eq!((seq(leaving).await, seq(staying).await), before, "nobody asked");
+        assert!(store.ask_acknowledgements(leaver).await.unwrap());
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "once");
+        assert!(store.leaving(world.project).await.unwrap()[0].asked_at.is_some());
+        for (told, kept) in [(7, 7), (6, 7)] {
+            store.acknowledge(world.project, vec![survivor], told).await.unwrap();
+            assert_eq!(store.peer(survivor).await.unwrap().unwrap().acknowledged, kept);
+        }
+        assert_eq!((seq(leaving).await, seq(staying).await), (before.0 + 2, before.1));
+    })
+    .await;
+}
+
 /// Red by: a silence that is written again and again, or that wakes nobody.
 #[tokio::test]
 async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
@@ -64,19 +115,7 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         let store = &bed.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
-        let generation = Generation::FIRST;
-        store.issue(server_key(), id, generation, Lifetime::default()).await.unwrap();
-        let request = Request {
-            text: server_key().derive(name::token(id, generation), generation),
-            project: world.project,
-            nonce: "nonce-nonce-nonce-1".parse().unwrap(),
-            public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
-            peer: PeerId::from_uuid(Uuid::now_v7()),
-        };
-        let Outcome::Redeemed(consumed) = store.redeem(request).await.unwrap() else {
-            panic!("it is not redeemed");
-        };
-        let peer = consumed.peer;
+        let peer = registered(&world, id).await;
         let seq = async || store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
         for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {

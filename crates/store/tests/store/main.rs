@@ -13,6 +13,9 @@ mod contract;
 mod declare;
 #[cfg(test)]
 mod enrolment;
+#[cfg(test)]
+mod group;
+#[cfg(test)]
 mod inside;
 #[cfg(test)]
 mod ledger;

@@ -8,8 +8,8 @@ use usher_api::ports::{
 };
 use usher_api::refusal::{Refusal, Thing};
 use usher_api::views::{
-    AgentTold, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, KeyUse, NodeView,
-    Orphan, Page, Paging, Plan, PlanStep, Provisioned, RailView, Receipt, Registration,
+    AgentTold, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, KeyUse, NodeQuery,
+    NodeView, Orphan, Page, Paging, Plan, PlanStep, Provisioned, RailView, Receipt, Registration,
     ResourceQuery, ResourceView, TokenView, Told, Why,
 };
 use usher_domain::broker::phase::Phase;
@@ -243,6 +243,15 @@ fn node_view() -> NodeView {
     }
 }
 
+/// The node that was there before.
+fn gone_view() -> NodeView {
+    let mut view = node_view();
+    view.peer.id = PeerId::from_uuid(uuid::Uuid::from_u128(1));
+    let cause = usher_domain::peers::Cause::Acknowledged;
+    view.peer.stage = Stage::Deregistered { key_revoked_at: START, at: START, cause };
+    view
+}
+
 #[async_trait]
 impl Nodes for Fake {
     async fn tokens(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<TokenView>> {
@@ -260,10 +269,13 @@ impl Nodes for Fake {
         paged(if wanted { &items } else { &[] }, &paging)
     }
 
-    async fn list(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<NodeView>> {
+    async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>> {
         self.check()?;
-        let wanted = project.is_none_or(|it| it == demo());
-        let items = [node_view()];
+        let wanted = query.project.is_none_or(|it| it == demo());
+        let mut items = vec![node_view()];
+        if query.all {
+            items.push(gone_view());
+        }
         paged(if wanted { &items } else { &[] }, &paging)
     }
 

@@ -58,9 +58,9 @@ impl Catalog for Services {
             return Ok(imported(known, true));
         }
         let published = published(&bundle, blueprint.id);
-        self.store.publish(published.clone()).await.map_err(failure)?;
         let subject = (None, format!("{name}@{version}"));
-        self.note(caller, Action::BlueprintPublish, subject).await?;
+        let order = self.noted(caller, Action::BlueprintPublish, subject);
+        order.publish(published.clone()).await.map_err(failure)?;
         Ok(imported(published, false))
     }
 
@@ -88,7 +88,7 @@ impl Catalog for Services {
 
     async fn delete_version(
         &self,
-        _: &Caller,
+        caller: &Caller,
         blueprint: BlueprintId,
         version: &str,
     ) -> Answer<()> {
@@ -96,7 +96,8 @@ impl Catalog for Services {
         let what = format!("{blueprint}@{version}");
         let refusal = || Refusal::BlueprintNotFound { what: what.clone() };
         let found = all.into_iter().find(|it| it.version == version).ok_or_else(refusal)?;
-        self.store.delete_blueprint_version(found.id).await.map_err(missing(refusal()))
+        let order = self.noted(caller, Action::BlueprintDelete, (None, what.clone()));
+        order.delete_blueprint_version(found.id).await.map_err(missing(refusal()))
     }
 }
 
@@ -114,15 +115,15 @@ impl Clouds for Services {
     async fn create(&self, caller: &Caller, new: NewCloud) -> Answer<Cloud> {
         let NewCloud { name, provider, endpoint } = new;
         let cloud = Cloud { id: CloudId::from_uuid(Uuid::now_v7()), name, provider, endpoint };
-        self.store.create_cloud(cloud.clone()).await.map_err(failure)?;
-        self.note(caller, Action::CloudCreate, (None, cloud.name.to_string())).await?;
+        let order = self.noted(caller, Action::CloudCreate, (None, cloud.name.to_string()));
+        order.create_cloud(cloud.clone()).await.map_err(failure)?;
         Ok(cloud)
     }
 
     async fn delete(&self, caller: &Caller, id: CloudId) -> Answer<()> {
         let refusal = Refusal::CloudNotFound { what: id.to_string() };
-        self.store.delete_cloud(id).await.map_err(missing(refusal))?;
-        self.note(caller, Action::CloudDelete, (None, id.to_string())).await
+        let order = self.noted(caller, Action::CloudDelete, (None, id.to_string()));
+        order.delete_cloud(id).await.map_err(missing(refusal))
     }
 }
 

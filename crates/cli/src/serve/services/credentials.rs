@@ -42,23 +42,24 @@ impl Credentials for Services {
             expires_at: new.expires_at,
             revoked_at: None,
         };
-        self.store.create_credential(credential.clone()).await.map_err(failure)?;
-        self.note(caller, Action::CredentialCreate, (None, credential.name.to_string())).await?;
+        let subject = (None, credential.name.to_string());
+        let order = self.noted(caller, Action::CredentialCreate, subject);
+        order.create_credential(credential.clone()).await.map_err(failure)?;
         self.shown(credential).await
     }
 
     async fn revoke(&self, caller: &Caller, id: CredentialId) -> Answer<CredentialView> {
         let now = self.store.now().await.map_err(failure)?;
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        self.store.revoke_credential(id, now).await.map_err(missing(refusal))?;
-        self.note(caller, Action::CredentialRevoke, (None, id.to_string())).await?;
+        let order = self.noted(caller, Action::CredentialRevoke, (None, id.to_string()));
+        order.revoke_credential(id, now).await.map_err(missing(refusal))?;
         Credentials::get(self, &Ref::Id(id)).await
     }
 
     async fn delete(&self, caller: &Caller, id: CredentialId) -> Answer<()> {
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        self.store.delete_credential(id).await.map_err(missing(refusal))?;
-        self.note(caller, Action::CredentialDelete, (None, id.to_string())).await
+        let order = self.noted(caller, Action::CredentialDelete, (None, id.to_string()));
+        order.delete_credential(id).await.map_err(missing(refusal))
     }
 
     async fn assignments(&self, project: ProjectId) -> Answer<Vec<AssignmentView>> {
@@ -75,9 +76,9 @@ impl Credentials for Services {
         let project = self.project(key.project).await?;
         let by = caller.name.to_string();
         let assignment = Assignment::request(project.id, credential.id, &by);
-        self.store.assign(assignment.clone()).await.map_err(failure)?;
         let subject = (Some(project.id), credential.name.to_string());
-        self.note(caller, Action::AssignmentRequest, subject).await?;
+        let order = self.noted(caller, Action::AssignmentRequest, subject);
+        order.assign(assignment.clone()).await.map_err(failure)?;
         self.assigned(assignment).await
     }
 
@@ -90,25 +91,26 @@ impl Credentials for Services {
         let now = self.store.now().await.map_err(failure)?;
         let before = self.assignment(&key).await?;
         let after = before.decide(verdict, caller.name.as_str(), now)?;
-        self.store.decide_assignment(before, after.clone()).await.map_err(failure)?;
         let action = match verdict {
             Verdict::Approve => Action::AssignmentApprove,
             Verdict::Reject => Action::AssignmentReject,
             Verdict::Revoke => Action::AssignmentRevoke,
         };
         let subject = (Some(key.project), after.credential.to_string());
-        self.note(caller, action, subject).await?;
+        let order = self.noted(caller, action, subject);
+        order.decide_assignment(before, after.clone()).await.map_err(failure)?;
         self.assigned(after).await
     }
 
     async fn unassign(&self, caller: &Caller, key: AssignmentKey) -> Answer<()> {
         let Assignment { project, credential, .. } = self.assignment(&key).await?;
-        match self.store.unassign(project, credential).await {
-            Ok(()) | Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(failure(error)),
-        }
         let subject = (Some(project), credential.to_string());
-        self.note(caller, Action::AssignmentRevoke, subject).await
+        let order = self.noted(caller, Action::AssignmentRevoke, subject);
+        match order.unassign(project, credential).await {
+            // Somebody else has removed it meanwhile.
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failure(error)),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use usher_domain::audit::{Action, Entry};
 use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::id::{AuditId, ProjectId};
 use usher_domain::object::offender::shortened;
-use usher_store::{Error, Store};
+use usher_store::{Error, Noted, Store};
 use uuid::Uuid;
 
 use super::inside::Joined;
@@ -42,8 +42,8 @@ use super::mesh::Mesh;
 use super::rails::Rails;
 use super::steps::Lives;
 use super::tally::Tally;
-use super::worker::chain;
 use crate::clock;
+use crate::stop::chain;
 
 /// The name of the only world there is.
 pub const WORLD: &str = "local";
@@ -106,15 +106,14 @@ impl Services {
         &self.inside.rails
     }
 
-    /// Writes that something was ordered.
-    async fn note(
+    /// The next write, as an order that is noted with it.
+    fn noted(
         &self,
         caller: &Caller,
         action: Action,
-        (project, subject): (Option<ProjectId>, String),
-    ) -> Answer<()> {
-        let entry = entry(caller, action, (project, subject), Map::new());
-        self.store.note(entry).await.map_err(failure)
+        subject: (Option<ProjectId>, String),
+    ) -> Noted<'_> {
+        self.store.noted(entry(caller, action, subject, Map::new()))
     }
 }
 

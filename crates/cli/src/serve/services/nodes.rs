@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Nodes};
 use usher_api::refusal::Thing;
-use usher_api::views::{Caller, NodeView, Page, Paging, TokenView};
+use usher_api::views::{Caller, NodeQuery, NodeView, Page, Paging, TokenView};
 use usher_domain::audit::Action;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::facts::Tenure;
@@ -39,7 +39,8 @@ impl Nodes for Services {
         Ok(page(items, &paging, |it| it.token.id.to_string()))
     }
 
-    async fn list(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<NodeView>> {
+    async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>> {
+        let NodeQuery { project, all } = query;
         let mut place: Option<PeerId> = after(&paging)?;
         let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
         let mut items = Vec::new();
@@ -49,7 +50,9 @@ impl Nodes for Services {
             let Some(last) = peers.last() else { break };
             place = Some(last.peer.id);
             for attended in peers {
-                if project.is_none_or(|it| it == attended.peer.registration.project) {
+                let peer = &attended.peer;
+                let wanted = project.is_none_or(|it| it == peer.registration.project);
+                if wanted && (all || !peer.is_gone()) {
                     items.push(self.node(attended).await?);
                 }
             }
@@ -70,12 +73,12 @@ impl Nodes for Services {
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
             let project = peer.registration.project;
-            match self.store.move_peer(peer, forced).await {
+            let order = self.noted(caller, Action::PeerForce, (Some(project), id.to_string()));
+            match order.move_peer(peer, forced).await {
                 // It was moved on meanwhile; the order is given again for where it is now.
                 Err(Error::Conflict) => return self.force(caller, id).await,
                 done => done.map_err(failure)?,
             }
-            self.note(caller, Action::PeerForce, (Some(project), id.to_string())).await?;
         }
         Nodes::get(self, id).await
     }

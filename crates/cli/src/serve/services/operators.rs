@@ -46,16 +46,16 @@ impl Operators for Services {
             expires_at: new.expires_at,
             revoked_at: None,
         };
-        self.store.create_operator_token(token.clone()).await.map_err(failure)?;
-        self.note(caller, Action::OperatorTokenCreate, (None, token.name.to_string())).await?;
+        let order = self.noted(caller, Action::OperatorTokenCreate, (None, token.name.to_string()));
+        order.create_operator_token(token.clone()).await.map_err(failure)?;
         Ok((token, text))
     }
 
     async fn revoke(&self, caller: &Caller, id: OperatorTokenId) -> Answer<()> {
         let unknown = not_found(Thing::OperatorToken, &id.to_string());
-        let revoked = self.store.revoke_operator_token(id, clock::now()).await;
-        revoked.map_err(missing(unknown))?;
-        self.note(caller, Action::OperatorTokenRevoke, (None, id.to_string())).await
+        let order = self.noted(caller, Action::OperatorTokenRevoke, (None, id.to_string()));
+        let revoked = order.revoke_operator_token(id, clock::now()).await;
+        revoked.map_err(missing(unknown))
     }
 
     async fn audit(&self, paging: Paging) -> Answer<Page<audit::Entry>> {

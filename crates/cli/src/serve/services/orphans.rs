@@ -50,9 +50,9 @@ impl Orphans for Services {
     }
 
     async fn open_rail(&self, caller: &Caller, world: &str) -> Answer<RailView> {
-        let opened = self.rails().open(world).await.map_err(failure)?;
+        let order = self.noted(caller, Action::RailOpen, (None, world.to_owned()));
+        let opened = self.rails().open(world, order).await.map_err(failure)?;
         let state = opened.ok_or_else(|| not_found(Thing::World, world))?;
-        self.note(caller, Action::RailOpen, (None, world.to_owned())).await?;
         self.rail(state.tripped_at).await
     }
 }

@@ -36,8 +36,9 @@ impl Projects for Services {
     async fn create(&self, caller: &Caller, new: NewProject) -> Answer<Project> {
         let id = ProjectId::from_uuid(Uuid::now_v7());
         let project = Project { id, slug: new.slug, name: new.name };
-        self.store.create_project(project.clone()).await.map_err(failure)?;
-        self.note(caller, Action::ProjectCreate, (Some(id), project.slug.to_string())).await?;
+        let subject = (Some(id), project.slug.to_string());
+        let order = self.noted(caller, Action::ProjectCreate, subject);
+        order.create_project(project.clone()).await.map_err(failure)?;
         Ok(project)
     }
 
@@ -52,8 +53,8 @@ impl Projects for Services {
         {
             self.store.displace_project(id).await.map_err(failure)?;
         }
-        self.store.delete_project(id).await.map_err(missing(unknown))?;
-        self.note(caller, Action::ProjectDelete, (None, project.slug.to_string())).await
+        let order = self.noted(caller, Action::ProjectDelete, (None, project.slug.to_string()));
+        order.delete_project(id).await.map_err(missing(unknown))
     }
 
     async fn placements(&self, paging: Paging) -> Answer<Page<Placement>> {
@@ -78,16 +79,17 @@ impl Projects for Services {
         let phase = NamespacePhase::Ready;
         let placement = Placement { project, world: world.to_owned(), phase };
         let unknown = not_found(Thing::Project, &project.to_string());
-        self.store.place_project(placement.clone()).await.map_err(missing(unknown))?;
-        self.note(caller, Action::PlacementCreate, (Some(project), world.to_owned())).await?;
+        let subject = (Some(project), world.to_owned());
+        let order = self.noted(caller, Action::PlacementCreate, subject);
+        order.place_project(placement.clone()).await.map_err(missing(unknown))?;
         Ok(placement)
     }
 
     async fn terminate_placement(&self, caller: &Caller, project: ProjectId) -> Answer<Placement> {
         let unknown = Refusal::AssignmentNotFound { what: project.to_string() };
-        let ended = self.store.terminate_placement(project).await.map_err(missing(unknown))??;
-        let subject = (Some(project), ended.world.clone());
-        self.note(caller, Action::PlacementTerminate, subject).await?;
+        let subject = (Some(project), WORLD.to_owned());
+        let order = self.noted(caller, Action::PlacementTerminate, subject);
+        let ended = order.terminate_placement(project).await.map_err(missing(unknown))??;
         // Nothing has to be torn down in this world.
         match self.store.displace_project(project).await {
             Ok(()) | Err(Error::NotFound { .. } | Error::Held { .. }) => Ok(ended),

@@ -176,7 +176,7 @@ const PAGES: [Page; 45] = [
         "its node should have left by now",
         Some((
             "the node neither leaves nor is lost; the substrate is not touched before",
-            "see the blockers; an admin can order that nobody be waited for",
+            "wait: it is put out by itself when its grace has passed; see the blockers",
         )),
     ),
     (Reason::ReleasingProtection, "our own guard on its substrate is being released", None),

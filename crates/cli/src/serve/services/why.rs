@@ -7,7 +7,7 @@ use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
-use usher_kernel::{Record, Standing};
+use usher_kernel::{Record, Standing, Timestamp};
 use usher_store::{Attended, Beside, Life};
 
 use super::runbook::{self, Live};
@@ -69,12 +69,7 @@ impl Services {
             blockers.extend(converging(resource, &beside));
         }
         if let Some(until) = resource.fields().quiet_until.filter(|it| *it > beside.now) {
-            blockers.push(Blocker {
-                kind: "quiet-time".to_owned(),
-                name: resource.id().to_string(),
-                since: None,
-                text: format!("a request from before may still arrive until {until:?}"),
-            });
+            blockers.push(quiet(resource.id(), until));
         }
         Ok(blockers)
     }
@@ -154,8 +149,33 @@ fn converging(resource: &Resource, beside: &Beside) -> Vec<Blocker> {
     blockers
 }
 
+/// Old requests that may still arrive.
+fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
+    Blocker {
+        kind: "quiet-time".to_owned(),
+        name: id.to_string(),
+        since: None,
+        text: format!("a request from before may still arrive until {}", until.to_rfc3339()),
+    }
+}
+
 /// The life that looks after a resource.
 fn awake(resource: &Resource) -> Life {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
     if removed { Life::Tombstone(resource.id()) } else { Life::Resource(resource.id()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_time_is_told_as_people_write_times() {
+        let id = ResourceId::from_uuid(uuid::Uuid::from_u128(1));
+        let text = quiet(id, Timestamp::from_millis(1_500)).text;
+        assert_eq!(
+            text,
+            "a request from before may still arrive until 1970-01-01T00:00:01.500000Z"
+        );
+    }
 }

@@ -111,14 +111,12 @@ impl Supervisor {
                 None => Ok(Outcome::Resting),
             },
             Act::Ask => {
-                Failpoint::BeforeSignal.pass();
-                tended.signal(Signal::TERM)?;
-                Failpoint::AfterSignal.pass();
+                tended.end(Signal::TERM)?;
                 tended.memory.asked_at = Some(now);
                 Ok(Outcome::Waiting(now.after(grace)))
             }
             Act::Kill => {
-                tended.signal(Signal::KILL)?;
+                tended.end(Signal::KILL)?;
                 tended.memory.killed_at = Some(now);
                 Ok(Outcome::Waiting(now.after(SOON)))
             }
@@ -252,6 +250,14 @@ impl Tended {
         {
             self.child = None;
         }
+        Ok(())
+    }
+
+    /// Signals the process to end, softly or not.
+    fn end(&mut self, signal: Signal) -> io::Result<()> {
+        Failpoint::BeforeSignal.pass();
+        self.signal(signal)?;
+        Failpoint::AfterSignal.pass();
         Ok(())
     }
 

@@ -1,0 +1,171 @@
+//! Writes that wait together: they share a commit, and nobody bears another's failure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{Connection as _, PgConnection};
+use tokio::task::JoinSet;
+use usher_domain::broker::accept;
+use usher_domain::broker::event::Event;
+use usher_domain::broker::phase::Phase;
+use usher_store::{Acceptance, Cursor, Error, Place, ResourceWrite, Settings};
+
+use crate::bed::{Bed, on_both, on_both_with, told};
+use crate::declare::{World, write};
+
+/// More than all lanes together can take at once.
+const MANY: usize = 40;
+
+async fn acceptance(world: &World, name: &str) -> Acceptance {
+    let command = world.command(name);
+    let snapshot = world.store.snapshot(&command, None).await.unwrap();
+    let accepted =
+        accept::provision(&command, &snapshot.views, &world.minted(), snapshot.now).unwrap();
+    Acceptance { accepted, audit: None, key: None }
+}
+
+/// Steps of so many resources that nobody wrote yet.
+async fn steps(world: &World, count: usize) -> Vec<ResourceWrite> {
+    let mut steps = vec![];
+    for turn in 0..count {
+        let id = world.declare(&format!("r{turn}")).await.id();
+        let read = world.store.resource(id).await.unwrap();
+        steps.push(write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready)));
+    }
+    steps
+}
+
+async fn commit_together(bed: &Bed, steps: Vec<ResourceWrite>) -> Vec<Result<(), Error>> {
+    let mut tasks = JoinSet::new();
+    for (index, step) in steps.into_iter().enumerate() {
+        let store = Arc::clone(&bed.store);
+        tasks.spawn(async move { (index, store.commit(step).await) });
+    }
+    let mut answers = tasks.join_all().await;
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Red by: users that are counted once for a group, or a group that leaves a member out.
+#[tokio::test]
+async fn declarations_that_come_together_are_all_there_and_all_counted() {
+    on_both(async |bed: Bed| {
+        let worlds = [World::new(&bed.store).await, World::new(&bed.store).await];
+        let mut firsts = vec![];
+        for world in &worlds {
+            firsts.push(world.declare("first").await);
+        }
+        let mut tasks = JoinSet::new();
+        for turn in 0..MANY {
+            let acceptance = acceptance(&worlds[turn % 2], &format!("r{turn}")).await;
+            let store = Arc::clone(&bed.store);
+            tasks.spawn(async move { store.accept(acceptance).await });
+        }
+        for accepted in tasks.join_all().await {
+            accepted.unwrap();
+        }
+        for first in firsts {
+            let config = first.pinned().provider_config;
+            let record = bed.store.provider_config(config).await.unwrap();
+            assert_eq!(usize::try_from(record.state.users).unwrap(), 1 + MANY / 2);
+        }
+        assert_eq!(told(&bed.store, Cursor::START, MANY + 2).await.len(), MANY + 2);
+        let due = "SELECT COUNT(*) FROM queue WHERE kind = 'resource' AND due IS NOT NULL";
+        assert_eq!(bed.ground.number(due).await, i64::try_from(MANY + 2).unwrap());
+    })
+    .await;
+}
+
+/// Red by: a group whose failure is everybody's, or that writes its members without the loser.
+#[tokio::test]
+async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        world.declare("first").await;
+        let mut ready = vec![];
+        for turn in 0..MANY {
+            let is_same = turn % 4 == 0;
+            let name = if is_same { "same".to_owned() } else { format!("r{turn}") };
+            ready.push((is_same, acceptance(&world, &name).await));
+        }
+        let mut tasks = JoinSet::new();
+        for (is_same, acceptance) in ready {
+            let store = Arc::clone(&bed.store);
+            tasks.spawn(async move { (is_same, store.accept(acceptance).await) });
+        }
+        let mut same = 0;
+        for (is_same, accepted) in tasks.join_all().await {
+            match accepted {
+                Ok(()) => same += usize::from(is_same),
+                Err(Error::ViewsMoved { what: "name" }) if is_same => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(same, 1);
+        let rows = i64::try_from(1 + MANY - MANY / 4 + 1).unwrap();
+        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM resources").await, rows);
+        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM lives").await, rows + 1);
+        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM events").await, rows);
+        let users = "SELECT CAST(users AS bigint) FROM provider_configs";
+        assert_eq!(bed.ground.number(users).await, rows);
+    })
+    .await;
+}
+
+/// Red by: a group that goes on without whoever lost, or that fails with them.
+#[tokio::test]
+async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let steps = steps(&world, MANY).await;
+        for step in steps.iter().step_by(5) {
+            bed.store.commit(step.clone()).await.unwrap();
+        }
+        for (index, answer) in commit_together(&bed, steps).await.into_iter().enumerate() {
+            match answer {
+                Ok(()) => assert!(index % 5 != 0, "it had lost"),
+                Err(Error::Conflict) => assert!(index % 5 == 0, "it was the first"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let ready = "SELECT COUNT(*) FROM resources WHERE phase = 'Ready'";
+        assert_eq!(bed.ground.number(ready).await, i64::try_from(MANY).unwrap());
+        assert_eq!(told(&bed.store, Cursor::START, 2 * MANY).await.len(), 2 * MANY);
+    })
+    .await;
+}
+
+/// Red by: a lane, or a group, that waits as long as one of its members does.
+#[tokio::test]
+async fn commits_beside_lives_that_are_held_outside_are_done_while_those_wait() {
+    let patience = Duration::from_mins(2);
+    let settings =
+        Settings { lock_timeout: patience, statement_timeout: patience, ..Settings::default() };
+    on_both_with(settings, async |bed: Bed| {
+        let Place::Postgres(url) = &bed.ground.place else { return };
+        let world = World::new(&bed.store).await;
+        let mut steps = steps(&world, MANY).await;
+        let free = steps.split_off(MANY / 4);
+        let mut conn = PgConnection::connect(url).await.unwrap();
+        let mut open = conn.begin().await.unwrap();
+        for held in &steps {
+            let sql = "SELECT 1 FROM lives WHERE id = $1 FOR UPDATE";
+            let id = held.next.id();
+            sqlx::query(sql).bind(id.as_uuid()).execute(&mut *open).await.unwrap();
+        }
+        let mut waiting = JoinSet::new();
+        for step in steps {
+            let store = Arc::clone(&bed.store);
+            waiting.spawn(async move { store.commit(step).await });
+        }
+        for answer in commit_together(&bed, free).await {
+            answer.unwrap();
+        }
+        assert!(waiting.try_join_next().is_none(), "their rows are held");
+        open.rollback().await.unwrap();
+        for answer in waiting.join_all().await {
+            answer.unwrap();
+        }
+    })
+    .await;
+}
