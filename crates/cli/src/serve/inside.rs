@@ -10,17 +10,17 @@ use usher_domain::broker::look::{Peer as PeerLook, PeerState, TokenState};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::render::tags;
 use usher_domain::labels;
-use usher_domain::object::authority::Pin;
+use usher_domain::object::authority::Authority;
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::{PeerId, TokenId};
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Attended, Beside, Error, Store};
+use usher_store::{Attended, Beside, Error, Store, WorldState};
 
 use super::alarm::Alarms;
-use super::local::inside::{Inside, Known, Trust};
+use super::local::inside::{Ask, Inside, Known, Trust};
 use super::mesh::Mesh;
 use super::rails::Rails;
 use crate::failpoint::Failpoint;
@@ -43,17 +43,17 @@ pub struct Joined {
 }
 
 impl Inside for Joined {
-    async fn of_resource(&self, resource: &Resource, answered: &Pin) -> Result<Known, Trouble> {
+    async fn of_resource(&self, resource: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
         let beside = self.store.beside(resource).await.map_err(told)?;
         let Beside { now, config, world, tokens, peers, labels, definitions } = beside;
-        let judged = self.rails.judge(&resource.pinned().world, world.as_ref(), answered).await;
+        let authority = self.judged(&resource.pinned().world, world.as_ref(), ask).await?;
         let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let token = |it: Token| (it.generation, token_state(&it, now));
         let peer = |it: Attended| (it.peer.registration.generation, peer_look(&it));
         Ok(Known {
-            trust: Trust { now, authority: judged.map_err(told)?, rail_tripped },
+            trust: Trust { now, authority, rail_tripped },
             config_ready: config.is_ready(),
             tokens: tokens.into_iter().map(token).collect(),
             peers: Ok(peers.into_iter().map(peer).collect()),
@@ -61,12 +61,12 @@ impl Inside for Joined {
         })
     }
 
-    async fn of_config(&self, config: &ProviderConfig, answered: &Pin) -> Result<Trust, Trouble> {
+    async fn of_config(&self, config: &ProviderConfig, ask: Ask<'_>) -> Result<Trust, Trouble> {
         let now = self.store.now().await.map_err(told)?;
         let world = self.store.world(&config.world).await.map_err(told)?;
-        let judged = self.rails.judge(&config.world, world.as_ref(), answered).await;
+        let authority = self.judged(&config.world, world.as_ref(), ask).await?;
         let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
-        Ok(Trust { now, authority: judged.map_err(told)?, rail_tripped })
+        Ok(Trust { now, authority, rail_tripped })
     }
 
     async fn vanished(&self, resource: &Resource, now: Timestamp) -> Result<bool, Trouble> {
@@ -110,6 +110,18 @@ impl Inside for Joined {
 }
 
 impl Joined {
+    /// Asks a world what it is and judges the answer by what was known before.
+    async fn judged(
+        &self,
+        world: &str,
+        known: Option<&WorldState>,
+        ask: Ask<'_>,
+    ) -> Result<Authority, Trouble> {
+        let pinned = self.rails.pinned(world, known);
+        let answered = ask()?;
+        self.rails.judge(world, pinned, &answered).await.map_err(told)
+    }
+
     /// One step of a drain, or the time of the next one.
     async fn drain(
         &self,

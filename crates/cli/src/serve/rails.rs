@@ -65,43 +65,45 @@ impl Rails {
         Self { store, figures, tally, worlds: Mutex::default() }
     }
 
-    /// Judges who answers for a world; `known` is what is written down of it.
+    /// What is known of a world before it is asked: by this process, and by what is written down.
+    pub fn pinned(&self, world: &str, known: Option<&WorldState>) -> Option<Pin> {
+        let written = known.map(|it| it.pin.clone());
+        let Some(mut pin) = self.worlds().get(world).map(|it| it.pin.clone()) else {
+            return written;
+        };
+        if let Some(written) = written.filter(|it| it.identity == pin.identity) {
+            pin.revision = pin.revision.max(written.revision);
+        }
+        Some(pin)
+    }
+
+    /// Judges what a world answered by what was pinned before it was asked: what somebody else
+    /// heard of it meanwhile may be newer, and says nothing about this answer.
     pub async fn judge(
         &self,
         world: &str,
-        known: Option<&WorldState>,
+        pinned: Option<Pin>,
         answered: &Pin,
     ) -> Result<Authority, Error> {
-        if let Some(authority) = self.remembered(world, known, answered) {
-            return Ok(authority);
-        }
-        let state = self.store.pin_world(world.to_owned(), answered.clone()).await?;
-        let authority = state.pin.judge(answered);
-        let written = state.pin.revision;
-        let watched = Watched { pin: state.pin, written, vanished: BTreeMap::new() };
-        self.worlds().entry(world.to_owned()).or_insert(watched);
-        Ok(authority)
-    }
-
-    /// The judgement from memory, unless nothing is remembered or written down yet.
-    fn remembered(
-        &self,
-        world: &str,
-        known: Option<&WorldState>,
-        answered: &Pin,
-    ) -> Option<Authority> {
+        let (pinned, authority) = match pinned {
+            Some(pinned) => {
+                let authority = pinned.judge(answered);
+                (pinned, authority)
+            }
+            None => {
+                let first = self.store.pin_world(world.to_owned(), answered.clone()).await?.pin;
+                let as_first = Pin { revision: answered.revision, ..first.clone() };
+                (first, as_first.judge(answered))
+            }
+        };
         let mut worlds = self.worlds();
-        let watched = worlds.get_mut(world)?;
-        if let Some(known) = known
-            && known.pin.identity == watched.pin.identity
-        {
-            watched.pin.revision = watched.pin.revision.max(known.pin.revision);
-        }
-        let authority = watched.pin.judge(answered);
+        let written = pinned.revision;
+        let fresh = || Watched { pin: pinned, written, vanished: BTreeMap::new() };
+        let watched = worlds.entry(world.to_owned()).or_insert_with(fresh);
         if authority == Authority::Pinned {
-            watched.pin.revision = answered.revision;
+            watched.pin.revision = watched.pin.revision.max(answered.revision);
         }
-        Some(authority)
+        Ok(authority)
     }
 
     /// Notes that something vanished unasked; whether the rail is tripped now.

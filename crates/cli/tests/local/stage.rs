@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use usher_cli::clock;
 use usher_cli::serve::local::LocalWorld;
 use usher_cli::serve::local::composer::Agents;
-use usher_cli::serve::local::inside::{Inside, Known, Trust};
+use usher_cli::serve::local::inside::{Ask, Inside, Known, Trust};
 use usher_cli::serve::local::object::{Kind, Object};
 use usher_cli::serve::local::watch::Watch;
 use usher_domain::broker::aggregate::Resource;
@@ -21,7 +21,6 @@ use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
-use usher_domain::object::authority::Pin;
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::TokenId;
 use usher_kernel::{
@@ -38,8 +37,8 @@ use usher_sim::contract::substrate::{Meddling, Stage};
 pub(crate) struct Shared(pub(crate) Arc<Memory>);
 
 impl Inside for Shared {
-    async fn of_resource(&self, _: &Resource, answered: &Pin) -> Result<Known, Trouble> {
-        let known = self.0.known(answered);
+    async fn of_resource(&self, _: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
+        let known = self.0.known(&ask()?);
         let trust = Trust { now: clock::now(), authority: known.authority, rail_tripped: false };
         Ok(Known {
             trust,
@@ -50,8 +49,8 @@ impl Inside for Shared {
         })
     }
 
-    async fn of_config(&self, _: &ProviderConfig, answered: &Pin) -> Result<Trust, Trouble> {
-        let authority = self.0.judge(answered);
+    async fn of_config(&self, _: &ProviderConfig, ask: Ask<'_>) -> Result<Trust, Trouble> {
+        let authority = self.0.judge(&ask()?);
         Ok(Trust { now: clock::now(), authority, rail_tripped: false })
     }
 

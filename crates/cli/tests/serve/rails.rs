@@ -26,7 +26,8 @@ fn rails(bed: &Bed) -> (Rails, Arc<Tally>) {
 
 async fn judge(bed: &Bed, rails: &Rails, answered: &Pin) -> Authority {
     let known = bed.store.world("local").await.unwrap();
-    rails.judge("local", known.as_ref(), answered).await.unwrap()
+    let pinned = rails.pinned("local", known.as_ref());
+    rails.judge("local", pinned, answered).await.unwrap()
 }
 
 async fn vanish(bed: &Bed, rails: &Rails, number: u128, at: Timestamp) -> bool {
@@ -62,6 +63,22 @@ async fn a_pin_outlives_its_process_and_only_grows() {
     assert_eq!(judge(&bed, &second, &pin("a", 8)).await, Authority::Replaced);
     assert_eq!(judge(&bed, &second, &pin("a", 9)).await, Authority::Pinned);
     assert_eq!(bed.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
+}
+
+/// Red by: an answer that is judged by what somebody else heard after it was asked for.
+#[tokio::test]
+async fn answers_that_overtake_each_other_are_all_believed() {
+    let bed = Bed::new().await;
+    let (it, _) = rails(&bed);
+    let first = it.pinned("local", None);
+    assert_eq!(judge(&bed, &it, &pin("a", 5)).await, Authority::Pinned);
+    let late = it.judge("local", first, &pin("a", 4)).await.unwrap();
+    assert_eq!(late, Authority::Pinned, "nothing was known when it was asked");
+    let second = it.pinned("local", None);
+    assert_eq!(judge(&bed, &it, &pin("a", 9)).await, Authority::Pinned);
+    let late = it.judge("local", second, &pin("a", 6)).await.unwrap();
+    assert_eq!(late, Authority::Pinned, "five was known when it was asked");
+    assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "nine is known now");
 }
 
 /// Red by: a rail that opens by itself, or that trips again on what somebody just believed.

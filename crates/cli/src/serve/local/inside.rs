@@ -36,21 +36,24 @@ pub struct Known {
     pub tags: BTreeMap<String, String>,
 }
 
+/// Asks the world what it is.
+pub type Ask<'a> = &'a (dyn Fn() -> Result<Pin, Trouble> + Send + Sync);
+
 /// The inside, as far as this world needs it. Each question is one read.
 pub trait Inside: Send + Sync + 'static {
-    /// What is known of a resource; `answered` is what the world says it is, judged by the pin and
-    /// pinned from now on if it may be.
+    /// What is known of a resource. The world is asked what it is after the pin was read, is judged
+    /// by it, and is pinned from now on if it may be.
     fn of_resource(
         &self,
         resource: &Resource,
-        answered: &Pin,
+        ask: Ask<'_>,
     ) -> impl Future<Output = Result<Known, Trouble>> + Send;
 
     /// The clock and the pin, for a ProviderConfig.
     fn of_config(
         &self,
         config: &ProviderConfig,
-        answered: &Pin,
+        ask: Ask<'_>,
     ) -> impl Future<Output = Result<Trust, Trouble>> + Send;
 
     /// Notes that the substrate of a resource vanished unasked; whether too much did at once.

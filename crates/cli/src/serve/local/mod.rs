@@ -33,7 +33,7 @@ use usher_domain::broker::look::Look;
 use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
-use usher_domain::object::authority::Authority;
+use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Record, Trouble, World};
 
 use composer::{Agents, Composer};
@@ -94,10 +94,14 @@ impl<I: Inside> LocalWorld<I> {
         Composer::new(self.registry.clone(), self.units.clone(), self.agents.clone())
     }
 
+    /// What this world says it is.
+    fn ask(&self) -> Result<Pin, Trouble> {
+        self.registry.pin().map_err(|why| why.trouble())
+    }
+
     async fn observed(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
-        // The world is asked what it is before anything is read: the look is no older than this.
-        let answered = self.registry.pin().map_err(|why| why.trouble())?;
-        let known = self.inside.of_resource(&record.state, &answered).await?;
+        // The world is asked what it is before it is looked at: the look is no older than this.
+        let known = self.inside.of_resource(&record.state, &|| self.ask()).await?;
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         let mut look = eyes.resource(record, known);
         if look.authority == Authority::Pinned && is_vanished(record, &look) {
@@ -148,8 +152,7 @@ impl<I: Inside> World<provider_config::Life> for LocalWorld<I> {
         &self,
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
-        let answered = self.registry.pin().map_err(|why| why.trouble())?;
-        let trust = self.inside.of_config(&record.state, &answered).await?;
+        let trust = self.inside.of_config(&record.state, &|| self.ask()).await?;
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         Ok(provider_config::fold(&record.state, &record.book, &eyes.config(record, trust)))
     }

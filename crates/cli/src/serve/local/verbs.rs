@@ -95,8 +95,7 @@ impl<I: Inside> LocalWorld<I> {
         (xr, uid): (&Name, Option<&Uid>),
         anchor: &Uid,
     ) -> Result<(), Trouble> {
-        let answered = told(self.registry.pin())?;
-        let tags = self.inside.of_resource(resource, &answered).await?.tags;
+        let tags = self.inside.of_resource(resource, &|| self.ask()).await?.tags;
         let token = if render::needs_agent(resource) {
             Some(self.inside.token(resource, xr.generation).await?)
         } else {
