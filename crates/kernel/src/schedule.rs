@@ -145,8 +145,11 @@ impl Entry {
             return;
         }
         self.lease_until = None;
-        // A request whose answer did not come may still be on its way.
-        self.unreturned_until = self.unreturned_until.max(Some(now));
+        // A request whose answer did not come may still be on its way. A row that moved is no such
+        // request: everything outside was answered before.
+        if *trouble != Trouble::Conflict {
+            self.unreturned_until = self.unreturned_until.max(Some(now));
+        }
         let pause = match trouble.retry() {
             Retry::AtOnce => Duration::ZERO,
             Retry::BackOff => back_off(pace, self.attempts, jitter),
@@ -318,6 +321,17 @@ mod tests {
         assert_eq!(entry.claim(&PACE, Jitter(0), at(1_000)), None);
         entry.wake(at(1_000));
         assert!(entry.claim(&PACE, Jitter(0), at(1_000)).is_some());
+    }
+
+    /// Red by: a row that moved taken for a request that may still arrive.
+    #[test]
+    fn a_lease_that_ends_in_a_conflict_is_given_back_in_peace() {
+        for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
+            entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
+            assert_eq!(entry.heard_until(), heard, "{trouble}");
+        }
     }
 
     #[test]

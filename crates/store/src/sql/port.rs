@@ -96,10 +96,12 @@ impl Port {
         {
             return Ok(Batch::default());
         }
-        let pace = self.settings.pace;
+        let (pace, bound) = (self.settings.pace, self.settings.request_bound);
         let claimed = self
             .door
-            .write(move |conn| Box::pin(async move { claim::claim(conn, count, &pace).await }))
+            .write(move |conn| {
+                Box::pin(async move { claim::claim(conn, count, (&pace, bound)).await })
+            })
             .await;
         let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
         self.busy.store(busy, Ordering::Relaxed);

@@ -144,7 +144,7 @@ pub(crate) async fn postpone(
 ) -> Result<(), Error> {
     let sql = concat!(
         "UPDATE queue SET lease_until = NULL, trouble = $5, parked = parked OR $6,
-            unreturned_until = CASE WHEN unreturned_until > ",
+            unreturned_until = CASE WHEN $8 OR unreturned_until > ",
         now!(),
         " THEN unreturned_until ELSE ",
         now!(),
@@ -168,6 +168,7 @@ pub(crate) async fn postpone(
         .bind(keepable(&trouble.to_string()))
         .bind(parks)
         .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        .bind(*trouble == Trouble::Conflict)
         .execute(&mut *conn)
         .await
         .doing("postpone a life")?;
