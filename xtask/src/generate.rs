@@ -1,4 +1,4 @@
-//! `generate`: documents drawn from the transition tables.
+//! `generate`: documents drawn from the transition tables, or printed by the code they describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,6 +14,11 @@ use crate::tree::{Tree, is_kind};
 const TABLES: &str = "crates/domain/tables/";
 /// Where the charts go.
 const CHARTS: &str = "docs/charts/";
+/// Documents that an example of a package prints.
+const PRINTED: [(&str, &str, &str); 2] = [
+    ("docs/configuration.md", "usher-cli", "configuration"),
+    ("docs/openapi.json", "usher-api", "openapi"),
+];
 /// So few phases are drawn one by one; more become a node that names them.
 const DRAWN_APART: usize = 2;
 
@@ -28,18 +33,18 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Writes the charts, or checks that they are fresh.
+/// Writes the documents, or checks that they are fresh.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     if args.check { check(repo) } else { write(repo) }
 }
 
-/// Fails if a committed chart differs from its table.
+/// Fails if a committed document differs from what it is made of.
 pub(crate) fn check(repo: &Repo) -> Outcome {
     let tree = repo.tree()?;
-    let charts = charts(&tree)?;
-    let stale = differing(&tree, &charts);
+    let documents = documents(repo, &tree)?;
+    let stale = differing(&tree, &documents);
     if stale.is_empty() {
-        output::say(format_args!("generate: {} documents, all fresh", charts.len()));
+        output::say(format_args!("generate: {} documents, all fresh", documents.len()));
         return Ok(());
     }
     Err(Failure::told(format!(
@@ -50,13 +55,13 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
 
 fn write(repo: &Repo) -> Outcome {
     let tree = repo.tree()?;
-    let charts = charts(&tree)?;
+    let documents = documents(repo, &tree)?;
     let failed = |path: &str, cause: &std::io::Error| {
         Failure::told(format!("cannot write \"{path}\": {cause}"))
     };
-    for path in differing(&tree, &charts) {
+    for path in differing(&tree, &documents) {
         let file = repo.root().join(&path);
-        match charts.get(&path) {
+        match documents.get(&path) {
             Some(text) => fs::create_dir_all(repo.root().join(CHARTS))
                 .and_then(|()| fs::write(&file, text))
                 .map_err(|cause| failed(&path, &cause))?,
@@ -64,8 +69,18 @@ fn write(repo: &Repo) -> Outcome {
         }
         output::say(format_args!("wrote {path}"));
     }
-    output::say(format_args!("generate: {} documents", charts.len()));
+    output::say(format_args!("generate: {} documents", documents.len()));
     Ok(())
+}
+
+/// Every document that should be there, by its path.
+fn documents(repo: &Repo, tree: &Tree) -> Result<BTreeMap<String, String>, Failure> {
+    let mut documents = charts(tree)?;
+    for (path, package, example) in PRINTED {
+        let args = ["run", "--quiet", "--package", package, "--example", example];
+        documents.insert(path.to_owned(), repo.printed(&args)?);
+    }
+    Ok(documents)
 }
 
 /// Every chart that should be there, by its path.

@@ -84,6 +84,11 @@ impl Repo {
             .map_err(|cause| Failure::told(format!("cannot run cargo: {cause}")))
     }
 
+    /// What a program that cargo runs prints.
+    pub(crate) fn printed(&self, args: &[&str]) -> Result<String, Failure> {
+        capture(&mut self.command(args))
+    }
+
     /// Whether cargo has this subcommand.
     pub(crate) fn has_subcommand(&self, name: &str) -> bool {
         let mut cargo = self.command(&[name, "--version"]);

@@ -8,8 +8,8 @@ use crate::{mutants, sim};
 type Soak = fn(&Repo) -> Outcome;
 
 /// Every long check by its name.
-const SOAKS: [(&str, Soak); 3] =
-    [("sim", soak_sim), ("mutants", mutants::run_all), ("store", soak_store)];
+const SOAKS: [(&str, Soak); 4] =
+    [("sim", soak_sim), ("mutants", mutants::run_all), ("store", soak_store), ("walk", soak_walk)];
 
 /// The tests of the store that grow with their figures, and the figures.
 const STORE_TESTS: [&str; 3] =
@@ -21,10 +21,22 @@ const STORE_FIGURES: [(&str, &str); 4] = [
     ("USHER_SIMULATED_LIVES", "3000"),
 ];
 
+/// The tests of the real binary that grow with their figures, and the figures.
+const WALK_TESTS: [&str; 3] = ["kills::", "many::", "rest::"];
+const WALK_FIGURES: [(&str, &str); 7] = [
+    ("USHER_TEST_POSTGRES", "required"),
+    ("USHER_SOAK_PASSINGS", "3"),
+    ("USHER_SOAK_WALKS", "50"),
+    ("USHER_SOAK_KILLS", "200"),
+    ("USHER_SOAK_RESOURCES", "500"),
+    ("USHER_SOAK_RESTING", "1000"),
+    ("USHER_SOAK_REST_SECONDS", "600"),
+];
+
 /// Which check to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run this one: sim, mutants or store
+    /// Run this one: sim, mutants, store or walk
     name: String,
 }
 
@@ -49,9 +61,20 @@ fn soak_sim(repo: &Repo) -> Outcome {
 /// Writers that are killed, a storm of writers and readers, and simulated lives on SQLite: one
 /// after another, so that none disturbs another's clock.
 fn soak_store(repo: &Repo) -> Outcome {
-    for test in STORE_TESTS {
-        let words = ["test", "--package", "usher-store", "--test", "store", "--", test];
-        repo.cargo(&[&words[..], &["--nocapture"]].concat(), &STORE_FIGURES)?;
+    soak_tests(repo, &["--package", "usher-store", "--test", "store"], &STORE_TESTS, &STORE_FIGURES)
+}
+
+/// Servers that are killed at every failpoint and at any moment while nodes come and go, three
+/// servers of which somebody always dies, and many nodes at rest.
+fn soak_walk(repo: &Repo) -> Outcome {
+    let words = ["--release", "--package", "usher-cli", "--test", "walk"];
+    soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
+}
+
+fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], figures: &[(&str, &str)]) -> Outcome {
+    for test in tests {
+        let how = ["--", test, "--nocapture", "--test-threads", "1"];
+        repo.cargo(&[&["test"], words, &how].concat(), figures)?;
     }
     Ok(())
 }
@@ -63,7 +86,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let refusal = find("everything").unwrap_err();
-        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store";
+        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk";
         assert_eq!(refusal, Failure::told(sentence));
         assert!(find("sim").is_ok());
     }

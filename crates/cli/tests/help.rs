@@ -1,5 +1,6 @@
 //! What the binary says about itself is a contract.
 
+use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -17,6 +18,62 @@ fn the_help_is_as_committed() {
     let (code, help, _) = usher(&["--help"]).unwrap();
     assert_eq!(code, Some(0));
     insta::assert_snapshot!("help", help);
+}
+
+/// Every verb that asks a server, with the verbs below it.
+const VERBS: [&str; 40] = [
+    "provision",
+    "deprovision",
+    "get",
+    "why",
+    "plan",
+    "plan deprovision",
+    "receipt",
+    "events",
+    "retry",
+    "abandon",
+    "orphans",
+    "project",
+    "project create",
+    "project delete",
+    "placement",
+    "placement create",
+    "placement terminate",
+    "blueprint",
+    "blueprint import",
+    "blueprint publish",
+    "blueprint delete",
+    "cloud",
+    "cloud create",
+    "cloud delete",
+    "credential",
+    "credential create",
+    "credential revoke",
+    "credential request",
+    "credential approve",
+    "credential unassign",
+    "label",
+    "label get",
+    "label set",
+    "label define",
+    "label definitions",
+    "token",
+    "token create",
+    "token list",
+    "token revoke",
+    "completions",
+];
+
+#[test]
+fn the_help_of_every_verb_is_as_committed() {
+    let mut helps = String::new();
+    for verb in VERBS {
+        let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
+        let (code, help, _) = usher(&words).unwrap();
+        assert_eq!(code, Some(0), "{verb}");
+        writeln!(helps, "$ usher {verb} --help\n{help}").unwrap();
+    }
+    insta::assert_snapshot!("verbs", helps);
 }
 
 #[test]

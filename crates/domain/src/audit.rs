@@ -36,6 +36,8 @@ closed_set! {
         PlacementTerminate = "placement.terminate",
         /// A blueprint version was published.
         BlueprintPublish = "blueprint.publish",
+        /// A blueprint version was removed.
+        BlueprintDelete = "blueprint.delete",
         /// A cloud was entered.
         CloudCreate = "cloud.create",
         /// A cloud was removed.

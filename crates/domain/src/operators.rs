@@ -1,6 +1,9 @@
 //! Who may operate: tokens of people and programs, stored as hashes only.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 use usher_kernel::Timestamp;
 
 use crate::object::closed::closed_set;
@@ -8,14 +11,24 @@ use crate::object::id::{OperatorTokenId, ProjectId};
 use crate::object::manifest::SecretText;
 use crate::object::slug::Slug;
 
+/// What every token text of an operator begins with.
+pub const TEXT_PREFIX: &str = "uot_";
+
 closed_set! {
-    /// What a token allows.
+    /// What a token allows; each allows what the one before it does.
     "role" Role {
-        /// Everything, in every project.
-        Admin = "admin",
+        /// Looking.
+        Viewer = "viewer",
         /// Everything that belongs to one project.
         Operator = "operator",
+        /// Everything, in every project.
+        Admin = "admin",
     }
+}
+
+/// The text of a token from 32 random bytes: `uot_<43 base64url>`.
+pub fn text(secret: &[u8; 32]) -> SecretText {
+    SecretText::new(format!("{TEXT_PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)))
 }
 
 /// What is stored of a token's text: its SHA-256.
@@ -46,8 +59,8 @@ pub struct OperatorToken {
     pub id: OperatorTokenId,
     /// What it is called.
     pub name: Slug,
-    /// How far it reaches.
-    pub reach: Reach,
+    /// What it allows, and where.
+    pub grant: Grant,
     /// What a text is found by.
     pub hash: TokenHash,
     /// When it ends by itself.
@@ -66,19 +79,75 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// The role that goes with it.
-    pub const fn role(self) -> Role {
-        match self {
-            Self::Installation => Role::Admin,
-            Self::Project(_) => Role::Operator,
-        }
-    }
-
     /// Whether it reaches into this project.
     pub fn covers(self, project: ProjectId) -> bool {
         match self {
             Self::Installation => true,
             Self::Project(own) => own == project,
+        }
+    }
+}
+
+/// What a token allows, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Looking, this far.
+    Viewer(Reach),
+    /// Everything that belongs to this project.
+    Operator(ProjectId),
+    /// Everything, everywhere.
+    Admin,
+}
+
+/// A role that does not go with its reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BadGrant {
+    /// An operator is one of a project.
+    #[error("cannot make an operator's token without a project")]
+    ProjectMissing,
+    /// An admin is one everywhere.
+    #[error("cannot make an admin's token for one project")]
+    ProjectSuperfluous,
+}
+
+impl BadGrant {
+    /// The code of the refusal.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::ProjectMissing => "grant_project_missing",
+            Self::ProjectSuperfluous => "grant_project_superfluous",
+        }
+    }
+}
+
+impl Grant {
+    /// The grant of a role, in a project or everywhere.
+    pub const fn new(role: Role, project: Option<ProjectId>) -> Result<Self, BadGrant> {
+        match (role, project) {
+            (Role::Viewer, None) => Ok(Self::Viewer(Reach::Installation)),
+            (Role::Viewer, Some(project)) => Ok(Self::Viewer(Reach::Project(project))),
+            (Role::Operator, Some(project)) => Ok(Self::Operator(project)),
+            (Role::Operator, None) => Err(BadGrant::ProjectMissing),
+            (Role::Admin, None) => Ok(Self::Admin),
+            (Role::Admin, Some(_)) => Err(BadGrant::ProjectSuperfluous),
+        }
+    }
+
+    /// The role.
+    pub const fn role(self) -> Role {
+        match self {
+            Self::Viewer(_) => Role::Viewer,
+            Self::Operator(_) => Role::Operator,
+            Self::Admin => Role::Admin,
+        }
+    }
+
+    /// How far it reaches.
+    pub const fn reach(self) -> Reach {
+        match self {
+            Self::Viewer(reach) => reach,
+            Self::Operator(project) => Reach::Project(project),
+            Self::Admin => Reach::Installation,
         }
     }
 }
@@ -105,7 +174,7 @@ mod tests {
         OperatorToken {
             id: OperatorTokenId::from_uuid(Uuid::from_u128(1)),
             name: "ann".parse().unwrap(),
-            reach: Reach::Project(project(2)),
+            grant: Grant::Operator(project(2)),
             hash: TokenHash::of(&SecretText::new("t")),
             expires_at: None,
             revoked_at: None,
@@ -120,11 +189,44 @@ mod tests {
     }
 
     #[test]
-    fn a_role_follows_from_its_reach() {
-        assert_eq!(Reach::Installation.role(), Role::Admin);
-        assert_eq!(token().reach.role(), Role::Operator);
+    fn a_role_and_its_reach_go_together_or_are_refused() {
+        let own = Some(project(2));
+        let cases = [
+            (Role::Viewer, None, Ok(Grant::Viewer(Reach::Installation))),
+            (Role::Viewer, own, Ok(Grant::Viewer(Reach::Project(project(2))))),
+            (Role::Operator, None, Err(BadGrant::ProjectMissing)),
+            (Role::Operator, own, Ok(Grant::Operator(project(2)))),
+            (Role::Admin, None, Ok(Grant::Admin)),
+            (Role::Admin, own, Err(BadGrant::ProjectSuperfluous)),
+        ];
+        for (role, project, expected) in cases {
+            let grant = Grant::new(role, project);
+            assert_eq!(grant, expected, "{role} {project:?}");
+            if let Ok(grant) = grant {
+                let reach = project.map_or(Reach::Installation, Reach::Project);
+                assert_eq!((grant.role(), grant.reach()), (role, reach));
+            }
+        }
+        assert_eq!(BadGrant::ProjectMissing.code(), "grant_project_missing");
+        assert_eq!(BadGrant::ProjectSuperfluous.code(), "grant_project_superfluous");
+    }
+
+    #[test]
+    fn a_reach_covers_its_own_project_or_every_one() {
         assert!(Reach::Installation.covers(project(9)));
-        assert!(token().reach.covers(project(2)) && !token().reach.covers(project(9)));
+        let own = Reach::Project(project(2));
+        assert!(own.covers(project(2)) && !own.covers(project(9)));
+    }
+
+    #[test]
+    fn roles_grow() {
+        assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
+    }
+
+    #[test]
+    fn a_text_is_that_of_its_bytes() {
+        let text = text(&[255; 32]);
+        assert_eq!(text.expose(), format!("uot_{}8", "_".repeat(42)));
     }
 
     #[test]

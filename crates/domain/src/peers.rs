@@ -1,9 +1,9 @@
 //! Peers of the mesh: how they come, whether they live, and how they are shown out.
 //!
 //! ```text
-//!   registered ──cordon──▶ cordoned ──revoke key──▶ draining ──▶ deregistered
-//!                              │                       ├ survivors acknowledged, or 10 s, or force
-//!                              └──── 30 s of grace ────┴──▶ deregistered by the control plane
+//!   registered ──cordon──▶ cordoned ──(it left)─ revoke key──▶ draining ──▶ deregistered
+//!                              │                                ├ acknowledged, or 10 s, or force
+//!                              └──── 30 s of grace ─────────────┴──▶ deregistered by us
 //! ```
 //!
 //! **Invariants**
@@ -229,6 +229,8 @@ pub struct Others<'a> {
     pub snapshot: Option<u64>,
     /// The other peers.
     pub survivors: &'a [Survivor],
+    /// Whether the draining peer itself is done: it said goodbye, or is lost.
+    pub left: bool,
 }
 
 impl Others<'_> {
@@ -275,7 +277,9 @@ impl Peer {
             Stage::Cordoned { since } if now >= since.after(patience.grace) => {
                 DrainStep::Deregister(Cause::GraceElapsed)
             }
-            Stage::Cordoned { .. } => DrainStep::RevokeKey,
+            Stage::Cordoned { .. } if others.left => DrainStep::RevokeKey,
+            // Work in flight may still end; without a key it could not.
+            Stage::Cordoned { since } => DrainStep::Wait { until: since.after(patience.grace) },
             Stage::Draining { since, key_revoked_at } => {
                 let graced = since.after(patience.grace);
                 let timed_out = key_revoked_at.after(patience.acknowledgements);
@@ -436,8 +440,9 @@ mod tests {
             acknowledged: u64::MAX,
             liveness: Liveness::Unknown,
         }],
+        left: true,
     };
-    const NOBODY: Others<'static> = Others { snapshot: None, survivors: &[] };
+    const NOBODY: Others<'static> = Others { snapshot: None, survivors: &[], left: true };
 
     #[test]
     fn a_peer_is_shown_out_in_order() {
@@ -491,6 +496,19 @@ mod tests {
     }
 
     #[test]
+    fn work_in_flight_is_waited_for_before_the_key_is_revoked() {
+        let patience = Patience::default();
+        let cordoned = peer(Stage::Cordoned { since: at(0) });
+        let busy = Others { left: false, ..NOBODY };
+        let wait = DrainStep::Wait { until: at(30) };
+        assert_eq!(cordoned.drain(&busy, patience, just_before(at(30))), wait);
+        assert_eq!(cordoned.force("ann", at(1)).drain(&busy, patience, at(1)), wait);
+        assert_eq!(cordoned.drain(&NOBODY, patience, at(1)), DrainStep::RevokeKey);
+        let over = cordoned.drain(&busy, patience, at(30));
+        assert_eq!(over, DrainStep::Deregister(Cause::GraceElapsed));
+    }
+
+    #[test]
     fn force_skips_acknowledgements_only_and_is_recorded() {
         let patience = Patience::default();
         let forced = draining().force("ann", at(2)).force("bob", at(3));
@@ -510,8 +528,9 @@ mod tests {
 
     #[test]
     fn everybody_who_can_must_acknowledge_the_snapshot() {
-        let acknowledged =
-            |snapshot, survivors: &[Survivor]| Others { snapshot, survivors }.have_acknowledged();
+        let acknowledged = |snapshot, survivors: &[Survivor]| {
+            Others { snapshot, survivors, left: true }.have_acknowledged()
+        };
         let live = |number| survivor(number, Liveness::Live);
         assert!(acknowledged(None, &[]));
         assert!(acknowledged(Some(5), &[live(5), live(6)]));
@@ -635,10 +654,10 @@ mod tests {
         #[test]
         fn every_drain_ends_within_its_grace(
             pauses in prop::collection::vec(0_u64..12, 40), force_at in 0_usize..40,
-            published in any::<Option<u64>>(), acknowledged in any::<u64>(),
+            published in any::<Option<u64>>(), acknowledged in any::<u64>(), left in any::<bool>(),
         ) {
             let survivors = [survivor(acknowledged, Liveness::Live)];
-            let others = Others { snapshot: published, survivors: &survivors };
+            let others = Others { snapshot: published, survivors: &survivors, left };
             let mut it = peer(Stage::Registered);
             let mut now = START;
             let mut cordoned_at = None;

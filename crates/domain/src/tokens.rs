@@ -17,6 +17,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -26,8 +28,11 @@ use usher_kernel::{Generation, Timestamp};
 
 use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenText};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use crate::object::manifest::SecretText;
 use crate::object::name;
 
+/// What every secret of a node begins with.
+pub const NODE_SECRET_PREFIX: &str = "uns_";
 /// No token lives longer than this after its issue.
 pub const AGE_MAX: Duration = Duration::from_hours(24);
 /// The shortest lifetime.
@@ -66,13 +71,33 @@ impl ServerKey {
 
     /// The text of a token: the same for the same id and generation, for ever.
     pub fn derive(&self, id: TokenId, generation: Generation) -> TokenText {
-        // HMAC fills a short key with zeros up to its block; done here, nothing can fail.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(&self.0);
-        let mac = Hmac::<Sha256>::new(&block.into())
+        let mac = self
+            .mac()
             .chain_update(id.as_uuid().as_bytes())
             .chain_update(generation.0.to_be_bytes());
         TokenText::compose(id, &mac.finalize().into_bytes().into())
+    }
+
+    /// What a registered node calls with: `uns_<43 base64url>`, the same for ever.
+    pub fn node_secret(&self, node: PeerId) -> SecretText {
+        // Longer than any token's message, so that neither can be taken for the other.
+        let mac =
+            self.mac().chain_update(b"usher node secret\0").chain_update(node.as_uuid().as_bytes());
+        let secret = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+        SecretText::new(format!("{NODE_SECRET_PREFIX}{secret}"))
+    }
+
+    /// Whether a text is a node's secret, in a time that does not depend on where they differ.
+    pub fn is_node_secret(&self, node: PeerId, text: &SecretText) -> bool {
+        let hash = |it: &SecretText| Sha256::digest(it.expose());
+        hash(&self.node_secret(node)).ct_eq(&hash(text)).into()
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        // HMAC fills a short key with zeros up to its block; done here, nothing can fail.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.0);
+        Hmac::<Sha256>::new(&block.into())
     }
 }
 
@@ -386,11 +411,16 @@ impl Token {
         if self.revoked_at.is_some() {
             return Outcome::Refused(Refusal::Revoked);
         }
+        let again = self.consumed.as_ref().map(|it| again(it, request));
+        // A node whose answer was lost must learn who it is in order to leave.
+        if let Some(replayed @ Outcome::Replayed(_)) = again {
+            return replayed;
+        }
         if self.is_leaving(resource) {
             return Outcome::Refused(Refusal::Leaving);
         }
-        if let Some(consumed) = &self.consumed {
-            return again(consumed, request);
+        if let Some(refused) = again {
+            return refused;
         }
         if self.is_expired(now) {
             return Outcome::Refused(Refusal::Expired);
@@ -419,7 +449,7 @@ impl Token {
     }
 }
 
-/// An answer that was lost is given again, expired or not: it grants nothing new.
+/// An answer that was lost is given again, expired or leaving: it grants nothing new.
 fn again(consumed: &Consumption, request: &Request) -> Outcome {
     let same_nonce = consumed.nonce == request.nonce;
     let same_key = consumed.public_key == request.public_key;
@@ -433,7 +463,6 @@ fn again(consumed: &Consumption, request: &Request) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use uuid::Uuid;
@@ -494,6 +523,19 @@ mod tests {
             ResourceView { replacing: true, ..staying() },
             ResourceView { generation: Generation(2), ..staying() },
         ]
+    }
+
+    #[test]
+    fn a_node_has_one_secret_and_no_other_opens() {
+        let key = ServerKey::new([7; 32]).unwrap();
+        let node = |n| PeerId::from_uuid(uuid::Uuid::from_u128(n));
+        let secret = key.node_secret(node(1));
+        assert_eq!(secret.expose(), key.node_secret(node(1)).expose());
+        assert!(secret.expose().starts_with(NODE_SECRET_PREFIX));
+        assert!(key.is_node_secret(node(1), &secret));
+        assert!(!key.is_node_secret(node(2), &secret));
+        assert!(!ServerKey::new([8; 32]).unwrap().is_node_secret(node(1), &secret));
+        assert!(!key.is_node_secret(node(1), &SecretText::new("")));
     }
 
     #[test]
@@ -592,6 +634,15 @@ mod tests {
         assert_eq!(consumed().redeem(&again, staying(), late), Outcome::Replayed(peer(3)));
     }
 
+    /// Red by: a node that is refused its lost answer and is drained without knowing.
+    #[test]
+    fn a_lost_answer_is_given_again_on_the_way_out() {
+        for view in leaving() {
+            let again = consumed().redeem(&request(), view, ISSUED);
+            assert_eq!(again, Outcome::Replayed(peer(3)), "{view:?}");
+        }
+    }
+
     #[test]
     fn every_refusal_has_its_cause() {
         let refused =
@@ -611,7 +662,7 @@ mod tests {
         assert_eq!(refused(&revoked, &request(), here, now), Refusal::Revoked);
         for view in leaving() {
             assert_eq!(refused(&token(), &request(), view, now), Refusal::Leaving);
-            assert_eq!(refused(&consumed(), &request(), view, now), Refusal::Leaving);
+            assert_eq!(refused(&consumed(), &other_nonce, view, now), Refusal::Leaving);
         }
         assert_eq!(refused(&consumed(), &other_key, here, now), Refusal::NonceCollision);
         assert_eq!(refused(&consumed(), &other_nonce, here, now), Refusal::Consumed);

@@ -145,8 +145,11 @@ impl Entry {
             return;
         }
         self.lease_until = None;
-        // A request whose answer did not come may still be on its way.
-        self.unreturned_until = self.unreturned_until.max(Some(now));
+        // A request whose answer did not come may still be on its way. A row that moved is no such
+        // request: everything outside was answered before.
+        if *trouble != Trouble::Conflict {
+            self.unreturned_until = self.unreturned_until.max(Some(now));
+        }
         let pause = match trouble.retry() {
             Retry::AtOnce => Duration::ZERO,
             Retry::BackOff => back_off(pace, self.attempts, jitter),
@@ -159,6 +162,14 @@ impl Entry {
         };
         let woken = self.wake_seq != claim.wake_seq;
         self.due = Some(if woken { now } else { now.after(pause) });
+    }
+
+    /// Ends a lease whose holder is known to be gone. It was not given back in peace, and the
+    /// back-off of its claim stays.
+    pub fn end_lease(&mut self, now: Timestamp) {
+        let Some(until) = self.lease_until.filter(|until| now < *until) else { return };
+        self.lease_until = Some(now);
+        self.due = self.due.map(|due| if due < until { due } else { now.after(due.since(until)) });
     }
 
     /// Makes the life due now; also while somebody works on it.
@@ -208,6 +219,23 @@ mod tests {
         let second = entry.claim(&PACE, Jitter(0), at(30)).unwrap();
         assert!(first.fence < second.fence);
         assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
+    }
+
+    #[test]
+    fn a_lease_whose_holder_is_gone_ends_and_keeps_its_back_off() {
+        let mut entry = Entry::new(at(0));
+        entry.claim(&PACE, Jitter(u32::MAX), at(0)).unwrap();
+        entry.end_lease(at(10));
+        assert_eq!(entry.claim(&PACE, Jitter(0), at(10)), None, "it backs off");
+        assert_eq!(entry.heard_until(), Some(at(10)), "nobody gave it back");
+        entry.claim(&PACE, Jitter(0), at(11)).unwrap();
+        entry.wake(at(12));
+        let woken = entry.clone();
+        entry.end_lease(at(13));
+        assert_eq!(entry.due, woken.due, "a wake-up stays");
+        let ended = entry.clone();
+        entry.end_lease(at(14));
+        assert_eq!(entry, ended, "what has ended does not end again");
     }
 
     #[test]
@@ -293,6 +321,17 @@ mod tests {
         assert_eq!(entry.claim(&PACE, Jitter(0), at(1_000)), None);
         entry.wake(at(1_000));
         assert!(entry.claim(&PACE, Jitter(0), at(1_000)).is_some());
+    }
+
+    /// Red by: a row that moved taken for a request that may still arrive.
+    #[test]
+    fn a_lease_that_ends_in_a_conflict_is_given_back_in_peace() {
+        for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
+            entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
+            assert_eq!(entry.heard_until(), heard, "{trouble}");
+        }
     }
 
     #[test]

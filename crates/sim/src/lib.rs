@@ -8,6 +8,7 @@
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
 //! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
 //! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
+//! What every adapter must pass stands in [`contract`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.

@@ -1,7 +1,7 @@
 //! The kernel's ledger on the store: one leased life, from its claim to the end of its step.
 
-use std::cell::Cell;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
@@ -27,13 +27,13 @@ pub struct LeasedLedger<'s, S> {
     life: Life,
     claim: Claim,
     record: Record<S>,
-    released: Cell<bool>,
+    released: AtomicBool,
 }
 
 impl<'s, S: Clone> LeasedLedger<'s, S> {
     /// The ledger of a leased life.
     pub const fn new(store: &'s Store, life: Life, claim: Claim, record: Record<S>) -> Self {
-        Self { store, life, claim, record, released: Cell::new(false) }
+        Self { store, life, claim, record, released: AtomicBool::new(false) }
     }
 
     /// Gives the lease back, unless the commit did.
@@ -43,7 +43,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         word: impl Fn(R) -> &'static str,
     ) -> Result<(), Error> {
         match outcome {
-            Ok(_) if self.released.get() => Ok(()),
+            Ok(_) if self.released.load(Ordering::Relaxed) => Ok(()),
             Ok(Report { reason, wake, .. }) => {
                 let (life, claim) = (self.life, self.claim);
                 let release = Release { life, claim, wake: *wake, reason: word(*reason) };
@@ -71,7 +71,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
 
     fn committed(&self, written: Result<(), Error>, rode: bool) -> Result<(), Trouble> {
         written.map_err(|error| error.trouble())?;
-        self.released.set(rode);
+        self.released.store(rode, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -21,6 +21,7 @@
 mod column;
 mod error;
 mod follow;
+mod inside;
 mod ledger;
 mod life;
 pub mod migrate;
@@ -37,6 +38,7 @@ mod store;
 
 pub use error::Error;
 pub use follow::Follower;
+pub use inside::{Attended, Attention, Beside, Titles, WorldState};
 pub use ledger::LeasedLedger;
 pub use life::Life;
 pub use port::{
@@ -45,6 +47,8 @@ pub use port::{
 };
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
+pub use siblings::Noted;
+pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
 

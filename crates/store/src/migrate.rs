@@ -36,12 +36,30 @@ macro_rules! migrations {
 /// The schema of PostgreSQL.
 pub(crate) const POSTGRES: &[Migration] = migrations!(
     "postgres",
-    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+    [
+        "0001_siblings",
+        "0002_lives",
+        "0003_enrolment",
+        "0004_logs",
+        "0005_sinks",
+        "0006_timeline",
+        "0007_worlds",
+        "0008_drains",
+    ]
 );
 /// The schema of SQLite.
 pub(crate) const SQLITE: &[Migration] = migrations!(
     "sqlite",
-    ["0001_siblings", "0002_lives", "0003_enrolment", "0004_logs", "0005_sinks", "0006_timeline",]
+    [
+        "0001_siblings",
+        "0002_lives",
+        "0003_enrolment",
+        "0004_logs",
+        "0005_sinks",
+        "0006_timeline",
+        "0007_worlds",
+        "0008_drains",
+    ]
 );
 
 /// How far a schema is.

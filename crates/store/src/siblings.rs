@@ -12,6 +12,7 @@ use usher_domain::object::id::{
 use usher_domain::object::label::Labels;
 use usher_domain::object::occupancy::{Occupancy, Occupied};
 use usher_domain::operators::{OperatorToken, TokenHash};
+use usher_domain::peers::Peer;
 use usher_domain::placements::Placement;
 use usher_domain::projects::{Project, TenancyResource};
 use usher_kernel::Timestamp;
@@ -20,7 +21,47 @@ use crate::error::Error;
 use crate::port::Layer;
 use crate::store::{Inner, Store, verbs};
 
-verbs! {
+/// The next write, and the row of the audit log that goes with it in one transaction.
+#[derive(Debug)]
+#[must_use]
+pub struct Noted<'s> {
+    store: &'s Store,
+    entry: audit::Entry,
+}
+
+impl Store {
+    /// Says who orders the next write.
+    pub const fn noted(&self, entry: audit::Entry) -> Noted<'_> {
+        Noted { store: self, entry }
+    }
+}
+
+/// Declares verbs that both databases have, and that a person can order.
+macro_rules! orders {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        impl Store {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $($arg: $kind),*) -> $answer {
+                match &self.inner {
+                    Inner::Postgres(port) => port.$name($($arg,)* None).await,
+                    Inner::Sqlite(port) => port.$name($($arg,)* None).await,
+                }
+            }
+        )+}
+
+        impl Noted<'_> {$(
+            $(#[$doc])*
+            pub async fn $name(self, $($arg: $kind),*) -> $answer {
+                match &self.store.inner {
+                    Inner::Postgres(port) => port.$name($($arg,)* Some(self.entry)).await,
+                    Inner::Sqlite(port) => port.$name($($arg,)* Some(self.entry)).await,
+                }
+            }
+        )+}
+    };
+}
+
+orders! {
     /// Makes a project.
     fn create_project(it: Project) -> Result<(), Error>;
     /// Removes a project in which nothing lives or is watched.
@@ -63,6 +104,13 @@ verbs! {
     fn create_operator_token(it: OperatorToken) -> Result<(), Error>;
     /// Withdraws an operator's token; the first time counts.
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
+    /// Writes how far a peer is on its way out, if nobody moved it since.
+    fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
+    /// Trips the rail of a pinned world, or opens it and wakes everybody; `false` if it was so.
+    fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;
+}
+
+verbs! {
     /// Writes one row of the audit log.
     fn note(it: audit::Entry) -> Result<(), Error>;
     /// Forgets idempotency keys whose time has passed, up to so many.
@@ -99,6 +147,10 @@ verbs! {
     fn label_definitions() -> Result<Vec<Definition>, Error>;
     /// Finds an operator's token by its hash.
     fn operator_token(hash: TokenHash) -> Result<Option<OperatorToken>, Error>;
+    /// Reads operators' tokens after an id, in the order of their ids.
+    fn operator_tokens(
+        after: Option<OperatorTokenId>, count: u32
+    ) -> Result<Vec<OperatorToken>, Error>;
     /// Reads the audit log after an id, in its order.
     fn audit(after: Option<AuditId>, count: u32) -> Result<Vec<audit::Entry>, Error>;
 }

@@ -6,12 +6,14 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Signals {
     told: watch::Sender<u64>,
+    due: watch::Sender<u64>,
     sinks: watch::Sender<u64>,
 }
 
 impl Default for Signals {
     fn default() -> Self {
-        Self { told: watch::Sender::new(0), sinks: watch::Sender::new(0) }
+        let signal = || watch::Sender::new(0);
+        Self { told: signal(), due: signal(), sinks: signal() }
     }
 }
 
@@ -19,6 +21,11 @@ impl Signals {
     /// Something may have been told. Called after the commit, also if its outcome is unknown.
     pub(crate) fn tell(&self) {
         self.told.send_modify(|it| *it = it.wrapping_add(1));
+    }
+
+    /// Somebody may be due. Called after the commit, also if its outcome is unknown.
+    pub(crate) fn stir(&self) {
+        self.due.send_modify(|it| *it = it.wrapping_add(1));
     }
 
     /// The sinks may have changed.
@@ -31,6 +38,11 @@ impl Signals {
         Signal(self.told.subscribe())
     }
 
+    /// Sees who becomes due from now on.
+    pub(crate) fn due(&self) -> Signal {
+        Signal(self.due.subscribe())
+    }
+
     /// Sees changes of the sinks from now on.
     pub(crate) fn sinks(&self) -> Signal {
         Signal(self.sinks.subscribe())
@@ -39,16 +51,16 @@ impl Signals {
 
 /// Waits for a signal; one that came before the wait is not lost.
 #[derive(Debug)]
-pub(crate) struct Signal(watch::Receiver<u64>);
+pub struct Signal(watch::Receiver<u64>);
 
 impl Signal {
     /// Forgets what came until now. Whoever looks after this misses nothing.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.borrow_and_update();
     }
 
     /// Ends with the next signal; without a store there is none, ever.
-    pub(crate) async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }

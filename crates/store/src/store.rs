@@ -24,7 +24,7 @@ use crate::port::{
 };
 use crate::retention::{Retention, Swept};
 use crate::settings::{Place, Settings};
-use crate::signal::Signals;
+use crate::signal::{Signal, Signals};
 use crate::{postgres, sqlite};
 
 /// The durable side of the kernel's ledger.
@@ -97,11 +97,22 @@ impl Store {
         Follower::new(self, after)
     }
 
+    /// Sees from now on when this process's own writes make somebody due. What others write, and
+    /// what becomes due by time, is found by [`Store::claim_due`] only.
+    pub fn due(&self) -> Signal {
+        self.signals().due()
+    }
+
     pub(crate) const fn signals(&self) -> &Signals {
         match &self.inner {
             Inner::Postgres(port) => &port.signals,
             Inner::Sqlite(port) => &port.signals,
         }
+    }
+
+    /// Whether other processes can have this store open.
+    pub const fn is_shared(&self) -> bool {
+        self.log_poll().is_some()
     }
 
     /// How often to look for what other processes wrote, if there can be any.
@@ -152,8 +163,6 @@ verbs! {
     ) -> Result<(), Error>;
     /// Redeems a token and registers the peer it becomes, or says why not.
     fn redeem(request: Request) -> Result<Outcome, Error>;
-    /// Writes how far a peer is on its way out, if nobody moved it since.
-    fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Reads a token.
     fn token(id: TokenId) -> Result<Option<Token>, Error>;
     /// Reads the tokens of a resource, oldest generation first.

@@ -10,7 +10,7 @@ use crate::tree::is_kind;
 use super::{Finding, Subject};
 
 /// Where refusals are.
-const SOURCES: [&str; 2] = ["crates/domain/src/", "crates/store/src/"];
+const SOURCES: [&str; 3] = ["crates/domain/src/", "crates/store/src/", "crates/api/src/"];
 /// Where their pages are.
 const PAGES: &str = "docs/codes/";
 /// The page that lists the others.

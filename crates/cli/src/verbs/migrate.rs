@@ -1,16 +1,17 @@
 //! `usher migrate`: where the schema of a database is, and bringing it up or down.
 
-use std::error::Error as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
 use usher_store::migrate::{Status, Step, Way};
-use usher_store::{Error, Place, Store};
+use usher_store::{Place, Store};
 
-/// The file of the database in a data directory.
-const FILE: &str = "usher.db";
+use crate::config::{is_postgres, variable};
+use crate::console::Form;
+use crate::data_dir;
+use crate::stop::Stop;
 
 /// Which database, and which way.
 #[derive(clap::Args)]
@@ -35,57 +36,15 @@ pub struct Flags {
     output: Form,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    Table,
-    Json,
-}
-
-/// What stops a run, and the exit code that says so.
-struct Stop {
-    code: u8,
-    text: String,
-}
-
-impl Stop {
-    fn usage(text: impl Into<String>) -> Self {
-        Self { code: 2, text: text.into() }
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        if let Error::Schema(refusal) = &error {
-            let (code, remedy) = (refusal.code(), refusal.remedy());
-            return Self { code: 3, text: format!("{refusal} ({code})\n{remedy}") };
-        }
-        Self { code: 5, text: chain(&error) }
-    }
-}
-
-/// An error with everything that caused it.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(it) = cause {
-        text = format!("{text}: {it}");
-        cause = it.source();
-    }
-    text
-}
-
 pub(super) fn run(flags: &Flags) -> ExitCode {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match built {
         Ok(runtime) => runtime.block_on(migrate(flags)),
-        Err(why) => Err(Stop { code: 1, text: format!("cannot start: {why}") }),
+        Err(why) => Err(Stop::failed(format!("cannot start: {why}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Stop { code, text }) => {
-            eprintln!("usher: {text}");
-            ExitCode::from(code)
-        }
+        Err(stop) => stop.tell(),
     }
 }
 
@@ -128,7 +87,7 @@ fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Pla
              for SQLite say --data-dir",
         )),
         (Some(url), None) => Ok(Place::Postgres(url)),
-        (None, Some(folder)) => Ok(Place::Sqlite(folder.join(FILE))),
+        (None, Some(folder)) => Ok(Place::Sqlite(folder.join(data_dir::DATABASE))),
         (None, None) => {
             Err(Stop::usage("cannot guess the database: say --database-url or --data-dir"))
         }
@@ -137,15 +96,6 @@ fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Pla
              say --database-url or --data-dir",
         )),
     }
-}
-
-fn is_postgres(url: &str) -> bool {
-    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the binary is where settings enter")]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// On the way up a data directory is made; otherwise a database that is not there is said to be so.
@@ -162,7 +112,7 @@ fn prepare(place: &Place, way: Way) -> Result<(), Stop> {
     if path.is_file() {
         Ok(())
     } else {
-        Err(Stop { code: 4, text: format!("cannot find \"{}\"", path.display()) })
+        Err(Stop::not_found(format!("cannot find \"{}\"", path.display())))
     }
 }
 
@@ -199,7 +149,7 @@ fn print(status: &Status, steps: &[Step], form: Form) -> Result<(), Stop> {
     };
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop { code: 1, text: format!("cannot print: {why}") })
+    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
 }
 
 fn table(status: &Status) -> String {

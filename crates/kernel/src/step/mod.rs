@@ -82,10 +82,12 @@ pub async fn step<L: Lifecycle>(
         None => Ok(()),
     };
     let committed = changes(&record.state, &decision);
-    if committed {
-        ledger.commit(record.version, &decision).await.map_err(at(Stage::Commit))?;
-    }
-    applied?;
+    let written = match committed {
+        true => ledger.commit(record.version, &decision).await.map_err(at(Stage::Commit)),
+        false => Ok(()),
+    };
+    // A verb that failed may still arrive; that must not be hidden by a row that moved meanwhile.
+    applied.and(written)?;
     Ok(Report { reason: decision.reason, wake: decision.wake, committed })
 }
 

@@ -136,10 +136,11 @@ impl Port for Memory {
             let claim = self.store.entry(life).and_then(|it| it.claim(&PACE, Jitter(0), now));
             let Some(claim) = claim else { continue };
             let record = match life {
-                store::Life::Config => {
-                    Ok(self.store.config.record.clone()).map(|it| Held::Config(Box::new(it)))
+                store::Life::Config => Ok(Held::Config(Box::new(self.store.leased_config(now)))),
+                store::Life::Resource(i) => {
+                    Ok(Held::Resource(Box::new(self.store.leased_resource(i, now))))
                 }
-                store::Life::Resource(i) | store::Life::Tombstone(i) => self
+                store::Life::Tombstone(i) => self
                     .resource(self.store.resources[i].record.state.id())
                     .map(|it| Held::Resource(Box::new(it))),
             };

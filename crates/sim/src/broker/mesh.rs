@@ -240,7 +240,7 @@ impl State {
             Stage::Draining { .. } => Some(self.store.snapshot),
             Stage::Registered | Stage::Cordoned { .. } | Stage::Deregistered { .. } => None,
         };
-        let others = Others { snapshot, survivors: &survivors };
+        let others = Others { snapshot, survivors: &survivors, left: true };
         let step = row.peer.drain(&others, PATIENCE, now);
         if step == DrainStep::RevokeKey {
             self.store.snapshot += 1;

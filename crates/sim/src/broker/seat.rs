@@ -200,7 +200,8 @@ impl<'a> World<BentBroker<'a>> for BrokerSeat<'a> {
 impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
     async fn load(&self) -> Result<Record<Resource>, Trouble> {
         self.pause(Point::Load).await;
-        Ok(self.state.borrow().store.resources[self.index()].record.clone())
+        let state = self.state.borrow();
+        Ok(state.store.leased_resource(self.index(), state.now()))
     }
 
     async fn commit(
@@ -305,7 +306,8 @@ impl<'a> World<BentConfig<'a>> for BrokerSeat<'a> {
 impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
     async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
         self.pause(Point::Load).await;
-        Ok(self.state.borrow().store.config.record.clone())
+        let state = self.state.borrow();
+        Ok(state.store.leased_config(state.now()))
     }
 
     async fn commit(

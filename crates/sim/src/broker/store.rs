@@ -313,6 +313,19 @@ impl Store {
         Ok(())
     }
 
+    /// The record of a resource as the holder of its lease takes it.
+    pub fn leased_resource(&self, index: usize, now: Timestamp) -> Record<Resource> {
+        let row = &self.resources[index];
+        let state = row.record.state.quieted(&others(&row.entry), now);
+        Record { state, ..row.record.clone() }
+    }
+
+    /// The record of the ProviderConfig as the holder of its lease takes it.
+    pub fn leased_config(&self, now: Timestamp) -> Record<ProviderConfig> {
+        let state = self.config.record.state.quieted(&others(&self.config.entry), now);
+        Record { state, ..self.config.record.clone() }
+    }
+
     /// What an order changes, as the domain says.
     fn decide(&self, index: usize, order: Order, now: Timestamp) -> Result<Change, No> {
         let row = &self.resources[index];
@@ -406,4 +419,9 @@ impl Store {
     pub fn book(&self, index: usize) -> &Book {
         &self.resources[index].record.book
     }
+}
+
+/// What drivers before the one that holds the lease may still do.
+fn others(entry: &Entry) -> Outstanding {
+    Outstanding { heard_until: entry.unreturned_until, request_bound: millis(REQUEST_BOUND) }
 }

@@ -1,9 +1,12 @@
 //! What a port means everywhere: suites that every adapter, simulated or real, must pass.
 //!
 //! A suite is a list of promises over the adapter under test, with hands that reach in from
-//! outside.
+//! outside. It needs no runtime; whoever runs it brings one.
 
+pub mod memory;
 pub mod port;
 mod queue;
+pub mod stage;
 pub mod store;
+pub mod substrate;
 mod turns;

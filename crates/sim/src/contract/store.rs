@@ -11,7 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::idempotency;
 use usher_domain::tokens;
-use usher_kernel::{Generation, Standing, Version, Wake};
+use usher_kernel::{Generation, Standing, Trouble, Version, Wake};
 
 use super::port::{Held, Life, No, Order, Port, Remembered};
 use super::queue::{
@@ -234,6 +234,19 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
         quiet.is_some_and(|it| until < it),
         "{quiet:?}: longer than the lease, until {until:?}"
     );
+    let unmoved = leased(life(&held));
+    port.postpone(life(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
+    let next = claim(port, life(&held));
+    let quiet = resource(&next).state.fields().quiet_until;
+    assert_eq!(quiet, None, "whoever gave its lease back in peace is not waited for");
+    let trouble = Trouble::Unavailable { what: "the outside".to_owned() };
+    let lost = declare(port, 3);
+    let leased = claim(port, life(&lost));
+    port.order(lost.id(), Order::Deprovision).expect("it is known");
+    port.postpone(life(&lost), leased.claim, &trouble).expect("it is heard");
+    let next = claim(port, life(&lost));
+    let quiet = resource(&next).state.fields().quiet_until;
+    assert!(quiet.is_some_and(|it| next.now < it), "its last request may still arrive: {quiet:?}");
 }
 
 fn a_token_is_issued_once_and_to_nobody_who_leaves(port: &mut dyn Port) {

@@ -108,12 +108,14 @@ CREATE TABLE operator_tokens (
     id uuid PRIMARY KEY,
     name text NOT NULL CONSTRAINT operator_tokens_name_key UNIQUE,
     role text NOT NULL CONSTRAINT operator_tokens_role_check CHECK (role IN (
-        'admin', 'operator'
+        'viewer', 'operator', 'admin'
     )),
     project uuid REFERENCES projects (id) ON DELETE CASCADE,
     hash bytea NOT NULL CONSTRAINT operator_tokens_hash_key UNIQUE
         CONSTRAINT operator_tokens_hash_check CHECK (length(hash) = 32),
     expires_at timestamptz,
     revoked_at timestamptz,
-    CONSTRAINT operator_tokens_reach_check CHECK ((role = 'admin') = (project IS NULL))
+    CONSTRAINT operator_tokens_reach_check CHECK (
+        role = 'viewer' OR (role = 'admin') = (project IS NULL)
+    )
 );

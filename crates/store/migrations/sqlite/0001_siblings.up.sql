@@ -108,12 +108,14 @@ CREATE TABLE operator_tokens (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL CONSTRAINT operator_tokens_name_key UNIQUE,
     role TEXT NOT NULL CONSTRAINT operator_tokens_role_check CHECK (role IN (
-        'admin', 'operator'
+        'viewer', 'operator', 'admin'
     )),
     project BLOB REFERENCES projects (id) ON DELETE CASCADE,
     hash BLOB NOT NULL CONSTRAINT operator_tokens_hash_key UNIQUE
         CONSTRAINT operator_tokens_hash_check CHECK (length(hash) = 32),
     expires_at INTEGER,
     revoked_at INTEGER,
-    CONSTRAINT operator_tokens_reach_check CHECK ((role = 'admin') = (project IS NULL))
+    CONSTRAINT operator_tokens_reach_check CHECK (
+        role = 'viewer' OR (role = 'admin') = (project IS NULL)
+    )
 ) STRICT;

@@ -272,6 +272,11 @@ async fn remember(conn: &mut Conn, key: &RememberedKey, answer: &str) -> Result<
     }
 }
 
+/// Writes the row of an order into the audit log, if somebody gave one.
+pub(crate) async fn note_order(conn: &mut Conn, entry: Option<&audit::Entry>) -> Result<(), Error> {
+    note(conn, entry.as_slice()).await
+}
+
 /// Writes rows of the audit log.
 pub(crate) async fn note(conn: &mut Conn, entries: &[&audit::Entry]) -> Result<(), Error> {
     if entries.is_empty() {

@@ -1,10 +1,12 @@
 //! Claiming: lease and record of several lives, in one transaction.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sqlx::QueryBuilder;
-use usher_kernel::Timestamp;
+use usher_domain::broker::command::Outstanding;
 use usher_kernel::schedule::{Claim, Jitter, Pace};
+use usher_kernel::{Record, Timestamp};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -24,7 +26,11 @@ pub(crate) async fn is_due(conn: &mut Conn) -> Result<bool, Error> {
 }
 
 /// Takes the leases of up to so many due lives and reads their records.
-pub(crate) async fn claim(conn: &mut Conn, count: u32, pace: &Pace) -> Result<Batch, Error> {
+pub(crate) async fn claim(
+    conn: &mut Conn,
+    count: u32,
+    (pace, request_bound): (&Pace, Duration),
+) -> Result<Batch, Error> {
     let sql = concat!(
         "SELECT ",
         entry_columns!(),
@@ -45,9 +51,10 @@ pub(crate) async fn claim(conn: &mut Conn, count: u32, pace: &Pace) -> Result<Ba
     let claimed = lease(conn, rows, pace, now).await?;
     let mut batch = Batch { now: Some(now), ..Batch::default() };
     let records = read(conn, &claimed).await?;
-    for (life, claim) in claimed {
+    for (life, claim, heard_until) in claimed {
+        let outstanding = Outstanding { heard_until, request_bound };
         let what = match records.get(&(matches!(life, Life::ProviderConfig(_)), life.id())) {
-            Some(Ok(record)) => Ok(record.clone()),
+            Some(Ok(record)) => Ok(quieted(life, record, (&outstanding, now))),
             Some(Err(error)) => Err(error.to_string()),
             None => Err(format!("cannot find the record of {life}")),
         };
@@ -63,20 +70,37 @@ pub(crate) async fn claim(conn: &mut Conn, count: u32, pace: &Pace) -> Result<Ba
     Ok(batch)
 }
 
-/// Writes the leases that the rules of the queue give.
+/// The record as the holder of the new lease takes it.
+fn quieted(life: Life, held: &Held, (others, now): (&Outstanding, Timestamp)) -> Held {
+    match (life, held) {
+        (Life::Resource(_), Held::Resource(record)) => {
+            let state = record.state.quieted(others, now);
+            Held::Resource(Box::new(Record { state, ..Record::clone(record) }))
+        }
+        (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
+            let state = record.state.quieted(others, now);
+            Held::ProviderConfig(Record { state, ..record.clone() })
+        }
+        (Life::Tombstone(_), _)
+        | (Life::Resource(_), Held::ProviderConfig(_))
+        | (Life::ProviderConfig(_), Held::Resource(_)) => held.clone(),
+    }
+}
+
+/// Writes the leases that the rules of the queue give; with each, until when others can be heard.
 async fn lease(
     conn: &mut Conn,
     rows: Vec<EntryRow>,
     pace: &Pace,
     now: Timestamp,
-) -> Result<Vec<(Life, Claim)>, Error> {
+) -> Result<Vec<Claimed>, Error> {
     let mut claimed = Vec::with_capacity(rows.len());
     let mut entries = Vec::with_capacity(rows.len());
     for row in rows {
         let mut entry = row.entry();
         let Some(life) = Life::read(&row.kind, row.life) else { continue };
         if let Some(claim) = entry.claim(pace, jitter(), now) {
-            claimed.push((life, claim));
+            claimed.push((life, claim, entry.unreturned_until));
             entries.push((life, entry));
         }
     }
@@ -102,11 +126,13 @@ async fn lease(
     Ok(claimed)
 }
 
+/// A new lease, and until when other drivers of the life can be heard.
+type Claimed = (Life, Claim, Option<Timestamp>);
 type Records = HashMap<(bool, Uuid), Result<Held, Error>>;
 
-async fn read(conn: &mut Conn, claimed: &[(Life, Claim)]) -> Result<Records, Error> {
+async fn read(conn: &mut Conn, claimed: &[Claimed]) -> Result<Records, Error> {
     let (mut resources, mut configs) = (vec![], vec![]);
-    for (life, _) in claimed {
+    for (life, ..) in claimed {
         match life {
             Life::Resource(id) | Life::Tombstone(id) => resources.push(*id.as_uuid()),
             Life::ProviderConfig(id) => configs.push(*id.as_uuid()),

@@ -47,6 +47,8 @@ pub(crate) async fn carry_out(
             release: None,
         };
         commit::change_resources(conn, &[(&write, bound)]).await?;
+        // The last step looked at something else than what is wanted now.
+        queue::forget_reason(conn, life).await?;
     }
     if matches!(order, Order::Reap { .. }) {
         commit::bury(conn, &next).await?;
@@ -57,9 +59,7 @@ pub(crate) async fn carry_out(
             queue::wake(conn, awake(&next)).await?
         }
     };
-    if let Some(entry) = audit {
-        accept::note(conn, &[entry]).await?;
-    }
+    accept::note_order(conn, audit).await?;
     Ok(next)
 }
 

@@ -18,6 +18,7 @@ use super::record::{corrupt, generation, word};
 use super::{queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
+use crate::inside::Attended;
 use crate::life::Life;
 
 #[derive(sqlx::FromRow)]
@@ -55,6 +56,9 @@ struct PeerRow {
     cause: Option<String>,
     forced_by: Option<String>,
     forced_at: Option<Time>,
+    lost_since: Option<Time>,
+    asked_at: Option<Time>,
+    acknowledged: Option<i64>,
 }
 
 macro_rules! token_columns {
@@ -67,7 +71,8 @@ macro_rules! token_columns {
 macro_rules! peer_columns {
     () => {
         "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
-        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at"
+        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
+        asked_at, acknowledged"
     };
 }
 
@@ -174,7 +179,8 @@ async fn register(conn: &mut Conn, token: &Token, by: &Consumption) -> Result<()
     let sql = concat!(
         "INSERT INTO peers (",
         peer_columns!(),
-        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL)"
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL)"
     );
     let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
     sqlx::query::<Db>(sql)
@@ -224,16 +230,108 @@ pub(crate) async fn tokens(conn: &mut Conn, resource: ResourceId) -> Result<Vec<
     rows.into_iter().map(TokenRow::token).collect()
 }
 
-/// The peers of a resource, oldest generation first.
-pub(crate) async fn peers(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+/// Tokens after an id, in the order of their ids.
+pub(crate) async fn tokens_after(
+    conn: &mut Conn,
+    after: Option<TokenId>,
+    count: u32,
+) -> Result<Vec<Token>, Error> {
     let sql =
-        concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
-    let rows = sqlx::query_as::<Db, PeerRow>(sql)
-        .bind(resource.as_uuid())
+        concat!("SELECT ", token_columns!(), " FROM tokens WHERE id > $1 ORDER BY id LIMIT $2");
+    let rows = sqlx::query_as::<Db, TokenRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("read peers")?;
-    rows.into_iter().map(PeerRow::peer).collect()
+        .doing("read tokens")?;
+    rows.into_iter().map(TokenRow::token).collect()
+}
+
+/// The peers of a resource, oldest generation first.
+pub(crate) async fn peers(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+    Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())
+}
+
+/// The peers of a resource, oldest generation first, and whether they are heard.
+pub(crate) async fn attended(
+    conn: &mut Conn,
+    resource: ResourceId,
+) -> Result<Vec<Attended>, Error> {
+    let sql =
+        concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
+}
+
+/// The peers of a project that are not deregistered.
+pub(crate) async fn mesh(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        peer_columns!(),
+        " FROM peers WHERE project = $1 AND stage <> 'deregistered' ORDER BY id"
+    );
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
+}
+
+/// The peers of a project that are on their way out.
+pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        peer_columns!(),
+        " FROM peers WHERE project = $1 AND stage IN ('cordoned', 'draining') ORDER BY id"
+    );
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
+}
+
+pub(crate) async fn peers_after(
+    conn: &mut Conn,
+    after: Option<PeerId>,
+    count: u32,
+) -> Result<Vec<Attended>, Error> {
+    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id > $1 ORDER BY id LIMIT $2");
+    let query = sqlx::query_as::<Db, PeerRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count));
+    rows(conn, query).await
+}
+
+pub(crate) async fn peer(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
+    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
+    let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
+    Ok(found.into_iter().next())
+}
+
+async fn rows(
+    conn: &mut Conn,
+    query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
+) -> Result<Vec<Attended>, Error> {
+    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    let attended = |row: PeerRow| {
+        let lost_since = row.lost_since.map(|it| it.0);
+        let asked_at = row.asked_at.map(|it| it.0);
+        let acknowledged = row.acknowledged.unwrap_or(0).unsigned_abs();
+        Ok(Attended { peer: row.peer()?, lost_since, asked_at, acknowledged })
+    };
+    rows.into_iter().map(attended).collect()
+}
+
+/// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+/// known, or if it is out.
+pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
+    let lose = concat!(
+        "UPDATE peers SET lost_since = ",
+        now!(),
+        " WHERE id = $1 AND lost_since IS NULL AND stage <> 'deregistered' RETURNING resource"
+    );
+    let hear = "UPDATE peers SET lost_since = NULL
+        WHERE id = $1 AND lost_since IS NOT NULL RETURNING resource";
+    let resource = sqlx::query_scalar::<Db, Uuid>(if heard { hear } else { lose })
+        .bind(id.as_uuid())
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("write whether a peer is heard")?;
+    let Some(resource) = resource else { return Ok(false) };
+    queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+    Ok(true)
 }
 
 /// Writes how far a peer is on its way out, if nobody moved it since, and wakes its resource.

@@ -21,7 +21,7 @@ use super::accept::Declared;
 use super::commit::Step;
 use super::gather::Gather;
 use super::siblings::operators;
-use super::{claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
+use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
 use crate::error::{Doing as _, Error};
 use crate::jitter;
 use crate::life::Life;
@@ -79,6 +79,7 @@ impl Port {
         let id = *acceptance.accepted.resource.id().as_uuid();
         let written = self.accepts.write(&self.door, Declared { acceptance, write_id }).await;
         self.tell(&written);
+        self.stir(&written);
         match written {
             Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
                 Some(_) => Ok(()),
@@ -95,10 +96,12 @@ impl Port {
         {
             return Ok(Batch::default());
         }
-        let pace = self.settings.pace;
+        let (pace, bound) = (self.settings.pace, self.settings.request_bound);
         let claimed = self
             .door
-            .write(move |conn| Box::pin(async move { claim::claim(conn, count, &pace).await }))
+            .write(move |conn| {
+                Box::pin(async move { claim::claim(conn, count, (&pace, bound)).await })
+            })
             .await;
         let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
         self.busy.store(busy, Ordering::Relaxed);
@@ -113,6 +116,7 @@ impl Port {
         if tells {
             self.tell(&written);
         }
+        self.stir(&written);
         self.known(written, (id, version), write_id).await
     }
 
@@ -125,6 +129,7 @@ impl Port {
                 Box::pin(async move { commit::config(conn, &write, write_id).await })
             })
             .await;
+        self.stir(&written);
         self.known(written, (id, version), write_id).await
     }
 
@@ -153,15 +158,15 @@ impl Port {
     }
 
     pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await)
     }
 
     pub(crate) async fn wake_label(&self, id: Uuid) -> Result<bool, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await)
     }
 
     pub(crate) async fn wake_all(&self) -> Result<u64, Error> {
-        self.door.write(move |conn| Box::pin(queue::wake_all(conn))).await
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_all(conn))).await)
     }
 
     pub(crate) async fn entry(&self, life: Life) -> Result<Option<Entry>, Error> {
@@ -186,7 +191,7 @@ impl Port {
             })
             .await;
         self.tell(&written);
-        written
+        self.stirring(written)
     }
 
     pub(crate) async fn issue(
@@ -206,17 +211,29 @@ impl Port {
     }
 
     pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
-        self.door
+        let written = self
+            .door
             .write(move |conn| Box::pin(async move { enrolment::redeem(conn, &request).await }))
-            .await
+            .await;
+        self.stirring(written)
     }
 
-    pub(crate) async fn move_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
-        self.door
+    pub(crate) async fn move_peer(
+        &self,
+        before: Peer,
+        after: Peer,
+        audit: Option<audit::Entry>,
+    ) -> Result<(), Error> {
+        let written = self
+            .door
             .write(move |conn| {
-                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+                Box::pin(async move {
+                    enrolment::move_peer(conn, &before, &after).await?;
+                    accept::note_order(conn, audit.as_ref()).await
+                })
             })
-            .await
+            .await;
+        self.stirring(written)
     }
 
     pub(crate) async fn token(&self, id: TokenId) -> Result<Option<Token>, Error> {
@@ -315,6 +332,18 @@ impl Port {
         if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
             self.signals.tell();
         }
+    }
+
+    /// Wakes whoever waits for work, unless it is certain that nobody became due.
+    pub(crate) fn stir<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.signals.stir();
+        }
+    }
+
+    pub(crate) fn stirring<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        self.stir(&written);
+        written
     }
 
     /// What became of a commit whose answer was lost: the row says it, once nobody holds it.

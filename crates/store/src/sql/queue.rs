@@ -89,6 +89,17 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
+/// Forgets why the last finished step did what it did.
+pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
+    sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
+        .bind(life.id())
+        .bind(life.kind())
+        .execute(&mut *conn)
+        .await
+        .doing("forget a reason")?;
+    Ok(())
+}
+
 /// Gives leases back after finished steps; whoever was overtaken changes nothing. Says how many
 /// were given back.
 pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<usize, Error> {
@@ -133,7 +144,7 @@ pub(crate) async fn postpone(
 ) -> Result<(), Error> {
     let sql = concat!(
         "UPDATE queue SET lease_until = NULL, trouble = $5, parked = parked OR $6,
-            unreturned_until = CASE WHEN unreturned_until > ",
+            unreturned_until = CASE WHEN $8 OR unreturned_until > ",
         now!(),
         " THEN unreturned_until ELSE ",
         now!(),
@@ -157,6 +168,7 @@ pub(crate) async fn postpone(
         .bind(keepable(&trouble.to_string()))
         .bind(parks)
         .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        .bind(*trouble == Trouble::Conflict)
         .execute(&mut *conn)
         .await
         .doing("postpone a life")?;
@@ -218,6 +230,32 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     );
     let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("wake every life")?;
     Ok(woken.rows_affected())
+}
+
+/// Makes tombstones due that were kept so long, up to so many. Looks before it writes, so that at
+/// rest nothing is written.
+pub(crate) async fn wake_buried(
+    conn: &mut Conn,
+    keep: std::time::Duration,
+    count: u32,
+) -> Result<u64, Error> {
+    let sql = concat!(
+        "SELECT resource FROM tombstones WHERE buried_at <= ",
+        later!("$1"),
+        " ORDER BY buried_at LIMIT $2"
+    );
+    let kept = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look for old tombstones")?;
+    let mut woken = 0;
+    for id in kept {
+        let life = Life::Tombstone(usher_domain::object::id::ResourceId::from_uuid(id));
+        woken += u64::from(wake(conn, life).await?);
+    }
+    Ok(woken)
 }
 
 /// Lets a parked life go on, by command.

@@ -5,7 +5,7 @@ mod file;
 
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
 use crate::settings::Settings;
 
@@ -129,12 +129,28 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     let moved = settings.moved;
     let installation = door
         .write(move |conn| {
-            Box::pin(
-                async move { sql::installation::settle(conn, (&identifier, None), moved).await },
-            )
+            Box::pin(async move {
+                end_leases(conn).await?;
+                sql::installation::settle(conn, (&identifier, None), moved).await
+            })
         })
         .await?;
     Ok(sql::port::Port::new(door, settings, installation))
+}
+
+/// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
+/// more. The twin of the kernel's rule for one entry.
+async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE queue SET due = CASE WHEN due < lease_until THEN due ELSE due - lease_until + ",
+        now!(),
+        " END, lease_until = ",
+        now!(),
+        " WHERE lease_until > ",
+        now!()
+    );
+    sqlx::query::<Db>(sql).execute(conn).await.doing("end the leases of a dead process")?;
+    Ok(())
 }
 
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.

@@ -16,6 +16,8 @@ mod enrolment;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
+mod inside;
+#[cfg(test)]
 mod ledger;
 #[cfg(test)]
 mod log;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use usher_domain::broker::phase::Phase;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace};
 use usher_kernel::{Timestamp, Trouble, Wake};
+use usher_store::migrate::Way;
 use usher_store::{Life, Order, Place, Release, Settings, Store};
 
-use crate::bed::{Bed, on_both, on_both_with};
+use crate::bed::{Bed, Ground, on_both, on_both_with};
 use crate::declare::{World, record, write};
 
 const REASON: &str = "Steady";
@@ -319,4 +320,26 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
         })
         .await;
     }
+}
+
+/// Red by: a start that waits for the lease of a process that is dead, or forgets that it was held.
+#[tokio::test]
+async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
+    let ground = Ground::sqlite();
+    Store::migrate(&ground.place, Way::Up).await.unwrap();
+    let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
+    let world = World::new(&store).await;
+    let leased = world.claim(Life::Resource(world.declare("web").await.id())).await;
+    let held = store.entry(leased.life).await.unwrap().unwrap();
+    assert!(held.is_leased(store.now().await.unwrap()));
+    store.close().await;
+    drop((world, store));
+    let again = Store::open(&ground.place, Settings::default()).await.unwrap();
+    let now = again.now().await.unwrap();
+    let ended = again.entry(leased.life).await.unwrap().unwrap();
+    let at = ended.lease_until.unwrap();
+    assert!(at <= now && !ended.is_leased(now));
+    let mut expected = held;
+    expected.end_lease(at);
+    assert_eq!(ended, expected, "as the kernel's rule says");
 }

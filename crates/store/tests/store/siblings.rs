@@ -1,15 +1,17 @@
 //! The siblings' rows: read back as they were written, refused by name where they clash.
 
 use serde_json::json;
+use usher_domain::audit::{self, Action};
 use usher_domain::catalog::Blueprint;
 use usher_domain::credentials::{AssignmentState, Status, Verdict};
 use usher_domain::labels::Definition;
-use usher_domain::object::id::{BlueprintId, OperatorTokenId, ProjectId, ResourceId};
+use usher_domain::object::id::{AuditId, BlueprintId, OperatorTokenId, ProjectId, ResourceId};
 use usher_domain::object::label::Labels;
 use usher_domain::object::manifest::SecretText;
-use usher_domain::operators::{OperatorToken, Reach, TokenHash};
+use usher_domain::operators::{Grant, OperatorToken, Reach, TokenHash};
 use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
+use usher_kernel::Timestamp;
 use usher_store::{Error, Layer};
 use uuid::Uuid;
 
@@ -146,13 +148,17 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
         let world = World::new(&bed.store).await;
         let store = &bed.store;
         let now = store.now().await.unwrap();
-        for (name, reach) in
-            [("admin", Reach::Installation), ("ann", Reach::Project(world.project))]
-        {
+        let mut made = vec![];
+        for (name, grant) in [
+            ("admin", Grant::Admin),
+            ("ann", Grant::Operator(world.project)),
+            ("bob", Grant::Viewer(Reach::Project(world.project))),
+            ("eve", Grant::Viewer(Reach::Installation)),
+        ] {
             let token = OperatorToken {
                 id: OperatorTokenId::from_uuid(Uuid::now_v7()),
                 name: name.parse().unwrap(),
-                reach,
+                grant,
                 hash: TokenHash::of(&SecretText::new(format!("secret of {name}"))),
                 expires_at: Some(now),
                 revoked_at: None,
@@ -162,7 +168,10 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
             store.revoke_operator_token(token.id, now).await.unwrap();
             let revoked = store.operator_token(token.hash).await.unwrap().unwrap();
             assert_eq!(revoked.revoked_at, Some(now));
+            made.push(revoked);
         }
+        assert_eq!(store.operator_tokens(None, 3).await.unwrap(), made[..3]);
+        assert_eq!(store.operator_tokens(Some(made[2].id), 3).await.unwrap(), made[3..]);
         let other = TokenHash::of(&SecretText::new("another text"));
         assert_eq!(store.operator_token(other).await.unwrap(), None);
     })
@@ -183,6 +192,48 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
         let first = bed.store.resources(world.project, None, 2).await.unwrap();
         let rest = bed.store.resources(world.project, first.last().copied(), 2).await.unwrap();
         assert_eq!([first, rest].concat(), ids);
+    })
+    .await;
+}
+
+/// Red by: a row of the audit log that is written although its order failed, or the reverse.
+#[tokio::test]
+async fn an_order_and_its_row_of_the_audit_log_are_one() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let entry = |action| audit::Entry {
+            id: AuditId::from_uuid(Uuid::now_v7()),
+            at: Timestamp::from_millis(1),
+            actor: "ann".to_owned(),
+            action,
+            project: None,
+            subject: "demo".to_owned(),
+            detail: serde_json::Map::new(),
+        };
+        let project = |number| Project {
+            id: ProjectId::from_uuid(Uuid::from_u128(number)),
+            slug: "demo".parse().unwrap(),
+            name: "Demo".parse().unwrap(),
+        };
+        let made = entry(Action::ProjectCreate);
+        store.noted(made.clone()).create_project(project(1)).await.unwrap();
+        assert_eq!(store.audit(None, 9).await.unwrap(), std::slice::from_ref(&made));
+        let taken = store.noted(entry(Action::ProjectCreate)).create_project(project(2)).await;
+        assert!(matches!(taken, Err(Error::Taken { .. })), "{taken:?}");
+        let unknown = store.noted(entry(Action::ProjectDelete)).delete_project(project(2).id).await;
+        assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+        assert_eq!(
+            store.audit(None, 9).await.unwrap(),
+            std::slice::from_ref(&made),
+            "nothing was done"
+        );
+        // The same row again is refused, and so is what it goes with.
+        let twice = store.noted(made.clone()).delete_project(project(1).id).await;
+        assert!(twice.is_err(), "{twice:?}");
+        assert!(store.project("demo").await.unwrap().is_some());
+        for action in Action::ALL {
+            store.note(entry(*action)).await.unwrap();
+        }
     })
     .await;
 }

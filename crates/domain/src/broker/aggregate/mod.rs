@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Book, Generation, Name, Row, Timestamp};
 
+use super::command::Outstanding;
 use super::event::Outcome;
 use super::facts::{Closing, Intent, RowFacts, Tenure};
 use super::phase::Phase;
@@ -203,6 +204,15 @@ impl Resource {
     /// is leaving.
     pub fn admits(&self, generation: Generation) -> bool {
         self.fields.generation == generation && !self.is_showing_out()
+    }
+
+    /// The row as its next driver takes it: a driver that has given its lease back in peace since
+    /// the leaving began is not waited for any more.
+    #[must_use]
+    pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        next.fields.quiet_until = self.fields.quiet_until.min(outstanding.quiet_until(now));
+        next
     }
 
     /// Whether absence counts: no driver from before the leaving began can still be heard.

@@ -28,6 +28,24 @@ fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
     }
 }
 
+/// Red by: a quiet time that outlasts the lease it waits for, or one that is lengthened.
+#[test]
+fn whoever_gave_its_lease_back_in_peace_is_not_waited_for() {
+    let at = |millis| Some(Timestamp::from_millis(millis));
+    let cases = [
+        (at(70_001), IDLE, None, "it was given back"),
+        (at(70_001), until(49_000), None, "an older one cannot be heard any more"),
+        (at(70_001), until(55_000), at(65_000), "an older one may still be heard"),
+        (at(70_001), until(60_001), at(70_001), "it was not given back"),
+        (at(70_001), until(90_000), at(70_001), "what came later is not waited for"),
+        (None, until(60_001), None, "nobody was waited for"),
+    ];
+    for (quiet, others, expected, why) in cases {
+        let it = resource(|it| it.quiet_until = quiet);
+        assert_eq!(it.quieted(&others, NOW).fields().quiet_until, expected, "{why}");
+    }
+}
+
 #[test]
 fn deletion_is_accepted_from_every_phase_and_told_once() {
     for phase in

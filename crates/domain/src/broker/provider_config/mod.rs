@@ -139,6 +139,14 @@ impl ProviderConfig {
         next
     }
 
+    /// The row as its next driver takes it: a driver that has given its lease back in peace since
+    /// the last user left is not waited for any more.
+    #[must_use]
+    pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
+        let quiet_until = self.quiet_until.min(outstanding.quiet_until(now));
+        Self { quiet_until, ..self.clone() }
+    }
+
     /// Whether absence counts: no driver from before the last user left can still be heard.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
         self.quiet_until.is_none_or(|until| until <= now)

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use usher_domain::audit;
 use usher_domain::object::id::{AuditId, OperatorTokenId, ProjectId};
-use usher_domain::operators::{OperatorToken, Reach, TokenHash};
+use usher_domain::operators::{Grant, OperatorToken, Reach, TokenHash};
 use usher_kernel::Timestamp;
 use uuid::Uuid;
 
@@ -25,17 +25,34 @@ struct AuditRow {
     detail: Json<Value>,
 }
 
+#[derive(sqlx::FromRow)]
+struct TokenRow {
+    id: Uuid,
+    name: String,
+    role: String,
+    project: Option<Uuid>,
+    hash: Vec<u8>,
+    expires_at: Option<Time>,
+    revoked_at: Option<Time>,
+}
+
+macro_rules! columns {
+    () => {
+        "id, name, role, project, hash, expires_at, revoked_at"
+    };
+}
+
 pub(crate) async fn create(conn: &mut Conn, it: &OperatorToken) -> Result<(), Error> {
     let sql = "INSERT INTO operator_tokens (id, name, role, project, hash, expires_at, revoked_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let project = match it.reach {
+    let project = match it.grant.reach() {
         Reach::Installation => None,
         Reach::Project(id) => Some(*id.as_uuid()),
     };
     let query = sqlx::query::<Db>(sql)
         .bind(it.id.as_uuid())
         .bind(it.name.as_str())
-        .bind(it.reach.role().as_str())
+        .bind(it.grant.role().as_str())
         .bind(project)
         .bind(it.hash.as_bytes().as_slice())
         .bind(Time::some(it.expires_at))
@@ -45,23 +62,30 @@ pub(crate) async fn create(conn: &mut Conn, it: &OperatorToken) -> Result<(), Er
 
 /// The token with this hash.
 pub(crate) async fn find(conn: &mut Conn, hash: TokenHash) -> Result<Option<OperatorToken>, Error> {
-    type Row = (Uuid, String, Option<Uuid>, Option<Time>, Option<Time>);
-    let sql = "SELECT id, name, project, expires_at, revoked_at FROM operator_tokens
-        WHERE hash = $1";
-    let row = sqlx::query_as::<Db, Row>(sql)
+    let sql = concat!("SELECT ", columns!(), " FROM operator_tokens WHERE hash = $1");
+    let row = sqlx::query_as::<Db, TokenRow>(sql)
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(conn)
         .await
         .doing("find an operator token")?;
-    let Some((id, name, project, expires_at, revoked_at)) = row else { return Ok(None) };
-    Ok(Some(OperatorToken {
-        id: OperatorTokenId::from_uuid(id),
-        name: word(&format!("operator token \"{id}\""), "name", &name)?,
-        reach: project.map_or(Reach::Installation, |it| Reach::Project(ProjectId::from_uuid(it))),
-        hash,
-        expires_at: expires_at.map(|it| it.0),
-        revoked_at: revoked_at.map(|it| it.0),
-    }))
+    row.map(TokenRow::token).transpose()
+}
+
+/// Every token after an id, in the order of their ids.
+pub(crate) async fn list(
+    conn: &mut Conn,
+    after: Option<OperatorTokenId>,
+    count: u32,
+) -> Result<Vec<OperatorToken>, Error> {
+    let sql =
+        concat!("SELECT ", columns!(), " FROM operator_tokens WHERE id > $1 ORDER BY id LIMIT $2");
+    let rows = sqlx::query_as::<Db, TokenRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count))
+        .fetch_all(conn)
+        .await
+        .doing("read operator tokens")?;
+    rows.into_iter().map(TokenRow::token).collect()
 }
 
 /// Withdraws a token; the first time counts.
@@ -123,6 +147,24 @@ pub(crate) async fn forget_keys(conn: &mut Conn, count: u32) -> Result<u64, Erro
         .await
         .doing("forget idempotency keys")?;
     Ok(done.rows_affected())
+}
+
+impl TokenRow {
+    fn token(self) -> Result<OperatorToken, Error> {
+        let row = format!("operator token \"{}\"", self.id);
+        let corrupt = |field: &str| Error::Corrupt { row: row.clone(), field: field.to_owned() };
+        let hash = <[u8; 32]>::try_from(self.hash).map_err(|_| corrupt("hash"))?;
+        let project = self.project.map(ProjectId::from_uuid);
+        let role = word(&row, "role", &self.role)?;
+        Ok(OperatorToken {
+            id: OperatorTokenId::from_uuid(self.id),
+            name: word(&row, "name", &self.name)?,
+            grant: Grant::new(role, project).map_err(|_| corrupt("role"))?,
+            hash: TokenHash::from_bytes(hash),
+            expires_at: self.expires_at.map(|it| it.0),
+            revoked_at: self.revoked_at.map(|it| it.0),
+        })
+    }
 }
 
 impl AuditRow {

@@ -50,38 +50,96 @@ macro_rules! reads {
     };
 }
 
+/// Verbs that are one transaction each, with a row of the audit log if somebody ordered it.
+macro_rules! orders {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) = |$conn:ident| $call:expr;)+) => {
+        impl Port {$(
+            pub(crate) async fn $name(
+                &self,
+                $($arg: $kind,)*
+                audit: Option<audit::Entry>,
+            ) -> Result<(), Error> {
+                self.door
+                    .write(move |$conn| {
+                        Box::pin(async move {
+                            $call.await?;
+                            accept::note_order($conn, audit.as_ref()).await
+                        })
+                    })
+                    .await
+            }
+        )+}
+    };
+}
+
+orders! {
+    fn create_project(it: Project)
+        = |conn| projects::create(conn, &it);
+    fn delete_project(id: ProjectId)
+        = |conn| projects::delete(conn, id);
+    fn place_project(it: Placement)
+        = |conn| projects::place(conn, &it);
+    fn move_placement(before: Placement, after: Placement)
+        = |conn| projects::move_placement(conn, &before, &after);
+    fn displace_project(project: ProjectId)
+        = |conn| projects::displace(conn, project);
+    fn create_blueprint(it: Blueprint)
+        = |conn| catalog::create_blueprint(conn, &it);
+    fn publish(it: BlueprintVersion)
+        = |conn| catalog::publish(conn, &it);
+    fn delete_blueprint_version(id: BlueprintVersionId)
+        = |conn| catalog::delete_version(conn, id);
+    fn create_cloud(it: Cloud)
+        = |conn| catalog::create_cloud(conn, &it);
+    fn delete_cloud(id: CloudId)
+        = |conn| catalog::delete_cloud(conn, id);
+    fn create_credential(it: Credential)
+        = |conn| credentials::create(conn, &it);
+    fn revoke_credential(id: CredentialId, at: Timestamp)
+        = |conn| credentials::revoke(conn, id, at);
+    fn delete_credential(id: CredentialId)
+        = |conn| credentials::delete(conn, id);
+    fn assign(it: Assignment)
+        = |conn| credentials::assign(conn, &it);
+    fn decide_assignment(before: Assignment, after: Assignment)
+        = |conn| credentials::decide(conn, &before, &after);
+    fn unassign(project: ProjectId, credential: CredentialId)
+        = |conn| credentials::unassign(conn, project, credential);
+    fn write_labels(layer: Layer, it: Labels)
+        = |conn| labels::write(conn, layer, &it);
+    fn define_label(it: Definition)
+        = |conn| labels::define(conn, &it);
+    fn create_operator_token(it: OperatorToken)
+        = |conn| operators::create(conn, &it);
+    fn revoke_operator_token(id: OperatorTokenId, at: Timestamp)
+        = |conn| operators::revoke(conn, id, at);
+}
+
+impl Port {
+    /// A placement that is occupied does not end, and nothing was ordered then.
+    pub(crate) async fn terminate_placement(
+        &self,
+        project: ProjectId,
+        audit: Option<audit::Entry>,
+    ) -> Result<Result<Placement, Occupied>, Error> {
+        self.door
+            .write(move |conn| {
+                Box::pin(async move {
+                    let ended = projects::terminate(conn, project).await?;
+                    if ended.is_ok() {
+                        accept::note_order(conn, audit.as_ref()).await?;
+                    }
+                    Ok(ended)
+                })
+            })
+            .await
+    }
+}
+
 writes! {
     fn settle_sink(it: Settlement) -> bool = |conn| sinks::settle(conn, &it);
     fn lease_sink(name: Slug, span: Duration) -> Option<SinkState>
         = |conn| sinks::lease(conn, &name, span);
-    fn create_project(it: Project) -> () = |conn| projects::create(conn, &it);
-    fn delete_project(id: ProjectId) -> () = |conn| projects::delete(conn, id);
-    fn place_project(it: Placement) -> () = |conn| projects::place(conn, &it);
-    fn move_placement(before: Placement, after: Placement) -> ()
-        = |conn| projects::move_placement(conn, &before, &after);
-    fn terminate_placement(project: ProjectId) -> Result<Placement, Occupied>
-        = |conn| projects::terminate(conn, project);
-    fn displace_project(project: ProjectId) -> () = |conn| projects::displace(conn, project);
-    fn create_blueprint(it: Blueprint) -> () = |conn| catalog::create_blueprint(conn, &it);
-    fn publish(it: BlueprintVersion) -> () = |conn| catalog::publish(conn, &it);
-    fn delete_blueprint_version(id: BlueprintVersionId) -> ()
-        = |conn| catalog::delete_version(conn, id);
-    fn create_cloud(it: Cloud) -> () = |conn| catalog::create_cloud(conn, &it);
-    fn delete_cloud(id: CloudId) -> () = |conn| catalog::delete_cloud(conn, id);
-    fn create_credential(it: Credential) -> () = |conn| credentials::create(conn, &it);
-    fn revoke_credential(id: CredentialId, at: Timestamp) -> ()
-        = |conn| credentials::revoke(conn, id, at);
-    fn delete_credential(id: CredentialId) -> () = |conn| credentials::delete(conn, id);
-    fn assign(it: Assignment) -> () = |conn| credentials::assign(conn, &it);
-    fn decide_assignment(before: Assignment, after: Assignment) -> ()
-        = |conn| credentials::decide(conn, &before, &after);
-    fn unassign(project: ProjectId, credential: CredentialId) -> ()
-        = |conn| credentials::unassign(conn, project, credential);
-    fn write_labels(layer: Layer, it: Labels) -> () = |conn| labels::write(conn, layer, &it);
-    fn define_label(it: Definition) -> () = |conn| labels::define(conn, &it);
-    fn create_operator_token(it: OperatorToken) -> () = |conn| operators::create(conn, &it);
-    fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> ()
-        = |conn| operators::revoke(conn, id, at);
     fn note(it: audit::Entry) -> () = |conn| accept::note(conn, &[&it]);
     fn forget_keys(count: u32) -> u64 = |conn| operators::forget_keys(conn, count);
 }
@@ -131,6 +189,8 @@ reads! {
         = |conn| credentials::assignments(conn, project);
     fn labels(layer: Layer) -> Labels = |conn| labels::read(conn, layer);
     fn label_definitions() -> Vec<Definition> = |conn| labels::definitions(conn);
+    fn operator_tokens(after: Option<OperatorTokenId>, count: u32) -> Vec<OperatorToken>
+        = |conn| operators::list(conn, after, count);
     fn operator_token(hash: TokenHash) -> Option<OperatorToken>
         = |conn| operators::find(conn, hash);
     fn audit(after: Option<AuditId>, count: u32) -> Vec<audit::Entry>

@@ -51,6 +51,16 @@ pub(crate) async fn find(conn: &mut Conn, slug: &str) -> Result<Option<Project>,
     row.map(project).transpose()
 }
 
+pub(crate) async fn find_by_id(conn: &mut Conn, id: ProjectId) -> Result<Option<Project>, Error> {
+    let sql = "SELECT id, slug, name FROM projects WHERE id = $1";
+    let row = sqlx::query_as::<Db, (Uuid, String, String)>(sql)
+        .bind(id.as_uuid())
+        .fetch_optional(conn)
+        .await
+        .doing("read a project")?;
+    row.map(project).transpose()
+}
+
 fn project((id, slug, name): (Uuid, String, String)) -> Result<Project, Error> {
     let row = format!("project \"{id}\"");
     let (slug, name) = (word(&row, "slug", &slug)?, word(&row, "name", &name)?);

@@ -193,6 +193,8 @@ fn the_quiet_time_begins_when_the_last_user_leaves() {
     assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "nobody is at work");
     let leaving = out(G1).joined();
     assert_eq!(parted(&leaving), out(G1), "whoever is at work only shows it out");
+    assert_eq!(with(0, later).quieted(&outstanding(), NOW), with(0, Some(quiet_end())));
+    assert_eq!(with(0, later).quieted(&nobody, NOW), with(0, None), "it was given back in peace");
     let it = with(0, Some(quiet_end()));
     assert_eq!([NOW, quiet_end()].map(|now| it.is_quiet(now)), [false, true]);
 }

@@ -1,0 +1,62 @@
+//! Every route there is. One file per thing; each says who may and what it takes.
+
+mod agents;
+mod catalog;
+mod credentials;
+mod events;
+mod labels;
+mod nodes;
+mod operators;
+mod orphans;
+mod projects;
+mod resources;
+mod service;
+
+use crate::ports::Answer;
+use crate::route::{AFTER, Asked, Kind, LIMIT, Route, asked};
+use crate::views::Paging;
+
+/// Every route.
+pub fn all() -> Vec<Route> {
+    [
+        resources::routes(),
+        orphans::routes(),
+        events::routes(),
+        projects::routes(),
+        catalog::routes(),
+        credentials::routes(),
+        labels::routes(),
+        nodes::routes(),
+        operators::routes(),
+        agents::routes(),
+        service::routes(),
+    ]
+    .concat()
+}
+
+/// The query of a listing that asks for nothing else.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Paged {
+    after: Option<String>,
+    limit: Option<u32>,
+}
+
+impl Paged {
+    fn paging(self) -> Answer<Paging> {
+        crate::call::paging(self.after, self.limit)
+    }
+}
+
+/// The query of a listing that can be confined to a project.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PagedProject {
+    project: Option<String>,
+    after: Option<String>,
+    limit: Option<u32>,
+}
+
+/// What such a listing asks for.
+const PAGED_PROJECT: &[Asked] =
+    &[asked("project", Kind::Text, "Only of this project, by slug or id"), AFTER, LIMIT];

@@ -1,0 +1,118 @@
+//! Bootstrap tokens and the nodes they became, as operators see them.
+
+use axum::body::Body;
+use axum::http::{Method, Response};
+use usher_domain::object::id::PeerId;
+use usher_domain::object::offender::shortened;
+use usher_domain::operators::Role;
+use usher_wire::operator as wire;
+
+use super::{PAGED_PROJECT, PagedProject};
+use crate::call::{Call, accepted, ok, page, paging};
+use crate::ports::{Answer, Failure};
+use crate::refusal::{Refusal, Thing};
+use crate::render;
+use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::views::{NodeQuery, NodeView, TokenView};
+
+/// What the listing of nodes asks for.
+const LISTED: &[Asked] = &[
+    asked("project", Kind::Text, "Only of this project, by slug or id"),
+    asked("all", Kind::Flag, "Also deregistered ones"),
+    AFTER,
+    LIMIT,
+];
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    project: Option<String>,
+    #[serde(default)]
+    all: bool,
+    after: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    let looks = Right::Project(Role::Viewer);
+    let decides = Right::Installation(Role::Admin);
+    vec![
+        Route::new((Method::GET, "/v1/tokens"), looks, "List bootstrap tokens", tokens)
+            .lists::<wire::Token>(PAGED_PROJECT),
+        Route::new((Method::GET, "/v1/nodes"), looks, "List nodes", list)
+            .lists::<wire::Node>(LISTED),
+        Route::new((Method::GET, "/v1/nodes/{id}"), looks, "Look at a node", get)
+            .gives::<wire::Node>(200),
+        Route::new((Method::POST, "/v1/nodes/{id}/force"), decides, "Wait for nobody", force)
+            .gives::<wire::Node>(202),
+    ]
+}
+
+fn token(it: &TokenView) -> wire::Token {
+    let row = &it.token;
+    let state = match (&row.consumed, row.revoked_at, it.redeemable) {
+        (Some(_), _, _) => "consumed",
+        (None, Some(_), _) => "revoked",
+        (None, None, true) => "redeemable",
+        (None, None, false) => "ended",
+    };
+    wire::Token {
+        id: row.id.to_string(),
+        resource: row.resource.to_string(),
+        project: row.project.to_string(),
+        generation: row.generation.0.into(),
+        state: state.to_owned(),
+        issued_at: render::time(row.issued_at),
+        expires_at: render::time(row.expires_at()),
+        node: row.consumed.as_ref().map(|it| it.peer.to_string()),
+        revoked_at: render::maybe(row.revoked_at),
+    }
+}
+
+fn node(it: &NodeView) -> wire::Node {
+    let registration = &it.peer.registration;
+    wire::Node {
+        id: it.peer.id.to_string(),
+        name: it.resource.clone(),
+        resource: registration.resource.to_string(),
+        project: registration.project.to_string(),
+        generation: registration.generation.0.into(),
+        stage: it.peer.stage.as_str().to_owned(),
+        liveness: it.liveness.as_str().to_owned(),
+        registered_at: render::time(it.peer.registered_at),
+        heard_at: render::maybe(it.heard_at),
+        agent_version: it.agent_version.clone(),
+    }
+}
+
+async fn tokens(call: Call) -> Answer<Response<Body>> {
+    let PagedProject { project, after, limit } = call.query()?;
+    let paging = paging(after, limit)?;
+    let project = call.confined(project.as_deref()).await?;
+    page(call.ports().nodes.tokens(project, paging).await?, token)
+}
+
+async fn list(call: Call) -> Answer<Response<Body>> {
+    let Listed { project, all, after, limit } = call.query()?;
+    let paging = paging(after, limit)?;
+    let query = NodeQuery { project: call.confined(project.as_deref()).await?, all };
+    page(call.ports().nodes.list(query, paging).await?, node)
+}
+
+async fn found(call: &Call) -> Answer<NodeView> {
+    let text = call.param("id")?;
+    let missing = || Failure::from(Refusal::NotFound { thing: Thing::Node, what: shortened(text) });
+    let id: PeerId = text.parse().map_err(|_| missing())?;
+    let found = call.ports().nodes.get(id).await?;
+    let covered = call.caller()?.grant.reach().covers(found.peer.registration.project);
+    if covered { Ok(found) } else { Err(missing()) }
+}
+
+async fn get(call: Call) -> Answer<Response<Body>> {
+    ok(&node(&found(&call).await?))
+}
+
+async fn force(call: Call) -> Answer<Response<Body>> {
+    let id = found(&call).await?.peer.id;
+    accepted(&node(&call.ports().nodes.force(call.caller()?, id).await?))
+}

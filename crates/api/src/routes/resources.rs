@@ -1,0 +1,141 @@
+//! Resources: declared, looked at, explained, shown out.
+
+use axum::body::Body;
+use axum::http::{Method, Response};
+use serde::Deserialize;
+use usher_domain::broker::refusal::Refusal as Broker;
+use usher_domain::object::offender::shortened;
+use usher_domain::operators::Role;
+use usher_wire::operator as wire;
+
+use crate::call::{Call, accepted, ok, page, paging};
+use crate::ports::{Answer, Failure};
+use crate::render;
+use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::views::{Declaration, ResourceQuery};
+
+const LISTED: &[Asked] = &[
+    asked("project", Kind::Text, "Only of this project, by slug or id"),
+    asked("name", Kind::Text, "Only the newest life of this name, in each project"),
+    asked("deleted", Kind::Flag, "Also deleted ones"),
+    AFTER,
+    LIMIT,
+];
+
+pub(super) fn routes() -> Vec<Route> {
+    let one = "/v1/resources/{id}";
+    let looks = Right::Project(Role::Viewer);
+    let acts = Right::Project(Role::Operator);
+    let decides = Right::Installation(Role::Admin);
+    vec![
+        Route::new((Method::GET, "/v1/resources"), looks, "List resources", list)
+            .lists::<wire::Resource>(LISTED),
+        Route::new((Method::POST, "/v1/resources"), acts, "Declare a resource", provision)
+            .takes::<wire::Provision>()
+            .gives::<wire::Resource>(202)
+            .keyed(),
+        Route::new((Method::GET, one), looks, "Look at a resource", get)
+            .gives::<wire::Resource>(200),
+        Route::new((Method::DELETE, one), acts, "Ask for a resource's deletion", deprovision)
+            .gives::<wire::Resource>(202),
+        Route::new((Method::GET, "/v1/resources/{id}/why"), looks, "Say why it is so", why)
+            .gives::<wire::Why>(200),
+        Route::new((Method::GET, "/v1/resources/{id}/plan"), looks, "Plan a deletion", plan)
+            .gives::<wire::Plan>(200),
+        Route::new((Method::GET, "/v1/resources/{id}/receipt"), looks, "Show every name", receipt)
+            .gives::<wire::Receipt>(200),
+        Route::new((Method::POST, "/v1/resources/{id}/retry"), acts, "Look at it now", retry)
+            .gives::<wire::Resource>(202),
+        Route::new((Method::POST, "/v1/resources/{id}/replace"), acts, "Make it anew", replace)
+            .gives::<wire::Resource>(202),
+        Route::new((Method::POST, "/v1/resources/{id}/abandon"), decides, "Give it up", abandon)
+            .takes::<wire::Abandon>()
+            .gives::<wire::Resource>(202),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    project: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    deleted: bool,
+    after: Option<String>,
+    limit: Option<u32>,
+}
+
+async fn list(call: Call) -> Answer<Response<Body>> {
+    let Listed { project, name, deleted, after, limit } = call.query()?;
+    let paging = paging(after, limit)?;
+    let project = call.confined(project.as_deref()).await?;
+    let query = ResourceQuery { project, name, deleted };
+    page(call.ports().resources.list(query, paging).await?, render::resource)
+}
+
+async fn provision(call: Call) -> Answer<Response<Body>> {
+    let body: wire::Provision = call.body()?;
+    let key = call.key(&body)?;
+    let project = call.project(&body.project).await?.id;
+    let missing = |text: &str| shortened(text);
+    let blueprint = body
+        .blueprint
+        .parse()
+        .map_err(|_| Failure::from(Broker::BlueprintNotFound { what: missing(&body.blueprint) }))?;
+    let credential = body.credential.parse().map_err(|_| {
+        Failure::from(Broker::CredentialNotFound { what: missing(&body.credential) })
+    })?;
+    let declaration = Declaration {
+        name: body.name,
+        project,
+        blueprint,
+        version: body.version,
+        credential,
+        parameters: body.parameters,
+    };
+    let made = call.ports().resources.provision(call.caller()?, declaration, key).await?;
+    let answer = render::resource(&made.resource);
+    if made.replayed { ok(&answer) } else { accepted(&answer) }
+}
+
+async fn get(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    ok(&render::resource(&call.ports().resources.get(id).await?))
+}
+
+async fn deprovision(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    accepted(&render::resource(&call.ports().resources.deprovision(call.caller()?, id).await?))
+}
+
+async fn why(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    ok(&render::why(&call.ports().resources.why(id).await?))
+}
+
+async fn plan(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    ok(&render::plan(&call.ports().resources.plan_deprovision(id).await?))
+}
+
+async fn receipt(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    ok(&render::receipt(&call.ports().resources.receipt(id).await?))
+}
+
+async fn retry(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    accepted(&render::resource(&call.ports().resources.retry(call.caller()?, id).await?))
+}
+
+async fn replace(call: Call) -> Answer<Response<Body>> {
+    let id = call.resource().await?;
+    accepted(&render::resource(&call.ports().resources.replace(call.caller()?, id).await?))
+}
+
+async fn abandon(call: Call) -> Answer<Response<Body>> {
+    let wire::Abandon { reason } = call.body()?;
+    let id = call.resource().await?;
+    let given_up = call.ports().resources.abandon(call.caller()?, id, &reason).await?;
+    accepted(&render::resource(&given_up))
+}

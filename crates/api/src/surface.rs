@@ -1,0 +1,235 @@
+//! The surface: every route with its right, and the one way a request takes through it.
+//!
+//! ```text
+//!   request ─▶ id ─▶ right ─▶ route ─▶ port
+//!                       └── no ──▶ problem ◀── no ──┘
+//! ```
+//!
+//! **Invariants**
+//! - A route has a right or does not exist: the table is the only way in.
+//! - Rights are judged before a body is read.
+//! - A panic in a route is one answer, not the end of the process.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, header};
+use axum::routing::{MethodFilter, on};
+use bytes::Bytes;
+use prometheus_client::registry::Registry;
+use tracing::Instrument as _;
+use usher_domain::object::id::PeerId;
+use usher_domain::object::manifest::SecretText;
+use usher_domain::operators::{Reach, Role, TokenHash};
+use uuid::Uuid;
+
+use crate::call::{self, Admitted, Call};
+use crate::metrics::Metrics;
+use crate::ports::{Answer, Failure, Ports};
+use crate::problem;
+use crate::refusal::Refusal;
+use crate::route::{Handled, Right, Route};
+use crate::{openapi, routes};
+
+/// The header that names a request, in both directions.
+pub const REQUEST_ID: &str = "x-request-id";
+/// The longest id that a caller may give.
+const REQUEST_ID_MAX: usize = 64;
+/// The longest bearer that is looked at.
+const BEARER_MAX: usize = 512;
+
+/// Everything a route can reach.
+#[derive(Clone)]
+pub struct Surface {
+    pub(crate) ports: Ports,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: Metrics,
+    pub(crate) document: Arc<str>,
+}
+
+impl Surface {
+    /// A surface over these ports. What is measured was registered before.
+    pub fn new(ports: Ports, registry: Arc<Registry>, metrics: Metrics) -> Self {
+        Self { ports, registry, metrics, document: openapi::text().into() }
+    }
+
+    /// The router of every route.
+    pub fn router(self) -> Router {
+        let mut router = Router::new();
+        for route in routes::all() {
+            let Some(filter) = filter(&route.method) else { continue };
+            let (path, route) = (route.path, Arc::new(route));
+            let enter = move |State(surface): State<Self>, params: Params, request: Request| {
+                let route = Arc::clone(&route);
+                async move { surface.enter(&route, params, request).await }
+            };
+            router = router.route(path, on(filter, enter));
+        }
+        router
+            .fallback(|State(surface): State<Self>, request: Request| async move {
+                surface.refuse("unknown", &request, Refusal::RouteNotFound)
+            })
+            .method_not_allowed_fallback(
+                |State(surface): State<Self>, request: Request| async move {
+                    surface.refuse("unknown", &request, Refusal::MethodNotAllowed)
+                },
+            )
+            .with_state(self)
+    }
+
+    /// Takes one request through its route.
+    async fn enter(&self, route: &Route, params: Params, request: Request) -> Response<Body> {
+        let began = Instant::now();
+        let id = request_id(request.headers());
+        let span = tracing::info_span!(
+            "request", id = %id, method = %route.method, route = route.path
+        );
+        let answered = self.answer(route, params, request).instrument(span.clone()).await;
+        let response = answered.unwrap_or_else(|failure| {
+            let _entered = span.enter();
+            log(&failure);
+            problem::answer(&failure)
+        });
+        self.metrics.count(route.path, &route.method, response.status().as_u16(), began.elapsed());
+        named(response, &id)
+    }
+
+    async fn answer(
+        &self,
+        route: &Route,
+        params: Params,
+        request: Request,
+    ) -> Answer<Response<Body>> {
+        let params = pieces(params)?;
+        let admitted = self.admit(route.right, &params, request.headers()).await?;
+        let (parts, body) = request.into_parts();
+        let body = if route.takes.is_some() { call::read(body).await? } else { Bytes::new() };
+        let call = Call {
+            surface: self.clone(),
+            admitted,
+            params,
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers: parts.headers,
+            body,
+        };
+        unharmed(|| (route.serve)(call)).await
+    }
+
+    /// Judges whether whoever asks has the right.
+    async fn admit(
+        &self,
+        right: Right,
+        params: &[(String, String)],
+        headers: &HeaderMap,
+    ) -> Answer<Admitted> {
+        let (needed, everywhere) = match right {
+            Right::Anybody => return Ok(Admitted::Anybody),
+            Right::Node => return self.admit_node(params, headers).await,
+            Right::Project(role) => (role, false),
+            Right::Installation(role) => (role, true),
+        };
+        let bearer = bearer(headers).ok_or(Refusal::Unauthenticated)?;
+        let caller = self.ports.operators.admit(TokenHash::of(&bearer)).await?;
+        let caller = caller.ok_or(Refusal::Unauthenticated)?;
+        let role = caller.grant.role();
+        if role < needed {
+            return Err(forbidden(role, needed.as_str()));
+        }
+        if everywhere && caller.grant.reach() != Reach::Installation {
+            return Err(forbidden(role, "a token for the whole installation"));
+        }
+        Ok(Admitted::Caller(caller))
+    }
+
+    async fn admit_node(
+        &self,
+        params: &[(String, String)],
+        headers: &HeaderMap,
+    ) -> Answer<Admitted> {
+        let bearer = bearer(headers).ok_or(Refusal::Unauthenticated)?;
+        let id = params.iter().find(|(key, _)| key == "id").map_or("", |(_, value)| value);
+        // A node whose id is none is as unknown as any other.
+        let node: PeerId = id.parse().map_err(|_| Refusal::KeyRevoked)?;
+        self.ports.agents.admit(node, &bearer).await?;
+        Ok(Admitted::Node(node))
+    }
+
+    fn refuse(&self, path: &'static str, request: &Request, why: Refusal) -> Response<Body> {
+        let id = request_id(request.headers());
+        let response = problem::answer(&why.into());
+        let took = std::time::Duration::ZERO;
+        self.metrics.count(path, &Method::GET, response.status().as_u16(), took);
+        named(response, &id)
+    }
+}
+
+/// The pieces of a path, if they can be read.
+type Params = Result<RawPathParams, RawPathParamsRejection>;
+
+fn pieces(params: Params) -> Answer<Vec<(String, String)>> {
+    let params = params.map_err(|_| Refusal::PathInvalid)?;
+    Ok(params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+}
+
+fn forbidden(role: Role, needed: &'static str) -> Failure {
+    Refusal::Forbidden { role: role.as_str(), needed }.into()
+}
+
+fn filter(method: &Method) -> Option<MethodFilter> {
+    MethodFilter::try_from(method.clone()).ok()
+}
+
+/// The secret a request brought, if it brought exactly one.
+fn bearer(headers: &HeaderMap) -> Option<SecretText> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+    let sound = scheme.eq_ignore_ascii_case("bearer") && (1..=BEARER_MAX).contains(&text.len());
+    sound.then(|| SecretText::new(text))
+}
+
+/// The id a caller gave, if it is one, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|it| it.to_str().ok());
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let sound = |it: &&str| (1..=REQUEST_ID_MAX).contains(&it.len()) && it.bytes().all(inner);
+    given.filter(sound).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
+}
+
+fn named(mut response: Response<Body>, id: &str) -> Response<Body> {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Tells the operator what the caller is not told.
+fn log(failure: &Failure) {
+    match failure {
+        Failure::Refused(refused) if crate::codes::status(refused.code).is_none() => {
+            tracing::error!(code = refused.code, "the code has no status");
+        }
+        Failure::Refused(refused) => tracing::debug!(code = refused.code, "refused"),
+        Failure::Unavailable { what } => tracing::warn!(what, "unavailable"),
+        Failure::Broken { what } => tracing::error!(what, "broken"),
+    }
+}
+
+/// Runs a route; a panic in it is a failure of this one request.
+async fn unharmed(serve: impl FnOnce() -> Handled) -> Answer<Response<Body>> {
+    let broken = || Failure::Broken { what: "a route panicked".to_owned() };
+    let begun = catch_unwind(AssertUnwindSafe(serve));
+    let mut running: Pin<_> = begun.map_err(|_| broken())?;
+    std::future::poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(broken())))
+    })
+    .await
+}

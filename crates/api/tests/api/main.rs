@@ -1,0 +1,17 @@
+//! The API against ports in memory.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
+
+mod agents;
+mod asked;
+mod bed;
+mod bodies;
+mod document;
+mod events;
+mod fake;
+mod fuzz;
+mod listings;
+mod refusals;
+mod rights;
+mod secrets;
+mod service;

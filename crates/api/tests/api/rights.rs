@@ -1,0 +1,166 @@
+//! Who may go where: every route with every caller.
+
+use axum::body::Body;
+use axum::http::{Request, header};
+use serde_json::json;
+use usher_api::Right;
+use usher_domain::operators::{Reach, Role};
+
+use crate::bed::{Bed, refused, request};
+use crate::fake::{EVERYBODY, NODE_SECRET, caller, first, node};
+
+/// A path with something in each of its braces.
+pub(crate) fn filled(path: &str) -> String {
+    let resource = first().to_string();
+    let id = if path.contains("/nodes/") { node().to_string() } else { resource };
+    path.replace("{id}", &id)
+        .replace("{project}", "demo")
+        .replace("{blueprint}", "local-node")
+        .replace("{version}", "1.0.0")
+        .replace("{cloud}", "local")
+        .replace("{credential}", "local")
+        .replace("{world}", "local")
+}
+
+/// What the right makes of a caller, written by hand from what the roles mean.
+fn expected(right: Right, who: &str) -> Option<(u16, String)> {
+    let (needed, everywhere) = match right {
+        Right::Anybody => return None,
+        Right::Node => return Some(refused(401, "unauthenticated")),
+        Right::Project(role) => (role, false),
+        Right::Installation(role) => (role, true),
+    };
+    let Some(caller) = caller(who) else { return Some(refused(401, "unauthenticated")) };
+    let low = match (needed, caller.grant.role()) {
+        (Role::Viewer, _) | (Role::Operator, Role::Operator | Role::Admin) => false,
+        (Role::Operator, Role::Viewer) => true,
+        (Role::Admin, role) => role != Role::Admin,
+    };
+    let narrow = everywhere && caller.grant.reach() != Reach::Installation;
+    (low || narrow).then(|| refused(403, "forbidden"))
+}
+
+/// Red by: a route with a right that is lower than its place in the table says.
+#[tokio::test]
+async fn every_route_lets_in_whom_its_right_names_and_nobody_else() {
+    let bed = Bed::new();
+    let everybody = EVERYBODY.iter().map(|(name, _)| *name).chain(["nobody"]);
+    for who in everybody {
+        for route in usher_api::routes() {
+            let path = filled(route.path);
+            let what = format!("{who}: {} {path}", route.method);
+            let asked = request(who, route.method.as_str(), &path, None);
+            let response = bed.open(asked).await;
+            let status = response.status().as_u16();
+            match expected(route.right, who) {
+                Some((refused, _)) => assert_eq!(status, refused, "{what}"),
+                None => assert!(!matches!(status, 401 | 403), "{what}: {status}"),
+            }
+        }
+    }
+}
+
+/// Red by: a new route that nobody thought about here.
+#[test]
+fn the_rights_of_routes_are_these() {
+    let mut lines: Vec<String> = usher_api::routes()
+        .iter()
+        .map(|it| format!("{} {} {:?}", it.path, it.method, it.right))
+        .collect();
+    lines.sort();
+    insta::assert_snapshot!("rights", lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_bearer_that_is_missing_wrong_doubled_or_of_another_scheme_is_refused() {
+    let bed = Bed::new();
+    let ask = |values: &[&str]| {
+        let mut it = Request::builder().uri("/v1/projects");
+        for value in values {
+            it = it.header(header::AUTHORIZATION, *value);
+        }
+        it.body(Body::empty()).unwrap()
+    };
+    let cases: [&[&str]; 8] = [
+        &[],
+        &["Bearer"],
+        &["Bearer "],
+        &["Bearer wrong"],
+        &["Basic admin-canary"],
+        &["admin-canary"],
+        &["Bearer admin-canary "],
+        &["Bearer admin-canary", "Bearer admin-canary"],
+    ];
+    for values in cases {
+        let answered = bed.send(ask(values)).await;
+        assert_eq!(answered.refusal(), refused(401, "unauthenticated"), "{values:?}");
+        assert_eq!(answered.headers[header::WWW_AUTHENTICATE], "Bearer");
+    }
+    let long = format!("Bearer {}", "a".repeat(10_000));
+    assert_eq!(bed.send(ask(&[&long])).await.status, 401);
+    assert_eq!(bed.send(ask(&["bearer admin-canary"])).await.status, 200);
+}
+
+/// Red by: an answer that tells a stranger that something exists.
+#[tokio::test]
+async fn what_is_beyond_a_tokens_project_is_not_there() {
+    let bed = Bed::new();
+    let one = format!("/v1/resources/{}", first());
+    for (method, path) in [
+        ("GET", one.clone()),
+        ("DELETE", one.clone()),
+        ("GET", format!("{one}/why")),
+        ("GET", format!("{one}/plan")),
+        ("GET", format!("{one}/receipt")),
+        ("POST", format!("{one}/retry")),
+        ("POST", format!("{one}/replace")),
+        ("GET", format!("{one}/labels")),
+    ] {
+        let foreign = bed.ask("stranger", method, &path, None).await;
+        let code = refused(404, "provisioned_resource_not_found");
+        assert_eq!(foreign.refusal(), code, "{method} {path}");
+        assert!(bed.ask("operator", method, &path, None).await.status < 300, "{method} {path}");
+    }
+    let project = bed.ask("stranger", "GET", "/v1/projects/demo", None).await;
+    assert_eq!(project.refusal(), refused(404, "project_not_found"));
+    let node = bed.ask("stranger", "GET", &format!("/v1/nodes/{}", node()), None).await;
+    assert_eq!(node.refusal(), refused(404, "node_not_found"));
+    let body = json!({"name": "w", "project": "demo", "blueprint": "local-node",
+        "credential": "local"});
+    let declared = bed.ask("stranger", "POST", "/v1/resources", Some(body)).await;
+    assert_eq!(declared.refusal(), refused(404, "project_not_found"));
+}
+
+#[tokio::test]
+async fn listings_hold_what_a_token_reaches() {
+    let bed = Bed::new();
+    let names = async |who: &str, path: &str, field: &str| {
+        let items = bed.ask(who, "GET", path, None).await.json()["items"].clone();
+        let items = items.as_array().unwrap().clone();
+        items.iter().map(|it| it[field].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("admin", "/v1/projects", "slug").await, ["demo", "other"]);
+    assert_eq!(names("operator", "/v1/projects", "slug").await, ["demo"]);
+    assert_eq!(names("stranger", "/v1/projects", "slug").await, ["other"]);
+    assert_eq!(names("operator", "/v1/resources", "name").await, ["web-1"]);
+    assert_eq!(names("stranger", "/v1/resources", "name").await, Vec::<String>::new());
+    assert_eq!(names("stranger", "/v1/nodes", "name").await, Vec::<String>::new());
+    assert_eq!(names("stranger", "/v1/tokens", "id").await, Vec::<String>::new());
+    assert_eq!(names("stranger", "/v1/placements", "world").await, ["local"]);
+}
+
+/// Red by: the secret of a node as a pass for operators, or the other way round.
+#[tokio::test]
+async fn operators_and_nodes_have_their_own_doors() {
+    let bed = Bed::new();
+    let beat = format!("/v1/nodes/{}/heartbeat", node());
+    let body = json!({"acknowledged": 1, "in_flight": 0, "draining": false, "agent_version": "1"});
+    let operator = bed.ask("admin", "POST", &beat, Some(body)).await;
+    assert_eq!(operator.refusal(), refused(401, "unauthenticated"));
+    let asked = Request::builder()
+        .uri("/v1/projects")
+        .header(header::AUTHORIZATION, format!("Bearer {NODE_SECRET}"))
+        .body(Body::empty())
+        .unwrap();
+    assert_eq!(bed.send(asked).await.refusal(), refused(401, "unauthenticated"));
+}

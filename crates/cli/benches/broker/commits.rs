@@ -1,0 +1,56 @@
+//! Bare commits of the store: what a step writes, and nothing else around it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use usher_domain::broker::event::Event;
+use usher_kernel::{Standing, Wake};
+use usher_store::{Life, Release, ResourceWrite, Store};
+
+use crate::declare::{World, record, write};
+use crate::pace::{AsyncDeed, pace};
+
+/// One who commits to a resource of its own.
+struct Worker {
+    store: Arc<Store>,
+    write: ResourceWrite,
+}
+
+struct Commit;
+
+impl AsyncDeed<Worker> for Commit {
+    async fn run(&self, worker: &mut Worker) -> u64 {
+        let write = &mut worker.write;
+        worker.store.commit(write.clone()).await.unwrap();
+        write.version = write.version.next();
+        std::mem::swap(&mut write.before, &mut write.next);
+        1
+    }
+}
+
+/// How many commits per second so many workers get done.
+pub(crate) async fn per_second(store: &Arc<Store>, workers: usize, span: Duration) -> f64 {
+    let world = World::new(store).await;
+    let mut prepared = Vec::new();
+    for number in 0..workers {
+        prepared.push(worker(&world, number).await);
+    }
+    pace(prepared, span, Commit).await
+}
+
+/// A write of state, name, log and queue, as often as it is asked for.
+async fn worker(world: &World, number: usize) -> Worker {
+    let id = world.declare(&format!("c{number}")).await.id();
+    let life = Life::Resource(id);
+    let leased = world.claim(life).await;
+    let later = Duration::from_secs(1);
+    let mut write =
+        write(record(&leased), |it| it.updated_at = it.updated_at.after(later), Some(Event::Ready));
+    write.rows = record(&leased).book.rows().iter().take(1).cloned().collect();
+    for row in &mut write.rows {
+        row.standing = Standing::Seen;
+    }
+    let (claim, wake) = (leased.claim, Wake::OnChange);
+    write.release = Some(Release { life, claim, wake, reason: "Steady" });
+    Worker { store: Arc::clone(&world.store), write }
+}

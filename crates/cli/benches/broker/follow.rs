@@ -1,0 +1,85 @@
+//! Hears what a server tells, so that nobody asks twice.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use usher_agent::client::Client;
+use usher_agent::settings::Settings;
+use usher_agent::stream::Lines;
+use usher_wire::http::Secret;
+
+use crate::house::House;
+
+/// What was told, by resource and word, and when it was heard.
+type Told = HashMap<(String, String), SystemTime>;
+
+/// A follower of a server's log, until it is dropped.
+pub(crate) struct Follower {
+    told: Arc<Mutex<Told>>,
+    heard: watch::Receiver<u64>,
+    listening: JoinHandle<()>,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Follower {
+    pub(crate) async fn new(house: &House) -> Self {
+        let settings = Settings {
+            api_url: format!("http://127.0.0.1:{}", house.port()),
+            project_id: String::new(),
+            resource_id: String::new(),
+            token_file: house.data(),
+            ca_file: None,
+            in_flight_dir: None,
+        };
+        let client = Client::new(&settings).unwrap();
+        let token = std::fs::read_to_string(house.data().join("admin.token")).unwrap();
+        let opened = client.listen("/v1/events", &Secret::new(token.trim()), None).await;
+        let mut body = opened.unwrap();
+        let told = Arc::<Mutex<Told>>::default();
+        let (hear, heard) = watch::channel(0);
+        let into = Arc::clone(&told);
+        let listening = tokio::spawn(async move {
+            let mut lines = Lines::default();
+            while let Some(Ok(frame)) = body.frame().await {
+                let Some(bytes) = frame.data_ref() else { continue };
+                for event in lines.feed(bytes).unwrap() {
+                    note(&into, &event.data);
+                }
+                hear.send_modify(|it| *it += 1);
+            }
+        });
+        Self { told, heard, listening }
+    }
+
+    /// Waits until this was told of a resource; when that was.
+    pub(crate) async fn until(&self, id: &str, word: &str) -> SystemTime {
+        let key = (id.to_owned(), word.to_owned());
+        let mut heard = self.heard.clone();
+        loop {
+            heard.borrow_and_update();
+            if let Some(at) = self.told.lock().unwrap().remove(&key) {
+                return at;
+            }
+            heard.changed().await.unwrap();
+        }
+    }
+}
+
+fn note(told: &Mutex<Told>, data: &str) {
+    let Ok(event) = serde_json::from_str::<Value>(data) else { return };
+    let (Some(id), Some(kind)) = (event["resource"].as_str(), event["type"].as_str()) else {
+        return;
+    };
+    let word = kind.replace("broker.ProvisionedResource", "");
+    told.lock().unwrap().insert((id.to_owned(), word), SystemTime::now());
+}

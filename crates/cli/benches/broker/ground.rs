@@ -1,0 +1,91 @@
+//! A server of the real binary over a database that loses nothing in a power cut.
+
+use std::sync::Arc;
+
+use sqlx::{Connection as _, PgConnection};
+use usher_pgtest::Server;
+use usher_store::migrate::Way;
+use usher_store::{Place, Settings, Store};
+
+use crate::house::{House, furnish};
+
+/// What production runs with, in place of what tests do.
+const SETTINGS: [&str; 7] = [
+    "worker.lease=30s",
+    "worker.step_deadline=20s",
+    "worker.request_bound=10s",
+    "broker.reconcile_interval=30s",
+    "mesh.heartbeat=10s",
+    "log=warn",
+    "local.agent=external",
+];
+/// Every commit is on the disk.
+const POSTGRES: [&str; 4] =
+    ["fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB"];
+
+/// Where servers and stores are opened.
+pub(crate) struct Ground {
+    dir: Arc<tempfile::TempDir>,
+    server: Option<Server>,
+}
+
+impl Ground {
+    pub(crate) async fn sqlite() -> Self {
+        Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: None }
+    }
+
+    /// Nothing if there is no PostgreSQL.
+    pub(crate) async fn postgres() -> Option<Self> {
+        let server = Server::start(&POSTGRES)?;
+        Some(Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: Some(server) })
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.server {
+            Some(_) => "PostgreSQL (fsync on)",
+            None => "SQLite (WAL, synchronous FULL)",
+        }
+    }
+
+    /// A running server with a database and a world of this name.
+    pub(crate) async fn house(&self, name: &str) -> House {
+        let place = self.place(name).await;
+        let dir = Arc::new(tempfile::tempdir_in(self.dir.path()).unwrap());
+        let url = match &place {
+            Place::Postgres(url) => {
+                furnish(&place).await;
+                Some(url.clone())
+            }
+            Place::Sqlite(_) => None,
+        };
+        let mut house = House::within(&dir, url, &SETTINGS);
+        house.start(None);
+        house.until_ready().await;
+        house
+    }
+
+    /// A store beside the servers, on the same disk or at the same PostgreSQL.
+    pub(crate) async fn store(&self, name: &str) -> Arc<Store> {
+        let place = self.place(name).await;
+        Store::migrate(&place, Way::Up).await.unwrap();
+        Arc::new(Store::open(&place, Settings::default()).await.unwrap())
+    }
+
+    async fn place(&self, name: &str) -> Place {
+        match &self.server {
+            Some(server) => {
+                server.execute(&format!("CREATE DATABASE {name}")).await;
+                Place::Postgres(server.url(name))
+            }
+            None => Place::Sqlite(self.dir.path().join(format!("{name}.db"))),
+        }
+    }
+
+    /// How many transactions wrote so far, if the database counts them.
+    pub(crate) async fn written(&self) -> Option<i64> {
+        let mut connection = PgConnection::connect(&self.server.as_ref()?.url("postgres")).await;
+        let connection = connection.as_mut().unwrap();
+        let sql = "SELECT CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)";
+        Some(sqlx::query_scalar(sql).fetch_one(connection).await.unwrap())
+    }
+}

@@ -1,0 +1,195 @@
+//! Nodes in and out per second, what a walk writes, and how soon a change is noticed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::Sizes;
+use crate::caller::{Caller, declaration};
+use crate::commits;
+use crate::crowd::Crowd;
+use crate::follow::Follower;
+use crate::ground::Ground;
+use crate::house::House;
+use crate::report::{middle, quantiles, say};
+
+/// How many walk at a time.
+const WALKERS: [usize; 3] = [1, 8, 32];
+/// How many walk at a time while what they write is counted.
+const COUNTED: usize = 8;
+/// How long a substrate takes whose readiness is timed: its node is there before.
+const READY_AFTER_MS: u64 = 300;
+
+/// A running server with nodes, and who asks it.
+#[derive(Clone)]
+struct Bench {
+    caller: Caller,
+    follower: Arc<Follower>,
+    number: Arc<AtomicU64>,
+}
+
+impl Bench {
+    async fn new(house: &House) -> Self {
+        let follower = Arc::new(Follower::new(house).await);
+        Self { caller: house.caller().clone(), follower, number: Arc::default() }
+    }
+
+    async fn provision(&self, parameters: &serde_json::Value) -> String {
+        let name = format!("node-{}", self.number.fetch_add(1, Ordering::Relaxed));
+        let body = declaration(&name, parameters);
+        let made = self.caller.insist("POST", "/v1/resources", Some(&body)).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn come(&self) -> String {
+        let id = self.provision(&json!({})).await;
+        self.follower.until(&id, "Ready").await;
+        id
+    }
+
+    async fn go(&self, id: &str) {
+        self.caller.deprovision(id).await;
+        self.follower.until(id, "Deleted").await;
+    }
+}
+
+pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
+    let house = ground.house("walks").await;
+    let _crowd = Crowd::gather(&house.data());
+    let bench = Bench::new(&house).await;
+    let [inwards, outwards] = written(ground, &bench).await;
+    let per_walk = inwards + outwards;
+    let store = ground.store("bare").await;
+    say("\n| at a time | walks/s | commits/s | commits per walk | walks : commits ÷ per walk |");
+    say("|---:|---:|---:|---:|---:|");
+    for workers in WALKERS {
+        let (mut ours, mut theirs) = (vec![], vec![]);
+        for _ in 0..sizes.rounds {
+            theirs.push(commits::per_second(&store, workers, sizes.round).await);
+            ours.push(per_second(&bench, workers, sizes.round).await);
+        }
+        let (ours, theirs) = (middle(ours), middle(theirs));
+        let ratio = ours / (theirs / per_walk);
+        say(format_args!("| {workers} | {ours:.1} | {theirs:.0} | {per_walk:.1} | {ratio:.2} |"));
+    }
+    store.close().await;
+    readiness(&house, &bench, sizes.timed).await;
+}
+
+/// How many walks per second are done so many at a time.
+async fn per_second(bench: &Bench, workers: usize, span: Duration) -> f64 {
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..workers)
+        .map(|_| {
+            let bench = bench.clone();
+            tokio::spawn(async move {
+                let mut walks = 0_u32;
+                while begun.elapsed() < span {
+                    let id = bench.come().await;
+                    bench.go(&id).await;
+                    walks += 1;
+                }
+                walks
+            })
+        })
+        .collect();
+    let mut walks = 0.0;
+    for task in tasks {
+        walks += f64::from(task.await.unwrap());
+    }
+    walks / begun.elapsed().as_secs_f64()
+}
+
+/// What one way in and one way out cost; the commits of each.
+async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
+    say("\n| way | steps that wrote | writing transactions | steps | looks | verbs outside |");
+    say("|---|---:|---:|---:|---:|---:|");
+    // The first one makes what all share.
+    let first = bench.come().await;
+    let begun = Look::new(ground, bench).await;
+    let come = (0..COUNTED).map(|_| {
+        let bench = bench.clone();
+        tokio::spawn(async move { bench.come().await })
+    });
+    let ids = all(come.collect()).await;
+    let between = Look::new(ground, bench).await;
+    let go = ids.into_iter().map(|id| {
+        let bench = bench.clone();
+        tokio::spawn(async move { bench.go(&id).await })
+    });
+    all(go.collect()).await;
+    let ended = Look::new(ground, bench).await;
+    bench.go(&first).await;
+    [between.told_since("in", &begun), ended.told_since("out", &between)]
+}
+
+async fn all<T>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
+    let mut done = Vec::new();
+    for task in tasks {
+        done.push(task.await.unwrap());
+    }
+    done
+}
+
+/// What a server and its database count.
+struct Look {
+    counters: BTreeMap<String, u64>,
+    written: Option<i64>,
+}
+
+impl Look {
+    async fn new(ground: &Ground, bench: &Bench) -> Self {
+        // What the last event set off is counted as well.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Self { counters: bench.caller.counters().await, written: ground.written().await }
+    }
+
+    /// Says what was counted since, for each node; how often a step wrote.
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    fn told_since(&self, way: &str, before: &Self) -> f64 {
+        let each = |name: &str| {
+            let name = format!("usher_{name}_total");
+            let count = |it: &Self| it.counters.get(&name).copied().unwrap_or(0);
+            (count(self) - count(before)) as f64 / COUNTED as f64
+        };
+        let [wrote, steps, looks, verbs] =
+            ["store_commits", "steps", "world_observations", "world_effects"].map(each);
+        let transactions =
+            self.written.zip(before.written).map_or("–".to_owned(), |(now, then)| {
+                format!("{:.1}", (now - then) as f64 / COUNTED as f64)
+            });
+        say(format_args!(
+            "| {way} | {wrote:.1} | {transactions} | {steps:.1} | {looks:.1} | {verbs:.1} |"
+        ));
+        wrote
+    }
+}
+
+/// How long after a substrate is ready its resource is, as somebody outside hears it.
+async fn readiness(house: &House, bench: &Bench, count: usize) {
+    let mut spans = Vec::new();
+    for _ in 0..count.div_ceil(COUNTED) {
+        let timed = (0..COUNTED).map(|_| {
+            let (bench, data) = (bench.clone(), house.data());
+            tokio::spawn(async move {
+                let id = bench.provision(&json!({ "readyAfterMs": READY_AFTER_MS })).await;
+                let heard = bench.follower.until(&id, "Ready").await;
+                let object = data.join(format!("world/substrate/pr-{id}/object.json"));
+                let ready = fs::metadata(object).unwrap().modified().unwrap();
+                bench.go(&id).await;
+                heard.duration_since(ready).unwrap_or_default()
+            })
+        });
+        spans.extend(all(timed.collect()).await);
+    }
+    let (half, most) = quantiles(spans);
+    let (half, most) = (half / 1e3, most / 1e3);
+    say(format_args!(
+        "\nfrom a substrate's readiness to the event, {count} times, {COUNTED} at a time: \
+         p50 {half:.1} ms, p99 {most:.1} ms"
+    ));
+}

@@ -1,0 +1,39 @@
+//! Simulated nodes for a server with `local.agent=external`: one program speaks for all of them.
+//!
+//! `cargo run --example nodes -- DATA_DIR [--silent]`
+#![expect(clippy::unwrap_used, reason = "a test program that cannot unwrap has failed")]
+
+#[path = "../tests/walk/crowd.rs"]
+mod crowd;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// How often it is said how many there are.
+const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let Some(data) = std::env::args().nth(1).map(PathBuf::from).filter(|it| it.is_dir()) else {
+        eprintln!("usage: nodes DATA_DIR [--silent]");
+        return std::process::ExitCode::from(2);
+    };
+    let silent = std::env::args().any(|it| it == "--silent");
+    let gather = if silent { crowd::Crowd::gather_silent } else { crowd::Crowd::gather };
+    let crowd = gather(&data);
+    let mut told = String::new();
+    loop {
+        let crowd::Counts { booted, enrolled, refused, left } = &*crowd.counts;
+        let [booted, enrolled, refused, left] =
+            [booted, enrolled, refused, left].map(|it| it.load(Ordering::Relaxed));
+        let text = format!("{booted} booted, {enrolled} enrolled, {refused} refused, {left} left");
+        if text != told {
+            println!("{text}");
+            told = text;
+        }
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return std::process::ExitCode::SUCCESS,
+            () = tokio::time::sleep(SAY_EVERY) => {}
+        }
+    }
+}

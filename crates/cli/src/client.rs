@@ -1,0 +1,293 @@
+//! Calls to a server of ours: one connection each, bounded in time and size.
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
+
+use crate::stop::Stop;
+
+/// The longest answer that is read.
+const ANSWER_MAX: usize = 64 * 1024 * 1024;
+/// How long one call may take.
+const CALL_MAX: Duration = Duration::from_secs(30);
+
+/// Why a call was not answered well.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Nobody answers there.
+    #[error("cannot reach the server at {url}")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It took too long.
+    #[error("cannot wait for the server at {url} any longer")]
+    TimedOut {
+        /// Where.
+        url: String,
+    },
+    /// Whoever answers speaks otherwise.
+    #[error("cannot understand the server at {url}")]
+    Conversation {
+        /// Where.
+        url: String,
+    },
+    /// The server says no.
+    #[error("refused with status {status}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// Its problem.
+        problem: Box<Problem>,
+    },
+}
+
+impl Error {
+    /// Whether asking again may help.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Conversation { .. } => true,
+            Self::Refused { status, .. } => *status == 503,
+        }
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Refused { status, problem } => Self::refused(*status, problem),
+            Error::Unreachable { source, .. } => Self::unavailable(format!(
+                "{error}: {source}; start one with `usher up`, or say USHER_URL"
+            )),
+            Error::TimedOut { .. } => Self::unavailable(error.to_string()),
+            Error::Conversation { .. } => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// A server, and by which right it is asked.
+pub struct Client {
+    url: String,
+    host: String,
+    port: u16,
+    base: String,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    token: Secret,
+}
+
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+impl Client {
+    /// A client of the server at this address.
+    pub fn new(url: &str, token: Secret) -> Result<Self, Stop> {
+        let bad = || Stop::usage(format!("cannot use the server's URL \"{url}\""));
+        let uri: Uri = url.parse().map_err(|_| bad())?;
+        let host = uri.host().ok_or_else(bad)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            Some(_) | None => return Err(bad()),
+        };
+        let tls = if secure {
+            let name = ServerName::try_from(host.clone()).map_err(|_| bad())?;
+            Some((connector()?, name))
+        } else {
+            None
+        };
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let base = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { url: url.to_owned(), host, port, base, tls, token })
+    }
+
+    /// Looks at something.
+    pub async fn get(&self, path: &str) -> Result<Value, Error> {
+        self.call(Method::GET, path, None, None).await
+    }
+
+    /// Looks at something of a known shape.
+    pub async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let value = self.get(path).await?;
+        serde_json::from_value(value).map_err(|_| self.confused())
+    }
+
+    /// Asks for something; `null` is an answer that says nothing.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Result<Value, Error> {
+        let mut request = self.request(method, path, body)?;
+        if let Some(key) = key.and_then(|it| HeaderValue::from_str(it).ok()) {
+            request.headers_mut().insert(HeaderName::from_static("idempotency-key"), key);
+        }
+        let called = timeout(CALL_MAX, async {
+            let response = self.accepted(self.exchange(request).await?).await?;
+            self.whole(response).await
+        });
+        let late = || Error::TimedOut { url: self.url.clone() };
+        let bytes = called.await.map_err(|_| late())??;
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|_| self.confused())
+    }
+
+    /// Opens a stream of events.
+    pub async fn listen(&self, path: &str, last: Option<&str>) -> Result<Incoming, Error> {
+        let mut request = self.request(Method::GET, path, None)?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENTS_TYPE));
+        if let Some(last) = last.and_then(|it| HeaderValue::from_str(it).ok()) {
+            headers.insert(HeaderName::from_static("last-event-id"), last);
+        }
+        let late = || Error::TimedOut { url: self.url.clone() };
+        let response = timeout(CALL_MAX, self.exchange(request)).await.map_err(|_| late())??;
+        Ok(self.accepted(response).await?.into_body())
+    }
+
+    fn confused(&self) -> Error {
+        Error::Conversation { url: self.url.clone() }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", self.token.expose()));
+        let mut bearer = bearer.map_err(|_| self.confused())?;
+        bearer.set_sensitive(true);
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(HOST, format!("{}:{}", self.host, self.port))
+            .header(CONTENT_TYPE, "application/json")
+            .header(AUTHORIZATION, bearer);
+        request.body(Full::new(Bytes::from(body))).map_err(|_| self.confused())
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        let stream = self.connect().await;
+        let stream =
+            stream.map_err(|source| Error::Unreachable { url: self.url.clone(), source })?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|_| self.confused())?;
+        // It ends with the sender and the body.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        sender.send_request(request).await.map_err(|_| self.confused())
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Wire>> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            None => Ok(Box::new(stream)),
+            Some((connector, name)) => Ok(Box::new(connector.connect(name.clone(), stream).await?)),
+        }
+    }
+
+    async fn accepted(&self, response: Response<Incoming>) -> Result<Response<Incoming>, Error> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = self.whole(response).await?;
+        let problem = serde_json::from_slice(&body).unwrap_or_else(|_| Problem {
+            kind: String::new(),
+            title: String::new(),
+            status: status.as_u16(),
+            code: String::new(),
+            detail: String::new(),
+        });
+        Err(Error::Refused { status: status.as_u16(), problem: Box::new(problem) })
+    }
+
+    async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, Error> {
+        let body = Limited::new(response.into_body(), ANSWER_MAX);
+        Ok(body.collect().await.map_err(|_| self.confused())?.to_bytes())
+    }
+}
+
+fn connector() -> Result<TlsConnector, Stop> {
+    let none = || Stop::failed("cannot read the certificates of this machine");
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| none())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// A text as a piece of a path or a query.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme_a_host_a_port_and_a_base() {
+        let cases = [
+            ("http://127.0.0.1:7420", ("127.0.0.1", 7420, "")),
+            ("http://localhost/base/", ("localhost", 80, "/base")),
+            ("https://[::1]/a", ("::1", 443, "/a")),
+        ];
+        for (url, expected) in cases {
+            let client = Client::new(url, Secret::new("t")).ok().unwrap();
+            assert_eq!((client.host.as_str(), client.port, client.base.as_str()), expected);
+        }
+        for url in ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b"] {
+            assert_eq!(Client::new(url, Secret::new("t")).err().unwrap().code, 2, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_written_with_percent_signs() {
+        assert_eq!(encoded("web-1"), "web-1");
+        assert_eq!(encoded("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
+    }
+}

@@ -1,0 +1,131 @@
+//! What is printed: a table for people, JSON as a contract.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+use usher_kernel::Timestamp;
+
+use crate::clock;
+use crate::stop::Stop;
+
+/// In which form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// A table for people.
+    Table,
+    /// The contract.
+    Json,
+}
+
+/// Where everything is printed.
+#[derive(Clone, Copy, Debug)]
+pub struct Console {
+    /// The form.
+    pub form: Form,
+}
+
+impl Console {
+    /// Prints one thing: itself as JSON, or these lines.
+    pub fn one(self, value: &Value, lines: impl FnOnce() -> String) -> Result<(), Stop> {
+        match self.form {
+            Form::Json => self.line(value),
+            Form::Table => print(&lines()),
+        }
+    }
+
+    /// Prints one object on one line.
+    pub fn line(self, value: &Value) -> Result<(), Stop> {
+        print(&format!("{value}\n"))
+    }
+
+    /// Prints plain text.
+    pub fn text(self, text: &str) -> Result<(), Stop> {
+        print(text)
+    }
+
+    /// Says something on the way that is not the answer.
+    pub fn note(self, text: &str) {
+        if self.form == Form::Table {
+            eprintln!("{text}");
+        }
+    }
+}
+
+/// Whether a person looks at the error stream.
+pub fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Columns under their heads, as wide as they must be.
+pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
+        cells.chain(heads.get(column).map(|it| it.len())).max().unwrap_or(0)
+    };
+    let heads: Vec<String> = heads.iter().map(|it| (*it).to_owned()).collect();
+    let mut out = String::new();
+    for row in std::iter::once(&heads).chain(rows) {
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(column, cell)| format!("{cell:width$}", width = width(column)))
+            .collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// What may be missing, as a cell.
+pub fn cell(text: Option<&str>) -> String {
+    text.filter(|it| !it.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// How long ago a time was, in its largest unit.
+pub fn age(time: &str) -> String {
+    let Some(at) = Timestamp::from_rfc3339(time) else { return "-".to_owned() };
+    let seconds = clock::now().since(at).as_secs();
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn print(text: &str) -> Result<(), Stop> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        // Whoever read has read enough.
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => {
+            Err(Stop { code: 0, text: String::new() })
+        }
+        Err(why) => Err(Stop::failed(format!("cannot print: {why}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["web-1".to_owned(), "Ready".to_owned()], vec!["ä".to_owned(), cell(None)]];
+        assert_eq!(table(&["NAME", "PHASE"], &rows), "NAME   PHASE\nweb-1  Ready\nä      -\n");
+        assert_eq!(table(&["NAME"], &[]), "NAME\n");
+    }
+
+    #[test]
+    fn an_age_is_told_in_its_largest_unit() {
+        let ago = |seconds: i64| {
+            let now = clock::now().as_micros();
+            age(&Timestamp::from_micros(now - seconds * 1_000_000).to_rfc3339())
+        };
+        assert_eq!(ago(-5), "0s", "clocks differ");
+        assert_eq!(ago(600), "10m");
+        assert_eq!(ago(3 * 3_600), "3h");
+        assert_eq!(ago(4 * 86_400), "4d");
+        assert_eq!(age("yesterday"), "-");
+    }
+}

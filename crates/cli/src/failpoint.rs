@@ -1,0 +1,237 @@
+//! Named places where the process can be made to die, as by `kill -9`.
+//!
+//! A failpoint that is not armed costs one load. The list is closed: whoever tests that a crash is
+//! survived asks for every place by name.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Signal, getpid, kill_process};
+use thiserror::Error;
+
+/// A place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failpoint {
+    /// The local world raised its revision and changed nothing yet.
+    WorldCounted,
+    /// An object was written aside and does not stand under its name yet.
+    ObjectStaged,
+    /// An object stands under its name.
+    ObjectCreated,
+    /// An object was written again.
+    ObjectWritten,
+    /// An object lost its name and is not erased yet.
+    ObjectUnnamed,
+    /// An object is erased.
+    ObjectErased,
+    /// A process was recorded and not started.
+    UnitRecorded,
+    /// A process is about to be started.
+    BeforeSpawn,
+    /// A process was started.
+    AfterSpawn,
+    /// A process is about to be asked or made to end.
+    BeforeSignal,
+    /// A process was asked or made to end.
+    AfterSignal,
+    /// The record of a process lost its name and is not erased yet.
+    UnitUnnamed,
+    /// A step is about to do its verb.
+    BeforeEffect,
+    /// A step did its verb and wrote nothing yet.
+    AfterEffect,
+    /// A step is about to write what it decided.
+    BeforeCommit,
+    /// A step wrote what it decided.
+    AfterCommit,
+    /// A step is over and its lease is not given back yet.
+    BeforeRelease,
+    /// A declaration is about to be written.
+    BeforeAccept,
+    /// A declaration was written and not answered.
+    AfterAccept,
+    /// An order about a resource is about to be written.
+    BeforeOrder,
+    /// An order was written and not answered.
+    AfterOrder,
+    /// A bootstrap token is about to be redeemed.
+    BeforeRedeem,
+    /// A bootstrap token was redeemed and the node does not know.
+    AfterRedeem,
+    /// A node is about to be moved one step on its way out.
+    BeforeDrain,
+    /// A node was moved one step on its way out.
+    AfterDrain,
+}
+
+/// Why a text arms nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadFailpoint {
+    /// No such place.
+    #[error("cannot arm failpoint \"{text}\": there is none of that name")]
+    Unknown {
+        /// The offending text.
+        text: String,
+    },
+    /// Not a number above zero.
+    #[error("cannot arm failpoint \"{text}\": the passing is not a number from 1")]
+    Passing {
+        /// The offending text.
+        text: String,
+    },
+    /// One is armed already.
+    #[error("cannot arm failpoint \"{text}\": one is armed already")]
+    Armed {
+        /// The offending text.
+        text: String,
+    },
+}
+
+/// A place, and the passing at which the process dies there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The place.
+    pub point: Failpoint,
+    /// Which passing, from one.
+    pub passing: u32,
+}
+
+static ARMED: OnceLock<Order> = OnceLock::new();
+static PASSED: AtomicU32 = AtomicU32::new(0);
+
+impl Failpoint {
+    /// Every place.
+    pub const ALL: [Self; 25] = [
+        Self::WorldCounted,
+        Self::ObjectStaged,
+        Self::ObjectCreated,
+        Self::ObjectWritten,
+        Self::ObjectUnnamed,
+        Self::ObjectErased,
+        Self::UnitRecorded,
+        Self::BeforeSpawn,
+        Self::AfterSpawn,
+        Self::BeforeSignal,
+        Self::AfterSignal,
+        Self::UnitUnnamed,
+        Self::BeforeEffect,
+        Self::AfterEffect,
+        Self::BeforeCommit,
+        Self::AfterCommit,
+        Self::BeforeRelease,
+        Self::BeforeAccept,
+        Self::AfterAccept,
+        Self::BeforeOrder,
+        Self::AfterOrder,
+        Self::BeforeRedeem,
+        Self::AfterRedeem,
+        Self::BeforeDrain,
+        Self::AfterDrain,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WorldCounted => "world-counted",
+            Self::ObjectStaged => "object-staged",
+            Self::ObjectCreated => "object-created",
+            Self::ObjectWritten => "object-written",
+            Self::ObjectUnnamed => "object-unnamed",
+            Self::ObjectErased => "object-erased",
+            Self::UnitRecorded => "unit-recorded",
+            Self::BeforeSpawn => "before-spawn",
+            Self::AfterSpawn => "after-spawn",
+            Self::BeforeSignal => "before-signal",
+            Self::AfterSignal => "after-signal",
+            Self::UnitUnnamed => "unit-unnamed",
+            Self::BeforeEffect => "before-effect",
+            Self::AfterEffect => "after-effect",
+            Self::BeforeCommit => "before-commit",
+            Self::AfterCommit => "after-commit",
+            Self::BeforeRelease => "before-release",
+            Self::BeforeAccept => "before-accept",
+            Self::AfterAccept => "after-accept",
+            Self::BeforeOrder => "before-order",
+            Self::AfterOrder => "after-order",
+            Self::BeforeRedeem => "before-redeem",
+            Self::AfterRedeem => "after-redeem",
+            Self::BeforeDrain => "before-drain",
+            Self::AfterDrain => "after-drain",
+        }
+    }
+
+    /// Passes the place; the process ends here if this is the passing that was ordered.
+    pub fn pass(self) {
+        let Some(order) = ARMED.get().filter(|it| it.point == self) else { return };
+        if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == order.passing {
+            // Nothing is cleaned up: that is what is tested.
+            let _ = kill_process(getpid(), Signal::KILL);
+            std::process::abort();
+        }
+    }
+}
+
+impl fmt::Display for Failpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Order {
+    type Err = BadFailpoint;
+
+    fn from_str(whole: &str) -> Result<Self, BadFailpoint> {
+        let (name, passing) = whole.split_once(':').unwrap_or((whole, "1"));
+        let point = Failpoint::ALL.into_iter().find(|it| it.as_str() == name);
+        let point = point.ok_or_else(|| BadFailpoint::Unknown { text: whole.to_owned() })?;
+        let passing = passing.parse().ok().filter(|it| *it > 0);
+        let passing = passing.ok_or_else(|| BadFailpoint::Passing { text: whole.to_owned() })?;
+        Ok(Self { point, passing })
+    }
+}
+
+/// Arms the one failpoint of this process: `NAME` or `NAME:n`.
+pub fn arm(text: &str) -> Result<Order, BadFailpoint> {
+    let order = text.parse()?;
+    ARMED.set(order).map_err(|_| BadFailpoint::Armed { text: text.to_owned() })?;
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_names_a_place_and_a_passing() {
+        for point in Failpoint::ALL {
+            assert_eq!(point.as_str().parse(), Ok(Order { point, passing: 1 }));
+            assert_eq!(format!("{point}:3").parse(), Ok(Order { point, passing: 3 }));
+        }
+    }
+
+    #[test]
+    fn what_names_no_place_or_no_passing_is_refused() {
+        let unknown = |text: &str| BadFailpoint::Unknown { text: text.to_owned() };
+        let passing = |text: &str| BadFailpoint::Passing { text: text.to_owned() };
+        let cases = [
+            ("", unknown("")),
+            ("nowhere", unknown("nowhere")),
+            ("nowhere:1", unknown("nowhere:1")),
+            ("before-spawn:", passing("before-spawn:")),
+            ("before-spawn:0", passing("before-spawn:0")),
+            ("before-spawn:-1", passing("before-spawn:-1")),
+            ("before-spawn:1:1", passing("before-spawn:1:1")),
+        ];
+        for (text, refusal) in cases {
+            assert_eq!(text.parse::<Order>(), Err(refusal), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_place_has_its_own_word() {
+        let words: std::collections::BTreeSet<_> = Failpoint::ALL.map(Failpoint::as_str).into();
+        assert_eq!(words.len(), Failpoint::ALL.len());
+    }
+}

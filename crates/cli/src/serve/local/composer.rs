@@ -1,0 +1,247 @@
+//! The composer: makes what a substrate announces, and takes away what nobody owns.
+//!
+//! Several may work on one world: every change is made under the lock, on the very object that was
+//! seen. What one did the other finds done.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use usher_kernel::{Timestamp, Uid};
+
+use super::compose::{self, Part, Step};
+use super::error::Error;
+use super::object::{Boot, Kind, Object, Owner, Reference, Sort};
+use super::registry::{Change, Registry};
+use super::render::{SETTINGS_FILE, TOKEN_FILE};
+use crate::serve::supervisor::{PROCESS_LOCK, Unit, Units, Wanted};
+
+/// Who runs the agents of this world's machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agents {
+    /// This world: each is a process of this program.
+    Process {
+        /// The program, called with `agent`.
+        program: PathBuf,
+        /// How long it may take to end.
+        grace: Duration,
+    },
+    /// Somebody else, who finds their settings and tokens in the records.
+    External,
+}
+
+/// When an object wants to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At once: something was done.
+    Now,
+    /// Then.
+    At(Timestamp),
+    /// When something changes.
+    Rest,
+}
+
+/// The composer of one world.
+#[derive(Clone, Debug)]
+pub struct Composer {
+    registry: Registry,
+    units: Units,
+    agents: Agents,
+}
+
+impl Composer {
+    /// The composer of these objects and processes.
+    pub const fn new(registry: Registry, units: Units, agents: Agents) -> Self {
+        Self { registry, units, agents }
+    }
+
+    /// Does the next thing with one object.
+    pub async fn tend(&self, kind: Kind, name: &str, now: Timestamp) -> Result<Next, Error> {
+        let Some(object) = self.registry.get(kind, name)? else { return Ok(Next::Rest) };
+        match kind {
+            // Held by whoever made it.
+            Kind::Anchor => Ok(Next::Rest),
+            Kind::Substrate => self.tend_substrate(&object, now).await,
+            Kind::Part => self.tend_part(&object, now).await,
+            Kind::ProviderConfig | Kind::ExternalSecret => {
+                if object.deleting_at.is_none() && self.is_owned(&object)? {
+                    return Ok(Next::Rest);
+                }
+                self.registry.change().await?.remove(kind, name, &object.uid)?;
+                Ok(Next::Rest)
+            }
+        }
+    }
+
+    /// Marks what belongs to a substrate, under the lock.
+    pub(super) fn mark_parts(
+        &self,
+        change: &Change<'_>,
+        substrate: &Object,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let beginning = format!("{}-", substrate.name);
+        for name in self.registry.names(Kind::Part, &beginning)? {
+            let Some(part) = self.registry.get(Kind::Part, &name)? else { continue };
+            if part.owner.as_ref().is_some_and(|it| it.uid == substrate.uid) {
+                change.mark(Kind::Part, (&name, &part.uid), now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wanted of the process that is recorded under a part's name.
+    pub fn wanted(&self, name: &str, unit: &Unit) -> Result<Wanted, Error> {
+        let part = self.registry.get(Kind::Part, name)?;
+        let lives = part.is_some_and(|it| it.uid == unit.owner && it.deleting_at.is_none());
+        Ok(match (lives, &self.agents) {
+            (false, _) => Wanted::Stop,
+            (true, Agents::Process { .. }) => Wanted::Run,
+            (true, Agents::External) => Wanted::Hold,
+        })
+    }
+
+    async fn tend_substrate(&self, object: &Object, now: Timestamp) -> Result<Next, Error> {
+        let owned = self.is_owned(object)?;
+        let mut parts = Vec::new();
+        for it in object.substrate.iter().flat_map(|it| &it.parts) {
+            parts.push((it.clone(), self.part(it)?));
+        }
+        let part = |it: &Reference| {
+            let known = parts.iter().find(|(known, _)| known == it);
+            known.map_or(Part::Missing, |(_, part)| part.clone())
+        };
+        let step = compose::substrate(object, owned, part, now);
+        let (kind, it) = (Kind::Substrate, (object.name.as_str(), &object.uid));
+        let change = match &step {
+            Step::Wait(until) => return Ok(Next::At(*until)),
+            Step::Rest => return Ok(Next::Rest),
+            Step::Collect | Step::Dissolve | Step::Announce(_) | Step::Make(_) | Step::Turn(_) => {
+                self.registry.change().await?
+            }
+        };
+        match step {
+            Step::Collect => change.mark(kind, it, now)?,
+            Step::Dissolve => {
+                self.mark_parts(&change, object, now)?;
+                change.remove(kind, it.0, it.1)?;
+            }
+            Step::Announce(parts) => {
+                change.update(kind, it, |it| with(it, |it| it.parts = parts))?;
+            }
+            Step::Make(part) => {
+                change.create(Kind::Part, made(object, &part, now))?;
+            }
+            Step::Turn(condition) => {
+                change.update(kind, it, |it| with(it, |it| it.condition = condition))?;
+            }
+            Step::Wait(_) | Step::Rest => {}
+        }
+        Ok(Next::Now)
+    }
+
+    fn part(&self, it: &Reference) -> Result<Part, Error> {
+        let Some(found) = self.registry.get(Kind::Part, &it.name)? else {
+            return Ok(Part::Missing);
+        };
+        if found.deleting_at.is_some() {
+            return Ok(Part::Leaving);
+        }
+        let failure = match it.sort {
+            Sort::Disk => None,
+            Sort::Machine => self.disk(&it.name, Units::failure)?,
+        };
+        Ok(failure.map_or(Part::Standing, |message| Part::Broken { message }))
+    }
+
+    async fn tend_part(&self, object: &Object, now: Timestamp) -> Result<Next, Error> {
+        let it = (object.name.as_str(), &object.uid);
+        if object.deleting_at.is_none() {
+            if !self.is_owned(object)? {
+                self.registry.change().await?.mark(Kind::Part, it, now)?;
+                return Ok(Next::Now);
+            }
+            return self.boot(object);
+        }
+        // The record of its process goes first.
+        if self.disk(it.0, Units::read)?.is_some() {
+            return Ok(Next::Rest);
+        }
+        self.registry.change().await?.remove(Kind::Part, it.0, it.1)?;
+        Ok(Next::Rest)
+    }
+
+    /// Records the process of a machine.
+    fn boot(&self, part: &Object) -> Result<Next, Error> {
+        let machine = Sort::from_ledger(&part.ledger_kind) == Some(Sort::Machine);
+        if !machine || self.disk(&part.name, Units::read)?.is_some() {
+            return Ok(Next::Rest);
+        }
+        let Some(boot) = self.boot_of(part)? else { return Ok(Next::Rest) };
+        let settings = boot.settings.to_string();
+        let files = [(SETTINGS_FILE, settings.as_bytes()), (TOKEN_FILE, boot.token.as_bytes())];
+        let unit = self.unit(part);
+        self.disk(&part.name, |units, name| units.record(name, &unit, &files))?;
+        Ok(Next::Rest)
+    }
+
+    /// What the machine is started with, from the very substrate that owns it.
+    fn boot_of(&self, part: &Object) -> Result<Option<Boot>, Error> {
+        let Some(owner) = &part.owner else { return Ok(None) };
+        let found = self.registry.get(owner.kind, &owner.name)?;
+        let own = found.filter(|it| it.uid == owner.uid);
+        Ok(own.and_then(|it| it.substrate).and_then(|it| it.boot))
+    }
+
+    fn unit(&self, part: &Object) -> Unit {
+        let (program, grace) = match &self.agents {
+            Agents::Process { program, grace } => (program.clone(), *grace),
+            Agents::External => (PathBuf::new(), Duration::ZERO),
+        };
+        let args = ["agent", "--config", SETTINGS_FILE, "--state-dir", ".", "--lock", PROCESS_LOCK];
+        Unit {
+            owner: part.uid.clone(),
+            labels: part.labels.clone(),
+            program,
+            args: args.map(str::to_owned).into(),
+            grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether what it belongs to stands. Who belongs to nothing belongs to itself.
+    fn is_owned(&self, object: &Object) -> Result<bool, Error> {
+        let Some(owner) = &object.owner else { return Ok(true) };
+        let found = self.registry.get(owner.kind, &owner.name)?;
+        Ok(found.is_some_and(|it| it.uid == owner.uid))
+    }
+
+    fn disk<T>(
+        &self,
+        name: &str,
+        ask: impl FnOnce(&Units, &str) -> std::io::Result<T>,
+    ) -> Result<T, Error> {
+        ask(&self.units, name).map_err(Error::disk(&self.units.folder(name)))
+    }
+}
+
+fn with(object: &mut Object, change: impl FnOnce(&mut super::object::Substrate)) {
+    if let Some(substrate) = &mut object.substrate {
+        change(substrate);
+    }
+}
+
+fn made(substrate: &Object, part: &Reference, now: Timestamp) -> Object {
+    let (name, uid) = (substrate.name.clone(), substrate.uid.clone());
+    Object {
+        name: part.name.clone(),
+        uid: Uid::new(""),
+        ledger_kind: part.sort.ledger_kind(),
+        place: substrate.place.clone(),
+        labels: substrate.labels.clone(),
+        owner: Some(Owner { kind: Kind::Substrate, name, uid }),
+        revision: 0,
+        created_at: now,
+        deleting_at: None,
+        manifest: serde_json::Value::Null,
+        substrate: None,
+    }
+}

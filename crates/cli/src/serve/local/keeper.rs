@@ -1,0 +1,192 @@
+//! Runs the composer and the supervisor of one world, woken by what changes in it.
+//!
+//! A keeper may die at any point, and several may keep one world.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use usher_kernel::Timestamp;
+
+use super::composer::{Agents, Composer, Next};
+use super::error::Error;
+use super::object::Kind;
+use super::registry::Registry;
+use super::watch::{Item, Touched, Watch};
+use crate::clock;
+use crate::serve::supervisor::{Outcome, Supervisor, Units, Wanted};
+
+/// How soon something that failed is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How often everything is looked at although nothing changed: the net under the watch.
+const RELIST_AFTER: Duration = Duration::from_mins(1);
+/// How much is done before the watch is read again.
+const BATCH: usize = 64;
+
+/// Keeps one world going.
+#[derive(Debug)]
+pub struct Keeper {
+    composer: Composer,
+    registry: Registry,
+    units: Units,
+    supervisor: Supervisor,
+    due: BTreeMap<Item, Timestamp>,
+    /// What belongs to what, to look after it when its owner changes.
+    owned: BTreeMap<Item, BTreeSet<Item>>,
+    /// The same the other way round.
+    owners: BTreeMap<Item, Item>,
+}
+
+impl Keeper {
+    /// A keeper of the world below `root`; of a new one if nothing is there.
+    pub async fn open(root: PathBuf, agents: Agents) -> Result<Self, Error> {
+        let (registry, units) = super::ground(root).await?;
+        let composer = Composer::new(registry.clone(), units.clone(), agents);
+        Ok(Self::new(composer, registry, units))
+    }
+
+    /// A keeper of these objects and processes.
+    pub fn new(composer: Composer, registry: Registry, units: Units) -> Self {
+        let supervisor = Supervisor::new(units.clone());
+        let (due, owned, owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { composer, registry, units, supervisor, due, owned, owners }
+    }
+
+    /// Keeps the world until it is told to stop. The processes go on without it. What could not be
+    /// done is told, with the item if it was about one, and tried again.
+    pub async fn run(
+        mut self,
+        mut stop: oneshot::Receiver<()>,
+        tell: impl Fn(Option<&Item>, &Error) + Send,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stop => return,
+                why = self.attend(&tell) => tell(None, &why),
+            }
+            tokio::select! {
+                biased;
+                _ = &mut stop => return,
+                () = sleep(RETRY_AFTER) => {}
+            }
+        }
+    }
+
+    /// Follows the watch for as long as there is one.
+    async fn attend(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send)) -> Error {
+        let mut watch = match Watch::new(self.registry.clone(), self.units.clone()) {
+            Ok(watch) => watch,
+            Err(why) => return why,
+        };
+        let mut relist_at = clock::now().after(RELIST_AFTER);
+        loop {
+            let now = clock::now();
+            if now >= relist_at {
+                relist_at = now.after(RELIST_AFTER);
+                watch.relist();
+            }
+            let next = self.due.values().min().copied().unwrap_or(relist_at).min(relist_at);
+            tokio::select! {
+                touched = watch.next() => match touched {
+                    Ok(touched) => self.touch(&touched, clock::now()),
+                    Err(why) => return why,
+                },
+                () = sleep(next.since(now)) => {}
+            }
+            self.tend_due(tell, clock::now()).await;
+        }
+    }
+
+    fn touch(&mut self, touched: &[Touched], now: Timestamp) {
+        for it in touched {
+            self.soon(it.item.clone(), now);
+            for owned in self.owned.get(&it.item).cloned().into_iter().flatten() {
+                self.soon(owned, now);
+            }
+            match &it.item {
+                Item::Object(Kind::Part, name) => self.soon(Item::Unit(name.clone()), now),
+                Item::Unit(name) => self.soon(Item::Object(Kind::Part, name.clone()), now),
+                Item::Object(
+                    Kind::Anchor | Kind::Substrate | Kind::ProviderConfig | Kind::ExternalSecret,
+                    _,
+                ) => {}
+            }
+            if let Some(owner) = self.owners.get(&it.item).cloned() {
+                self.soon(owner, now);
+            }
+        }
+    }
+
+    fn soon(&mut self, item: Item, at: Timestamp) {
+        let due = self.due.entry(item).or_insert(at);
+        *due = at.min(*due);
+    }
+
+    async fn tend_due(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send), now: Timestamp) {
+        let due = self.due.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<Item> = due.take(BATCH).map(|(item, _)| item.clone()).collect();
+        for item in due {
+            self.due.remove(&item);
+            let next = match &item {
+                Item::Object(kind, name) => self.tend_object(*kind, name, now).await,
+                Item::Unit(name) => self.tend_unit(name, now),
+            };
+            match next {
+                Ok(Next::Now) => self.soon(item, now),
+                Ok(Next::At(at)) => self.soon(item, at),
+                Ok(Next::Rest) => {}
+                Err(why) => {
+                    tell(Some(&item), &why);
+                    self.soon(item, now.after(RETRY_AFTER));
+                }
+            }
+        }
+    }
+
+    async fn tend_object(&mut self, kind: Kind, name: &str, now: Timestamp) -> Result<Next, Error> {
+        let item = Item::Object(kind, name.to_owned());
+        let Some(object) = self.registry.get(kind, name)? else {
+            self.forget(&item);
+            return Ok(Next::Rest);
+        };
+        if let Some(owner) = object.owner {
+            let owner = Item::Object(owner.kind, owner.name);
+            self.owned.entry(owner.clone()).or_default().insert(item.clone());
+            self.owners.insert(item, owner);
+        }
+        self.composer.tend(kind, name, now).await
+    }
+
+    fn forget(&mut self, item: &Item) {
+        let Some(owner) = self.owners.remove(item) else { return };
+        if let Some(owned) = self.owned.get_mut(&owner) {
+            owned.remove(item);
+            if owned.is_empty() {
+                self.owned.remove(&owner);
+            }
+        }
+    }
+
+    fn tend_unit(&mut self, name: &str, now: Timestamp) -> Result<Next, Error> {
+        let folder = self.units.folder(name);
+        let wanted = match self.units.read(name) {
+            Ok(Some(unit)) => self.composer.wanted(name, &unit)?,
+            Ok(None) => Wanted::Stop,
+            Err(why) if why.kind() == io::ErrorKind::InvalidData => Wanted::Stop,
+            Err(why) => return Err(Error::disk(&folder)(why)),
+        };
+        let outcome = self.supervisor.tend(name, wanted, now).map_err(Error::disk(&folder))?;
+        Ok(match outcome {
+            Outcome::Elsewhere | Outcome::Resting => Next::Rest,
+            Outcome::Waiting(until) => Next::At(until),
+            Outcome::Gone => {
+                self.soon(Item::Object(Kind::Part, name.to_owned()), now);
+                Next::Rest
+            }
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! The local world: a substrate is a folder with parts and a supervised agent, on this machine.
+//!
+//! Read in this order: [`object`] (what lies on the disk), [`registry`] (how it is changed),
+//! `render` (what should lie there), `look` and `verbs` (the ports of the lives),
+//! [`compose`] and [`composer`] (what a substrate becomes), [`watch`] (who is told), [`keeper`]
+//! (what runs all of it), [`inside`] (what is asked of the store).
+//!
+//! **Invariants**
+//! - What is created under an anchor that is gone is refused; what stands under one is collected.
+//! - Deleting a substrate marks its parts and waits for none of them.
+//! - Absent is: the right world, no folder, and nobody holding the lock of its process.
+//! - A part of a look that could not be read is unknown, never absent.
+
+pub mod compose;
+pub mod composer;
+pub mod error;
+pub mod inside;
+pub mod keeper;
+pub mod object;
+pub mod registry;
+pub mod watch;
+
+mod look;
+mod render;
+mod verbs;
+
+use std::path::PathBuf;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::effect::Effect;
+use usher_domain::broker::life::Broker;
+use usher_domain::broker::look::Look;
+use usher_domain::broker::observe::{self, Observed};
+use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::object::authority::{Authority, Pin};
+use usher_kernel::{Record, Trouble, World};
+
+use composer::{Agents, Composer};
+use error::Error;
+use inside::Inside;
+use keeper::Keeper;
+use look::Eyes;
+use registry::Registry;
+use watch::Watch;
+
+use crate::serve::supervisor::Units;
+
+/// Where the records of processes lie.
+const PROCESSES: &str = "process";
+
+/// The local world, seen by the lives of the broker.
+#[derive(Clone, Debug)]
+pub struct LocalWorld<I> {
+    registry: Registry,
+    units: Units,
+    agents: Agents,
+    inside: I,
+}
+
+impl<I: Inside> LocalWorld<I> {
+    /// The world below `root`; a new one if nothing is there.
+    pub async fn open(root: PathBuf, agents: Agents, inside: I) -> Result<Self, Error> {
+        let (registry, units) = ground(root).await?;
+        Ok(Self { registry, units, agents, inside })
+    }
+
+    /// The objects.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The records of processes.
+    pub const fn units(&self) -> &Units {
+        &self.units
+    }
+
+    /// What this world asks.
+    pub const fn inside(&self) -> &I {
+        &self.inside
+    }
+
+    /// Who composes and supervises, once it runs.
+    pub fn keeper(&self) -> Keeper {
+        Keeper::new(self.composer(), self.registry.clone(), self.units.clone())
+    }
+
+    /// Who tells which lives have changed.
+    pub fn watch(&self) -> Result<Watch, Error> {
+        Watch::new(self.registry.clone(), self.units.clone())
+    }
+
+    fn composer(&self) -> Composer {
+        Composer::new(self.registry.clone(), self.units.clone(), self.agents.clone())
+    }
+
+    /// What this world says it is.
+    fn ask(&self) -> Result<Pin, Trouble> {
+        self.registry.pin().map_err(|why| why.trouble())
+    }
+
+    async fn observed(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        // The world is asked what it is before it is looked at: the look is no older than this.
+        let known = self.inside.of_resource(&record.state, &|| self.ask()).await?;
+        let eyes = Eyes { registry: &self.registry, units: &self.units };
+        let mut look = eyes.resource(record, known);
+        if look.authority == Authority::Pinned && is_vanished(record, &look) {
+            look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
+        }
+        Ok(observe::fold(&record.state, &record.book, &look))
+    }
+}
+
+/// Whether a substrate that stood is absent although nobody asked it to go.
+fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
+    let resource = &record.state;
+    let stood = record.book.seen(&resource.xr_name(resource.generation())).is_some();
+    stood && !resource.is_showing_out() && look.xr == Ok(None)
+}
+
+/// The objects and processes below `root`; a new world if nothing is there.
+async fn ground(root: PathBuf) -> Result<(Registry, Units), Error> {
+    let registry = Registry::open(root).await?;
+    let processes = registry.root().join(PROCESSES);
+    let units = Units::open(processes.clone()).map_err(Error::disk(&processes))?;
+    units.sweep().map_err(Error::disk(&processes))?;
+    Ok((registry, units))
+}
+
+impl<I: Inside> World<Broker> for LocalWorld<I> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.observed(record).await
+    }
+
+    async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.perform(record, effect).await
+    }
+}
+
+impl<I: Inside> World<Tombstone> for LocalWorld<I> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.observed(record).await
+    }
+
+    async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.perform(record, effect).await
+    }
+}
+
+impl<I: Inside> World<provider_config::Life> for LocalWorld<I> {
+    async fn observe(
+        &self,
+        record: &Record<ProviderConfig>,
+    ) -> Result<provider_config::Observed, Trouble> {
+        let trust = self.inside.of_config(&record.state, &|| self.ask()).await?;
+        let eyes = Eyes { registry: &self.registry, units: &self.units };
+        Ok(provider_config::fold(&record.state, &record.book, &eyes.config(record, trust)))
+    }
+
+    async fn apply(&self, record: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
+        self.perform_of_config(record, verb).await
+    }
+}

@@ -1,0 +1,311 @@
+//! Objects by kind and name: what an API server is for a cluster, a folder is here.
+//!
+//! ```text
+//!   <world>/id                         what a rebuilt world does not have
+//!           revision                   raised before every change
+//!           lock                       held during every change
+//!           <kind>/<name>/object.json  one object
+//! ```
+//!
+//! **Invariants**
+//! - An object appears and disappears by one rename, whole. Two of one name never stand.
+//! - Preconditions (the uid, the owner's existence) are judged under the lock.
+//! - The revision is raised first: a crash can waste one and never repeats one.
+//! - A read takes no lock: an object is replaced as a whole, and whoever asks for the revision
+//!   first reads nothing older than that.
+//! - A folder that is there and cannot be read is not absent.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+use usher_domain::object::authority::Pin;
+use usher_domain::object::offender::shortened;
+use usher_kernel::{Timestamp, Uid};
+use uuid::Uuid;
+
+use super::error::Error;
+use super::object::{Kind, Object};
+use crate::failpoint::Failpoint;
+use crate::serve::supervisor::{ignore_missing, private_folder, rename_exclusively, write_private};
+
+const ID: &str = "id";
+const REVISION: &str = "revision";
+const LOCK: &str = "lock";
+const OBJECT: &str = "object.json";
+/// Where objects are written before they have a name, and lie after they lost it.
+const ASIDE: &str = "aside";
+/// How files begin that are written before they have a name.
+const STAGED: &str = ".staged-";
+/// How long a change waits for its turn.
+const LOCK_BOUND: Duration = Duration::from_secs(10);
+/// How often it asks.
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
+/// The objects of one world.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    root: PathBuf,
+    /// Lines up the changes of this process, so that only one of them asks for the lock file.
+    turn: Arc<Mutex<()>>,
+}
+
+/// The right to change the world, until it is dropped.
+pub struct Change<'a> {
+    registry: &'a Registry,
+    _turn: tokio::sync::MutexGuard<'a, ()>,
+    _lock: File,
+}
+
+impl Registry {
+    /// The world below `root`; a new one if nothing is there.
+    pub async fn open(root: PathBuf) -> Result<Self, Error> {
+        let make = |path: &Path| private_folder().recursive(true).create(path);
+        make(&root).map_err(Error::disk(&root))?;
+        let registry = Self { root, turn: Arc::default() };
+        let change = registry.change().await?;
+        let id = registry.root.join(ID);
+        if !id.try_exists().map_err(Error::disk(&id))? {
+            registry.replace(&registry.root.join(REVISION), b"1")?;
+            registry.replace(&id, Uuid::new_v4().to_string().as_bytes())?;
+        }
+        for folder in Kind::ALL.map(Kind::folder).into_iter().chain([ASIDE]) {
+            let path = registry.root.join(folder);
+            make(&path).map_err(Error::disk(&path))?;
+        }
+        registry.sweep()?;
+        drop(change);
+        Ok(registry)
+    }
+
+    /// Where the world lies.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of a kind.
+    pub fn folder(&self, kind: Kind) -> PathBuf {
+        self.root.join(kind.folder())
+    }
+
+    /// The folder of an object.
+    pub fn path(&self, kind: Kind, name: &str) -> PathBuf {
+        self.folder(kind).join(name)
+    }
+
+    /// What the world says it is. Whoever lost its memory says so.
+    pub fn pin(&self) -> Result<Pin, Error> {
+        let text = |file: &str| {
+            let path = self.root.join(file);
+            match fs::read_to_string(&path) {
+                Ok(text) => Ok(text),
+                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+                Err(why) => Err(Error::disk(&path)(why)),
+            }
+        };
+        let identity = Uid::new(text(ID)?.trim());
+        Ok(Pin { identity, revision: text(REVISION)?.trim().parse().unwrap_or_default() })
+    }
+
+    /// The object under a name. A folder without a readable object is neither there nor absent.
+    pub fn get(&self, kind: Kind, name: &str) -> Result<Option<Object>, Error> {
+        let folder = self.path(kind, checked(name)?);
+        let path = folder.join(OBJECT);
+        match fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice::<Object>(&bytes) {
+                Ok(object) if object.name == name => Ok(Some(object)),
+                Ok(_) | Err(_) => Err(Error::Corrupt { path }),
+            },
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                if !folder.try_exists().map_err(Error::disk(&folder))? {
+                    // Where the whole kind is gone, nothing is proven of one.
+                    let all = self.folder(kind);
+                    let there = all.try_exists().map_err(Error::disk(&all))?;
+                    return if there { Ok(None) } else { Err(Error::Corrupt { path: all }) };
+                }
+                // It may have come between the two questions.
+                if path.try_exists().map_err(Error::disk(&path))? {
+                    return self.get(kind, name);
+                }
+                Err(Error::Corrupt { path })
+            }
+            Err(why) => Err(Error::disk(&path)(why)),
+        }
+    }
+
+    /// The names of a kind that begin like this, sorted.
+    pub fn names(&self, kind: Kind, beginning: &str) -> Result<Vec<String>, Error> {
+        let folder = self.folder(kind);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(Error::disk(&folder))? {
+            let name = entry.map_err(Error::disk(&folder))?.file_name();
+            if let Ok(name) = name.into_string()
+                && name.starts_with(beginning)
+                && checked(&name).is_ok()
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Waits for the turn to change the world.
+    pub async fn change(&self) -> Result<Change<'_>, Error> {
+        let path = self.root.join(LOCK);
+        let until = Instant::now() + LOCK_BOUND;
+        let turn = tokio::time::timeout_at(until, self.turn.lock()).await;
+        let turn = turn.map_err(|_| Error::Busy { path: path.clone() })?;
+        let mut open = OpenOptions::new();
+        let open = open.write(true).create(true).truncate(false);
+        let file = open.open(&path).map_err(Error::disk(&path))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(LOCK_PAUSE).await,
+                Err(TryLockError::WouldBlock) => return Err(Error::Busy { path }),
+                Err(TryLockError::Error(why)) => return Err(Error::disk(&path)(why)),
+            }
+        }
+        Ok(Change { registry: self, _turn: turn, _lock: file })
+    }
+
+    /// Writes a file anew, whole.
+    fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        let staged = self.root.join(format!("{STAGED}{}", Uuid::new_v4()));
+        write_private(&staged, content).map_err(Error::disk(&staged))?;
+        fs::rename(&staged, path).map_err(Error::disk(path))
+    }
+
+    /// Removes what a crash left between two names. Under the lock nobody else is at it.
+    fn sweep(&self) -> Result<(), Error> {
+        let aside = self.root.join(ASIDE);
+        for entry in fs::read_dir(&aside).map_err(Error::disk(&aside))? {
+            let path = entry.map_err(Error::disk(&aside))?.path();
+            ignore_missing(fs::remove_dir_all(&path)).map_err(Error::disk(&path))?;
+        }
+        for entry in fs::read_dir(&self.root).map_err(Error::disk(&self.root))? {
+            let entry = entry.map_err(Error::disk(&self.root))?;
+            if entry.file_name().to_string_lossy().starts_with(STAGED) {
+                let path = entry.path();
+                ignore_missing(fs::remove_file(&path)).map_err(Error::disk(&path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Change<'_> {
+    /// Creates an object unless something has its name; what it belongs to must stand.
+    pub fn create(&self, kind: Kind, mut object: Object) -> Result<Object, Error> {
+        let name = checked(&object.name)?.to_owned();
+        if self.registry.get(kind, &name)?.is_some() {
+            return Err(Error::Exists { name });
+        }
+        if let Some(owner) = &object.owner {
+            let found = self.registry.get(owner.kind, &owner.name)?;
+            if found.is_none_or(|it| it.uid != owner.uid) {
+                return Err(Error::OwnerGone { name });
+            }
+        }
+        object.uid = Uid::new(Uuid::new_v4().to_string());
+        object.revision = self.count()?;
+        let staged = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
+        private_folder().create(&staged).map_err(Error::disk(&staged))?;
+        self.write(&staged, &object)?;
+        Failpoint::ObjectStaged.pass();
+        let path = self.registry.path(kind, &name);
+        rename_exclusively(&staged, &path).map_err(|why| {
+            let taken = why.kind() == io::ErrorKind::AlreadyExists;
+            if taken { Error::Exists { name } } else { Error::disk(&path)(why) }
+        })?;
+        Failpoint::ObjectCreated.pass();
+        Ok(object)
+    }
+
+    /// The very object that is meant.
+    pub fn get(&self, kind: Kind, name: &str, uid: &Uid) -> Result<Option<Object>, Error> {
+        match self.registry.get(kind, name)? {
+            Some(found) if found.uid != *uid => Err(Error::NotThatOne { name: name.to_owned() }),
+            found => Ok(found),
+        }
+    }
+
+    /// Writes the very object that is meant, if the change changes anything.
+    pub fn update(
+        &self,
+        kind: Kind,
+        (name, uid): (&str, &Uid),
+        change: impl FnOnce(&mut Object),
+    ) -> Result<Object, Error> {
+        let found = self.get(kind, name, uid)?;
+        let before = found.ok_or_else(|| Error::NotThatOne { name: name.to_owned() })?;
+        let mut object = before.clone();
+        change(&mut object);
+        if object == before {
+            return Ok(before);
+        }
+        object.revision = self.count()?;
+        self.write(&self.registry.path(kind, name), &object)?;
+        Failpoint::ObjectWritten.pass();
+        Ok(object)
+    }
+
+    /// Notes that the very object that is meant was asked to go; nothing if it is gone.
+    pub fn mark(&self, kind: Kind, (name, uid): (&str, &Uid), now: Timestamp) -> Result<(), Error> {
+        if self.get(kind, name, uid)?.is_none() {
+            return Ok(());
+        }
+        let asked = |it: &mut Object| {
+            it.deleting_at.get_or_insert(now);
+        };
+        self.update(kind, (name, uid), asked).map(|_| ())
+    }
+
+    /// Takes the very object that is meant away; nothing if it is gone.
+    pub fn remove(&self, kind: Kind, name: &str, uid: &Uid) -> Result<(), Error> {
+        if self.get(kind, name, uid)?.is_none() {
+            return Ok(());
+        }
+        self.count()?;
+        let path = self.registry.path(kind, name);
+        let unnamed = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
+        fs::rename(&path, &unnamed).map_err(Error::disk(&path))?;
+        Failpoint::ObjectUnnamed.pass();
+        ignore_missing(fs::remove_dir_all(&unnamed)).map_err(Error::disk(&unnamed))?;
+        Failpoint::ObjectErased.pass();
+        Ok(())
+    }
+
+    /// Raises the revision before anything changes.
+    fn count(&self) -> Result<u64, Error> {
+        let revision = self.registry.pin()?.revision + 1;
+        let path = self.registry.root.join(REVISION);
+        self.registry.replace(&path, revision.to_string().as_bytes())?;
+        Failpoint::WorldCounted.pass();
+        Ok(revision)
+    }
+
+    fn write(&self, folder: &Path, object: &Object) -> Result<(), Error> {
+        let path = folder.join(OBJECT);
+        let bytes =
+            serde_json::to_vec(object).map_err(|_| Error::Corrupt { path: path.clone() })?;
+        self.registry.replace(&path, &bytes)
+    }
+}
+
+/// Names become folders, so they must be plain.
+fn checked(name: &str) -> Result<&str, Error> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    if name.is_empty() || name.starts_with('.') || name.len() > 200 || !name.bytes().all(plain) {
+        return Err(Error::Name { name: shortened(name) });
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests;

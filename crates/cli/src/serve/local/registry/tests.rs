@@ -1,0 +1,213 @@
+//! Objects on a real disk.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::super::object::Owner;
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+fn object(name: &str, owner: Option<Owner>) -> Object {
+    Object {
+        name: name.to_owned(),
+        uid: Uid::new(""),
+        ledger_kind: "Anchor".to_owned(),
+        place: "ns".to_owned(),
+        labels: BTreeMap::new(),
+        owner,
+        revision: 0,
+        created_at: NOW,
+        deleting_at: None,
+        manifest: json!({}),
+        substrate: None,
+    }
+}
+
+async fn world(dir: &tempfile::TempDir) -> Registry {
+    Registry::open(dir.path().join("world")).await.unwrap()
+}
+
+async fn anchor(registry: &Registry, name: &str) -> Object {
+    registry.change().await.unwrap().create(Kind::Anchor, object(name, None)).unwrap()
+}
+
+fn owner(of: &Object) -> Owner {
+    Owner { kind: Kind::Anchor, name: of.name.clone(), uid: of.uid.clone() }
+}
+
+#[tokio::test]
+async fn a_name_is_given_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let first = anchor(&registry, "a").await;
+    let again = registry.change().await.unwrap().create(Kind::Anchor, object("a", None));
+    assert!(matches!(again, Err(Error::Exists { name }) if name == "a"));
+    assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), Some(first.clone()));
+    registry.change().await.unwrap().remove(Kind::Anchor, "a", &first.uid).unwrap();
+    assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), None);
+    assert_ne!(anchor(&registry, "a").await.uid, first.uid, "another incarnation");
+}
+
+#[tokio::test]
+async fn nothing_is_created_under_an_owner_that_is_gone_or_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let first = anchor(&registry, "a").await;
+    let create = async |owner: Owner, name: &str| {
+        let change = registry.change().await.unwrap();
+        change.create(Kind::Substrate, object(name, Some(owner))).map(|it| it.name)
+    };
+    assert_eq!(create(owner(&first), "x").await.unwrap(), "x");
+    registry.change().await.unwrap().remove(Kind::Anchor, "a", &first.uid).unwrap();
+    let late = create(owner(&first), "y").await;
+    assert!(matches!(late, Err(Error::OwnerGone { name }) if name == "y"));
+    anchor(&registry, "a").await;
+    let late = create(owner(&first), "y").await;
+    assert!(matches!(late, Err(Error::OwnerGone { .. })), "another incarnation owns nothing");
+}
+
+#[tokio::test]
+async fn only_the_very_object_that_is_meant_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let it = anchor(&registry, "a").await;
+    let change = registry.change().await.unwrap();
+    let other = Uid::new("other");
+    let is_refused =
+        |done: Result<(), Error>| matches!(done, Err(Error::NotThatOne { name }) if name == "a");
+    assert!(is_refused(change.remove(Kind::Anchor, "a", &other)));
+    assert!(is_refused(change.mark(Kind::Anchor, ("a", &other), NOW)));
+    assert!(is_refused(change.update(Kind::Anchor, ("a", &other), |_| ()).map(|_| ())));
+    assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), Some(it));
+    change.remove(Kind::Anchor, "b", &other).unwrap();
+    change.mark(Kind::Anchor, ("b", &other), NOW).unwrap();
+    let none = change.update(Kind::Anchor, ("b", &other), |_| ());
+    assert!(matches!(none, Err(Error::NotThatOne { .. })), "an update never creates");
+}
+
+#[tokio::test]
+async fn every_change_raises_the_revision_and_nothing_else_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let revision = || registry.pin().unwrap().revision;
+    let start = revision();
+    let it = anchor(&registry, "a").await;
+    assert_eq!((it.revision, revision()), (start + 1, start + 1));
+    let change = registry.change().await.unwrap();
+    change.update(Kind::Anchor, ("a", &it.uid), |_| ()).unwrap();
+    assert_eq!(revision(), start + 1, "nothing changed");
+    change.mark(Kind::Anchor, ("a", &it.uid), NOW).unwrap();
+    assert_eq!(revision(), start + 2);
+    change.mark(Kind::Anchor, ("a", &it.uid), NOW.after(LOCK_PAUSE)).unwrap();
+    assert_eq!(revision(), start + 2, "asked once is asked");
+    let found = registry.get(Kind::Anchor, "a").unwrap().unwrap();
+    assert_eq!((found.deleting_at, found.revision), (Some(NOW), start + 2));
+    change.remove(Kind::Anchor, "a", &it.uid).unwrap();
+    assert_eq!(revision(), start + 3);
+}
+
+#[tokio::test]
+async fn a_world_that_is_opened_again_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = world(&dir).await;
+    let it = anchor(&first, "a").await;
+    let second = world(&dir).await;
+    assert_eq!(first.pin().unwrap(), second.pin().unwrap());
+    assert_eq!(second.get(Kind::Anchor, "a").unwrap(), Some(it));
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(world(&other).await.pin().unwrap().identity, first.pin().unwrap().identity);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_not_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    anchor(&registry, "a").await;
+    let path = registry.path(Kind::Anchor, "a").join(OBJECT);
+    let is_corrupt = |name| matches!(registry.get(Kind::Anchor, name), Err(Error::Corrupt { .. }));
+    for garbage in ["", "{", "null", "{\"name\":\"a\"}"] {
+        fs::write(&path, garbage).unwrap();
+        assert!(is_corrupt("a"), "{garbage}");
+    }
+    fs::remove_file(&path).unwrap();
+    assert!(is_corrupt("a"), "a folder without its object");
+    fs::remove_dir(registry.path(Kind::Anchor, "a")).unwrap();
+    assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), None);
+    fs::rename(registry.folder(Kind::Anchor), dir.path().join("elsewhere")).unwrap();
+    assert!(is_corrupt("a"), "the whole kind is gone");
+}
+
+#[tokio::test]
+async fn an_object_that_lies_under_another_name_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    anchor(&registry, "a").await;
+    fs::rename(registry.path(Kind::Anchor, "a"), registry.path(Kind::Anchor, "b")).unwrap();
+    assert!(matches!(registry.get(Kind::Anchor, "b"), Err(Error::Corrupt { .. })));
+    assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), None);
+}
+
+#[tokio::test]
+async fn names_that_lead_elsewhere_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    for name in ["", ".", "..", "a/b", "../id", ".hidden", "a\0b", "a b", &"a".repeat(201)] {
+        let found = registry.get(Kind::Anchor, name);
+        assert!(matches!(found, Err(Error::Name { .. })), "{name}");
+        let made = registry.change().await.unwrap().create(Kind::Anchor, object(name, None));
+        assert!(matches!(made, Err(Error::Name { .. })), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_memory_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    fs::remove_file(registry.root().join(REVISION)).unwrap();
+    assert_eq!(registry.pin().unwrap().revision, 0);
+    fs::remove_file(registry.root().join(ID)).unwrap();
+    assert_eq!(registry.pin().unwrap().identity, Uid::new(""));
+}
+
+#[tokio::test]
+async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    fs::create_dir(registry.root().join(ASIDE).join("x")).unwrap();
+    fs::write(registry.root().join(format!("{STAGED}x")), "").unwrap();
+    world(&dir).await;
+    let mut left: Vec<_> =
+        fs::read_dir(registry.root()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    let expected = [
+        "anchor",
+        "aside",
+        "external-secret",
+        "id",
+        "lock",
+        "part",
+        "provider-config",
+        "revision",
+        "substrate",
+    ];
+    assert_eq!(left, expected);
+    assert_eq!(fs::read_dir(registry.root().join(ASIDE)).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_world_that_somebody_keeps_locked_is_busy_and_not_waited_for_without_end() {
+    tokio::time::pause();
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let _stuck = registry.change().await.unwrap();
+    let other = world_of_another_process(&registry);
+    assert!(matches!(other.change().await, Err(Error::Busy { .. })));
+    assert!(matches!(registry.change().await, Err(Error::Busy { .. })));
+}
+
+/// The same folder without the turn that one process lines up in.
+fn world_of_another_process(registry: &Registry) -> Registry {
+    Registry { root: registry.root.clone(), turn: Arc::default() }
+}

@@ -1,0 +1,349 @@
+//! The nodes as this process hears them: signs of life, acknowledgements, and what they are told.
+//!
+//! **Invariants**
+//! - A sign of life writes nothing; only falling silent and being heard again do.
+//! - Whoever was not heard since this process began is unknown, never lost.
+//! - What a node is told is a state, not a queue: a stream that broke misses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
+use usher_kernel::Timestamp;
+use usher_store::{Attended, Store};
+
+use super::tally::{Count, Tally};
+use super::worker::stopped;
+
+/// How soon something is tried again that could not be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The figures of the mesh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// How often nodes call, and when they are lost.
+    pub heartbeat: Heartbeat,
+    /// How long a drain waits for what.
+    pub patience: Patience,
+}
+
+/// What a node is to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// The newest snapshot of the mesh.
+    pub snapshot: u64,
+    /// Until when it must have left, if it must.
+    pub leave_by: Option<Instant>,
+    /// Whether it is out, so that nothing is told any more.
+    pub out: bool,
+}
+
+/// What this process heard of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// When it was last heard.
+    pub at: Instant,
+    /// What it says it is.
+    pub agent_version: String,
+}
+
+/// What a sign of life brought about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// Who waited for its acknowledgement and for nobody else's any more.
+    pub woken: Vec<ResourceId>,
+    /// Whether it was written down as lost.
+    pub was_lost: bool,
+}
+
+/// The nodes as this process hears them.
+#[derive(Debug)]
+pub struct Mesh {
+    figures: Figures,
+    tally: Arc<Tally>,
+    inner: Mutex<Inner>,
+    heard: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    nodes: BTreeMap<PeerId, Node>,
+    snapshots: BTreeMap<ProjectId, u64>,
+    /// Who waits for whose acknowledgement of what.
+    waiting: BTreeMap<ResourceId, Waiting>,
+}
+
+#[derive(Debug)]
+struct Node {
+    project: ProjectId,
+    heard: Option<Heard>,
+    acknowledged: u64,
+    left: bool,
+    /// Whether it is written down as lost.
+    lost: bool,
+    orders: watch::Sender<Orders>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    snapshot: u64,
+    missing: BTreeSet<PeerId>,
+}
+
+impl Mesh {
+    /// A mesh in which nobody was heard yet.
+    pub fn new(figures: Figures, tally: Arc<Tally>) -> Self {
+        Self { figures, tally, inner: Mutex::default(), heard: Notify::new() }
+    }
+
+    /// The figures.
+    pub const fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Notes what is written down of a node that called; what it is to know.
+    pub fn meet(&self, attended: &Attended, now: Timestamp) -> watch::Receiver<Orders> {
+        let Attended { peer, lost_since, .. } = attended;
+        let mut inner = self.inner();
+        let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
+        let node = inner.node(peer);
+        node.lost = lost_since.is_some();
+        node.order(self.orders(peer, snapshot, now));
+        node.orders.subscribe()
+    }
+
+    /// What a peer in this stage is to know.
+    fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Orders {
+        let (leave_by, out) = match peer.stage {
+            Stage::Registered => (None, false),
+            Stage::Cordoned { since } => {
+                let left = since.after(self.figures.patience.grace).since(now);
+                (Some(Instant::now() + left), false)
+            }
+            Stage::Draining { .. } | Stage::Deregistered { .. } => (None, true),
+        };
+        Orders { snapshot, leave_by, out }
+    }
+
+    /// Hears a sign of life of a node that was met.
+    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> Hearing {
+        let mut inner = self.inner();
+        let Some(node) = inner.nodes.get_mut(&id) else { return Hearing::default() };
+        let first = node.heard.is_none();
+        node.heard = Some(Heard { at: Instant::now(), agent_version: agent_version.to_owned() });
+        node.acknowledged = node.acknowledged.max(acknowledged);
+        let was_lost = std::mem::take(&mut node.lost);
+        let acknowledged = node.acknowledged;
+        let mut woken = Vec::new();
+        for (resource, waiting) in &mut inner.waiting {
+            if acknowledged >= waiting.snapshot
+                && waiting.missing.remove(&id)
+                && waiting.missing.is_empty()
+            {
+                woken.push(*resource);
+            }
+        }
+        drop(inner);
+        // Whoever is not listened for yet, or not any more, is listened for from now on.
+        if first || was_lost {
+            self.heard.notify_one();
+        }
+        Hearing { woken, was_lost }
+    }
+
+    /// What a node that was met is to know.
+    pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
+        self.inner().nodes.get(&id).map(|it| *it.orders.borrow())
+    }
+
+    /// Hears a node's last word.
+    pub fn hear_last(&self, id: PeerId) {
+        if let Some(node) = self.inner().nodes.get_mut(&id) {
+            node.left = true;
+        }
+    }
+
+    /// Whether a node is done: it said goodbye, or is written down as lost. What this process does
+    /// not hear any more, another one may.
+    pub fn has_left(&self, attended: &Attended) -> bool {
+        let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
+        said || attended.lost_since.is_some()
+    }
+
+    /// Whether a node is heard. Once its silence is written down, what is written counts.
+    pub fn liveness(&self, attended: &Attended) -> Liveness {
+        let inner = self.inner();
+        let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
+        match node.and_then(|it| it.heard.as_ref()) {
+            Some(heard) => self.judge(heard),
+            None if attended.lost_since.is_some() => Liveness::Lost,
+            None => Liveness::Unknown,
+        }
+    }
+
+    /// Whether this very process hears a node.
+    pub fn hears(&self, id: PeerId) -> bool {
+        let inner = self.inner();
+        let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
+        heard.is_some_and(|it| self.judge(it) == Liveness::Live)
+    }
+
+    /// Who of a project acknowledged a snapshot, or a newer one, to this process.
+    pub fn acknowledged_by(&self, project: ProjectId, snapshot: u64) -> Vec<PeerId> {
+        let inner = self.inner();
+        let own = inner.nodes.iter().filter(|(_, it)| it.project == project);
+        own.filter(|(_, it)| it.acknowledged >= snapshot).map(|(id, _)| *id).collect()
+    }
+
+    /// What was last heard of a node, and the newest snapshot it acknowledged.
+    pub fn last_heard(&self, id: PeerId) -> (Option<Heard>, u64) {
+        let inner = self.inner();
+        inner.nodes.get(&id).map_or((None, 0), |it| (it.heard.clone(), it.acknowledged))
+    }
+
+    /// Tells everybody of a project that the mesh changed.
+    pub fn publish(&self, project: ProjectId, snapshot: u64) {
+        let mut inner = self.inner();
+        let newest = inner.snapshots.entry(project).or_default();
+        *newest = snapshot.max(*newest);
+        let newest = *newest;
+        for node in inner.nodes.values().filter(|it| it.project == project) {
+            node.orders
+                .send_if_modified(|it| std::mem::replace(&mut it.snapshot, newest) != newest);
+        }
+    }
+
+    /// Tells a node what follows from where it is now. Who is out is forgotten.
+    pub fn moved(&self, peer: &Peer, now: Timestamp) {
+        let mut inner = self.inner();
+        let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
+        let orders = self.orders(peer, snapshot, now);
+        if let Some(node) = inner.nodes.get(&peer.id) {
+            node.order(orders);
+        }
+        if peer.is_gone() {
+            inner.nodes.remove(&peer.id);
+            inner.waiting.remove(&peer.registration.resource);
+        }
+    }
+
+    /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
+    pub fn await_all(
+        &self,
+        resource: ResourceId,
+        snapshot: u64,
+        mut missing: BTreeSet<PeerId>,
+    ) -> bool {
+        let mut inner = self.inner();
+        // Whoever was heard since it was found missing is not waited for.
+        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.acknowledged < snapshot));
+        let waits = !missing.is_empty();
+        inner.waiting.insert(resource, Waiting { snapshot, missing });
+        waits
+    }
+
+    /// Writes down who falls silent, until it is told to stop.
+    pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+        loop {
+            let next = self.next_silence();
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                () = self.heard.notified() => continue,
+                () = until(next) => {}
+            }
+            for id in self.silent() {
+                match store.hear_peer(id, false).await {
+                    Ok(true) => {
+                        self.tally.count(Count::NodesLost);
+                        tracing::warn!(node = %id, "a node fell silent");
+                    }
+                    // It is out, or somebody else wrote it.
+                    Ok(false) => {}
+                    Err(_) => {
+                        self.unwritten(id);
+                        sleep(RETRY_AFTER).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the first of those who live would be lost.
+    fn next_silence(&self) -> Option<Instant> {
+        let patience = self.patience();
+        let inner = self.inner();
+        let live = inner.nodes.values().filter(|it| !it.lost);
+        live.filter_map(|it| it.heard.as_ref()).map(|it| it.at + patience).min()
+    }
+
+    /// Who has just been lost.
+    fn silent(&self) -> Vec<PeerId> {
+        let mut inner = self.inner();
+        let mut silent = Vec::new();
+        for (id, node) in &mut inner.nodes {
+            let lost = node.heard.as_ref().is_some_and(|it| self.judge(it) == Liveness::Lost);
+            if lost && !node.lost {
+                node.lost = true;
+                silent.push(*id);
+            }
+        }
+        silent
+    }
+
+    fn unwritten(&self, id: PeerId) {
+        if let Some(node) = self.inner().nodes.get_mut(&id) {
+            node.lost = false;
+        }
+    }
+
+    fn judge(&self, heard: &Heard) -> Liveness {
+        let elapsed = Timestamp::ZERO.after(heard.at.elapsed());
+        self.figures.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
+    }
+
+    fn patience(&self) -> Duration {
+        let Heartbeat { interval, missed_max } = self.figures.heartbeat;
+        interval.saturating_mul(missed_max)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    fn order(&self, orders: Orders) {
+        self.orders.send_if_modified(|it| {
+            // The deadline of a drain is fixed when it is first heard of.
+            let leave_by = it.leave_by.filter(|_| orders.leave_by.is_some()).or(orders.leave_by);
+            let snapshot = it.snapshot.max(orders.snapshot);
+            let next = Orders { snapshot, leave_by, out: orders.out };
+            std::mem::replace(it, next) != next
+        });
+    }
+}
+
+impl Inner {
+    fn node(&mut self, peer: &Peer) -> &mut Node {
+        let fresh = || Node {
+            project: peer.registration.project,
+            heard: None,
+            acknowledged: 0,
+            left: false,
+            lost: false,
+            orders: watch::Sender::new(Orders::default()),
+        };
+        self.nodes.entry(peer.id).or_insert_with(fresh)
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

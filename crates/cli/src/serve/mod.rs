@@ -1,0 +1,23 @@
+//! What runs while a server runs.
+//!
+//! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`] (who
+//! drives the lives), [`inside`] (what a world asks), [`waker`] (who is woken by it), [`rails`],
+//! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
+//! answers the routes), [`place`] and [`seed`] (what lies in a data directory).
+
+pub mod alarm;
+pub mod drains;
+pub mod housekeeping;
+pub mod inside;
+pub mod local;
+pub mod mesh;
+pub mod place;
+pub mod program;
+pub mod rails;
+pub mod seed;
+pub mod services;
+pub mod steps;
+pub mod supervisor;
+pub mod tally;
+pub mod waker;
+pub mod worker;

@@ -1,0 +1,73 @@
+//! The log, page by page and as it is told.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use usher_api::ports::{Answer, Events, Failure, Feed};
+use usher_api::views::{Cursor, Told};
+use usher_store::Store;
+
+use super::{Services, bad_cursor, failure};
+
+/// How much a reader that waits is told at once.
+const BATCH: u32 = 100;
+
+#[async_trait]
+impl Events for Services {
+    async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<Told>> {
+        let after = read(after.as_ref())?.unwrap_or(usher_store::Cursor::START);
+        let told = self.store.events(after, limit).await.map_err(failure)?;
+        Ok(told.into_iter().map(shown).collect())
+    }
+
+    async fn follow(&self, after: Option<Cursor>) -> Answer<Box<dyn Feed>> {
+        let cursor = match read(after.as_ref())? {
+            Some(cursor) => {
+                // A place that was forgotten is refused before anything is told.
+                self.store.events(cursor, 1).await.map_err(failure)?;
+                cursor
+            }
+            None => self.store.log_end().await.map_err(failure)?,
+        };
+        Ok(Box::new(Reader { store: Arc::clone(&self.store), cursor, stop: self.stop.clone() }))
+    }
+}
+
+struct Reader {
+    store: Arc<Store>,
+    cursor: usher_store::Cursor,
+    stop: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Feed for Reader {
+    async fn next(&mut self) -> Answer<Vec<Told>> {
+        let mut follower = self.store.follow(self.cursor);
+        let told = tokio::select! {
+            _ = self.stop.wait_for(|it| *it) => {
+                return Err(Failure::Unavailable { what: "a server that is stopping".to_owned() });
+            }
+            told = follower.next(BATCH) => told.map_err(failure)?,
+        };
+        self.cursor = follower.cursor();
+        Ok(told.into_iter().map(shown).collect())
+    }
+}
+
+fn read(cursor: Option<&Cursor>) -> Answer<Option<usher_store::Cursor>> {
+    cursor.map(|it| it.0.parse().map_err(|_| bad_cursor(&it.0))).transpose()
+}
+
+fn shown(it: usher_store::Told) -> Told {
+    Told {
+        cursor: Cursor(it.cursor.to_string()),
+        id: it.id,
+        event_type: it.event_type,
+        resource: it.resource,
+        project: it.project,
+        version: it.version,
+        occurred_at: it.occurred_at,
+        data: it.data,
+    }
+}

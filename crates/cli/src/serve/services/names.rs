@@ -1,0 +1,117 @@
+//! What people call things, found from ids and the other way round.
+
+use usher_api::ports::{Answer, Failure};
+use usher_api::refusal::{Refusal as Border, Thing};
+use usher_api::views::{Ref, ResourceView};
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::refusal::Refusal;
+use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::clouds::Cloud;
+use usher_domain::credentials::Credential;
+use usher_domain::object::id::{BlueprintId, CloudId, CredentialId, ProjectId, ResourceId};
+use usher_domain::object::offender::shortened;
+use usher_domain::object::slug::Slug;
+use usher_domain::projects::Project;
+use usher_kernel::Record;
+use usher_store::Titles;
+
+use super::{Services, failure, missing};
+
+impl Services {
+    /// A resource that must be there.
+    pub(super) async fn record(&self, id: ResourceId) -> Answer<Record<Resource>> {
+        let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
+        self.store.resource(id).await.map_err(missing(refusal))
+    }
+
+    /// A resource with what its row does not say.
+    pub(super) async fn view(&self, record: &Record<Resource>) -> Answer<ResourceView> {
+        let id = record.state.id();
+        let titles = self.store.titles(id).await.map_err(failure)?;
+        let Some(Titles { name: _, project, blueprint, credential, reason }) = titles else {
+            return Err(Refusal::ProvisionedResourceNotFound { what: id.to_string() }.into());
+        };
+        let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
+        let project = project.unwrap_or_else(|| "gone".to_owned());
+        Ok(ResourceView {
+            resource: record.state.clone(),
+            version: record.version,
+            reason: reason.and_then(|it| it.parse().ok()),
+            project: project.parse().map_err(|_| broken("the project"))?,
+            blueprint: match blueprint {
+                Some((name, version)) => {
+                    Some((name.parse().map_err(|_| broken("the blueprint"))?, version))
+                }
+                None => None,
+            },
+            credential: credential.and_then(|it| it.parse().ok()),
+        })
+    }
+
+    /// The project with this id.
+    pub(super) async fn project(&self, id: ProjectId) -> Answer<Project> {
+        let found = self.store.project_of(id).await.map_err(failure)?;
+        found.ok_or_else(|| not_found(Thing::Project, &id.to_string()))
+    }
+
+    /// A blueprint that must be there.
+    pub(super) async fn blueprint(&self, it: &Ref<BlueprintId, Slug>) -> Answer<Blueprint> {
+        let all = self.store.blueprints().await.map_err(failure)?;
+        let found = all.into_iter().find(|known| match it {
+            Ref::Id(id) => known.id == *id,
+            Ref::Name(name) => known.name == *name,
+        });
+        found.ok_or_else(|| Refusal::BlueprintNotFound { what: told(it) }.into())
+    }
+
+    /// A published version, the newest one unless one is named.
+    pub(super) async fn version(
+        &self,
+        blueprint: &Slug,
+        version: Option<&str>,
+    ) -> Answer<BlueprintVersion> {
+        let found = self.blueprint(&Ref::Name(blueprint.clone())).await?;
+        let mut all = self.store.blueprint_versions(found.id).await.map_err(failure)?;
+        let chosen = match version {
+            Some(wanted) => all.into_iter().find(|it| it.version == wanted),
+            None => all.pop(),
+        };
+        chosen.ok_or_else(|| {
+            let version = version.unwrap_or("newest");
+            let what = shortened(&format!("{blueprint}@{version}"));
+            Refusal::BlueprintNotFound { what }.into()
+        })
+    }
+
+    /// A cloud that must be there.
+    pub(super) async fn cloud(&self, it: &Ref<CloudId, Slug>) -> Answer<Cloud> {
+        let all = self.store.clouds().await.map_err(failure)?;
+        let found = all.into_iter().find(|known| match it {
+            Ref::Id(id) => known.id == *id,
+            Ref::Name(name) => known.name == *name,
+        });
+        found.ok_or_else(|| Refusal::CloudNotFound { what: told(it) }.into())
+    }
+
+    /// A credential that must be there.
+    pub(super) async fn credential(&self, it: &Ref<CredentialId, Slug>) -> Answer<Credential> {
+        let all = self.store.credentials().await.map_err(failure)?;
+        let found = all.into_iter().find(|known| match it {
+            Ref::Id(id) => known.id == *id,
+            Ref::Name(name) => known.name == *name,
+        });
+        found.ok_or_else(|| Refusal::CredentialNotFound { what: told(it) }.into())
+    }
+}
+
+/// What is told of something that is not there.
+pub(super) fn not_found(thing: Thing, what: &str) -> Failure {
+    Border::NotFound { thing, what: shortened(what) }.into()
+}
+
+fn told<Id: std::fmt::Display>(it: &Ref<Id, Slug>) -> String {
+    match it {
+        Ref::Id(id) => id.to_string(),
+        Ref::Name(name) => name.to_string(),
+    }
+}

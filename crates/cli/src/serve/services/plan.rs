@@ -1,0 +1,106 @@
+//! What a deletion would do: the same rules, played on what is seen now.
+
+use usher_api::ports::{Answer, Failure};
+use usher_api::views::{Plan, PlanStep};
+use usher_domain::broker::aggregate::{KIND_PEER, Resource};
+use usher_domain::broker::command::{self, Outstanding};
+use usher_domain::broker::facts::{
+    Anchor, Closing, Composed, Facts, Node, Protection, RowFacts, Xr,
+};
+use usher_domain::broker::life::Broker;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reconcile::rules;
+use usher_domain::broker::verdict::{EffectKind, Verdict};
+use usher_domain::object::id::ResourceId;
+use usher_kernel::{Book, Name, Record, World};
+
+use super::{Services, failure};
+
+/// More steps than any deletion has.
+const STEPS_MAX: usize = 64;
+
+impl Services {
+    /// The steps of a deletion from here, and what would hold it up.
+    pub(super) async fn plan(&self, id: ResourceId) -> Answer<Plan> {
+        let record = self.record(id).await?;
+        let now = self.store.now().await.map_err(failure)?;
+        let nobody = Outstanding { heard_until: None, request_bound: std::time::Duration::ZERO };
+        let wished = command::deprovision(&record.state, &nobody, now).next;
+        let wished = Record { state: wished, ..record.clone() };
+        let unseen =
+            |trouble: usher_kernel::Trouble| Failure::Unavailable { what: trouble.to_string() };
+        let seen = World::<Broker>::observe(&*self.world, &wished).await.map_err(unseen)?;
+        let book = record.book.with(&record.book.absorb(&seen.sightings));
+        let steps = play(&wished.state, &book, (wished.state.facts(&book, now), seen.facts));
+        let resource = self.view(&record).await?;
+        let blockers = self.blockers(&record).await?;
+        Ok(Plan { resource, steps, blockers })
+    }
+}
+
+/// Plays the rules to the end, each verb and each wait ending as wished.
+fn play(resource: &Resource, book: &Book, (row, seen): (RowFacts, Facts)) -> Vec<PlanStep> {
+    let (mut row, mut seen) = (row, seen);
+    let mut steps: Vec<PlanStep> = Vec::new();
+    while steps.len() < STEPS_MAX {
+        let verdict = rules(row, seen);
+        let step = PlanStep {
+            phase: verdict.phase,
+            reason: verdict.reason,
+            effect: verdict.effect,
+            name: verdict.effect.and_then(|it| named(it, resource, book)),
+        };
+        if steps.last() != Some(&step) {
+            steps.push(step);
+        }
+        let before = (row, seen);
+        row.phase = verdict.phase;
+        (row, seen) = granted(row, seen, verdict);
+        if verdict.phase == Phase::Deleted || before == (row, seen) {
+            break;
+        }
+    }
+    steps
+}
+
+/// The facts once what the verdict does or waits for has come about.
+fn granted(mut row: RowFacts, mut seen: Facts, verdict: Verdict) -> (RowFacts, Facts) {
+    match verdict.effect {
+        Some(EffectKind::DeregisterNode) => seen.node = Node::Left,
+        Some(EffectKind::ReleaseProtection) => seen.protection = Protection::None,
+        Some(EffectKind::DeleteSubstrate) => seen.xr = Xr::Deleting,
+        Some(EffectKind::DeleteAnchor) => seen.anchor = Anchor::Absent,
+        Some(EffectKind::CreateAnchor | EffectKind::IssueToken | EffectKind::Apply) => {}
+        None => match (seen.xr, seen.composed) {
+            (_, Composed::Unrecorded) => seen.composed = Composed::Present,
+            (Xr::Deleting, _) => seen.xr = Xr::Absent,
+            (Xr::Absent | Xr::Foreign, Composed::Present) => seen.composed = Composed::None,
+            _ if row.closing != Closing::Settled && is_clear(seen) => {
+                row.closing = Closing::Settled;
+            }
+            _ => {}
+        },
+    }
+    (row, seen)
+}
+
+/// Whether nothing of it stands any more.
+fn is_clear(seen: Facts) -> bool {
+    let gone = matches!(seen.xr, Xr::Absent | Xr::Foreign);
+    gone && seen.composed == Composed::None
+}
+
+/// The name that a verb is about.
+fn named(kind: EffectKind, resource: &Resource, book: &Book) -> Option<Name> {
+    let generation = resource.generation();
+    let seen = |wanted: &dyn Fn(&Name) -> bool| book.first_seen(wanted).map(|row| row.name.clone());
+    match kind {
+        EffectKind::DeregisterNode => seen(&|name| name.kind == KIND_PEER),
+        EffectKind::ReleaseProtection | EffectKind::DeleteSubstrate | EffectKind::Apply => {
+            seen(&|name| *name == resource.xr_name(name.generation))
+        }
+        EffectKind::DeleteAnchor => seen(&|name| *name == resource.anchor_name(name.generation)),
+        EffectKind::CreateAnchor => Some(resource.anchor_name(generation)),
+        EffectKind::IssueToken => Some(resource.token_name(generation)),
+    }
+}

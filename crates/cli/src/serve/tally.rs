@@ -1,0 +1,169 @@
+//! What a server counts about itself, and whether its dependencies answer.
+
+use std::sync::Mutex;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Steps that were finished.
+    Steps,
+    /// Steps that met trouble.
+    Troubles,
+    /// Steps that were cut off at their deadline.
+    TooSlow,
+    /// Steps that panicked.
+    Panicked,
+    /// Lives that were parked because their rows break their own rules.
+    Parked,
+    /// Looks at a world.
+    Observations,
+    /// Verbs done outside.
+    Effects,
+    /// Steps that wrote.
+    Commits,
+    /// Declarations that were accepted.
+    Accepted,
+    /// Wake-ups by a world's watch.
+    Wakes,
+    /// Rails that tripped.
+    RailsTripped,
+    /// Nodes that fell silent.
+    NodesLost,
+}
+
+impl Count {
+    /// Everything that is counted.
+    pub const ALL: [Self; 12] = [
+        Self::Steps,
+        Self::Troubles,
+        Self::TooSlow,
+        Self::Panicked,
+        Self::Parked,
+        Self::Observations,
+        Self::Effects,
+        Self::Commits,
+        Self::Accepted,
+        Self::Wakes,
+        Self::RailsTripped,
+        Self::NodesLost,
+    ];
+
+    /// Its name on the metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Steps => "usher_steps",
+            Self::Troubles => "usher_step_troubles",
+            Self::TooSlow => "usher_steps_too_slow",
+            Self::Panicked => "usher_steps_panicked",
+            Self::Parked => "usher_lives_parked",
+            Self::Observations => "usher_world_observations",
+            Self::Effects => "usher_world_effects",
+            Self::Commits => "usher_store_commits",
+            Self::Accepted => "usher_declarations_accepted",
+            Self::Wakes => "usher_world_wakes",
+            Self::RailsTripped => "usher_rails_tripped",
+            Self::NodesLost => "usher_nodes_lost",
+        }
+    }
+
+    /// What it counts, for whoever reads the metrics.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Steps => "Steps that were finished",
+            Self::Troubles => "Steps that met trouble",
+            Self::TooSlow => "Steps that were cut off at their deadline",
+            Self::Panicked => "Steps that panicked",
+            Self::Parked => "Lives that were parked because their rows break their own rules",
+            Self::Observations => "Looks at a world",
+            Self::Effects => "Verbs done outside",
+            Self::Commits => "Steps that wrote",
+            Self::Accepted => "Declarations that were accepted",
+            Self::Wakes => "Wake-ups by the watch of a world",
+            Self::RailsTripped => "Rails that tripped",
+            Self::NodesLost => "Nodes that fell silent",
+        }
+    }
+}
+
+/// The counters of one process.
+#[derive(Debug)]
+pub struct Tally {
+    counters: Vec<Counter>,
+    database: Mutex<Option<String>>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let counters = Count::ALL.iter().map(|_| Counter::default()).collect();
+        Self { counters, database: Mutex::default() }
+    }
+}
+
+impl Tally {
+    /// One more.
+    pub fn count(&self, what: Count) {
+        if let Some(counter) = self.counter(what) {
+            counter.inc();
+        }
+    }
+
+    /// How many.
+    pub fn read(&self, what: Count) -> u64 {
+        self.counter(what).map_or(0, Counter::get)
+    }
+
+    /// Shows every counter.
+    pub fn register(&self, registry: &mut Registry) {
+        for (what, counter) in Count::ALL.into_iter().zip(&self.counters) {
+            registry.register(what.as_str(), what.help(), counter.clone());
+        }
+    }
+
+    /// The worker's last look at the database was answered.
+    pub(super) fn answered(&self) {
+        self.set(None);
+    }
+
+    /// The worker's last look at the database was not answered.
+    pub(super) fn unanswered(&self, error: &usher_store::Error) {
+        self.set(Some(error.to_string()));
+    }
+
+    /// What the worker met when it last asked the database, if anything.
+    pub fn trouble(&self) -> Option<String> {
+        let database = self.database.lock();
+        database.unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, trouble: Option<String>) {
+        let database = self.database.lock();
+        *database.unwrap_or_else(std::sync::PoisonError::into_inner) = trouble;
+    }
+
+    fn counter(&self, what: Count) -> Option<&Counter> {
+        let index = Count::ALL.iter().position(|it| *it == what)?;
+        self.counters.get(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_told_once_under_its_name() {
+        let tally = Tally::default();
+        tally.count(Count::Commits);
+        tally.count(Count::Commits);
+        assert_eq!((tally.read(Count::Commits), tally.read(Count::Steps)), (2, 0));
+        let mut registry = Registry::default();
+        tally.register(&mut registry);
+        let mut told = String::new();
+        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
+        assert!(told.contains("\nusher_store_commits_total 2\n"), "{told}");
+        assert_eq!(told.matches("# TYPE").count(), Count::ALL.len());
+    }
+}

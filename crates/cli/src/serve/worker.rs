@@ -1,0 +1,199 @@
+//! The worker: leases what is due, steps each life alone, and gives every lease back.
+//!
+//! ```text
+//!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per life
+//!                                                                          │ panic: parked
+//!                                                                          └ too slow: postponed
+//! ```
+//!
+//! **Invariants**
+//! - One life in trouble stops no other: each step is a task of its own.
+//! - A step ends by its deadline, which is shorter than its lease.
+//! - At rest there is one cheap look per pause and nothing else.
+//! - Whoever is told to stop takes nothing new and ends when its steps have.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+use usher_kernel::Trouble;
+use usher_kernel::schedule::Claim;
+use usher_store::{Error, Leased, Life, Store};
+
+use super::tally::{Count, Tally};
+use crate::stop::chain;
+
+/// The figures of the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// The most steps at a time.
+    pub steps_max: usize,
+    /// How long one step may take.
+    pub step_deadline: Duration,
+    /// How often to look who is due although nothing was heard.
+    pub due_query: Duration,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self {
+            steps_max: 32,
+            step_deadline: Duration::from_secs(20),
+            due_query: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One step of one leased life, after which its lease is given back.
+#[async_trait]
+pub trait Steps: Send + Sync + 'static {
+    /// Does it. An error is the store's: the lease was not given back.
+    async fn step(&self, leased: Leased) -> Result<(), Error>;
+}
+
+/// A pool of steps over one store.
+pub struct Worker {
+    store: Arc<Store>,
+    steps: Arc<dyn Steps>,
+    figures: Figures,
+    tally: Arc<Tally>,
+    running: JoinSet<Ended>,
+    /// Whose step a task is, for one that panics.
+    leases: HashMap<Id, (Life, Claim)>,
+}
+
+/// How a task ended, if it did not panic.
+enum Ended {
+    Done,
+    TooSlow,
+    Unreturned(Error),
+}
+
+impl Worker {
+    /// A worker that steps with `steps`.
+    pub fn new(
+        store: Arc<Store>,
+        steps: Arc<dyn Steps>,
+        figures: Figures,
+        tally: Arc<Tally>,
+    ) -> Self {
+        let (running, leases) = (JoinSet::new(), HashMap::new());
+        Self { store, steps, figures, tally, running, leases }
+    }
+
+    /// Works until it is told to stop; then every lease is given back or its step has ended.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut due = self.store.due();
+        while !*stop.borrow() {
+            due.clear();
+            let full = self.claim().await;
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => break,
+                Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
+                    self.end(ended).await;
+                }
+                () = due.wait(), if !full => {}
+                () = sleep(self.figures.due_query), if !full => {}
+            }
+        }
+        self.finish().await;
+    }
+
+    /// Takes what is due as far as there is room; whether there is none left.
+    async fn claim(&mut self) -> bool {
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.end(ended).await;
+        }
+        let room = self.figures.steps_max.saturating_sub(self.running.len());
+        if room == 0 {
+            return true;
+        }
+        match self.store.claim_due(u32::try_from(room).unwrap_or(u32::MAX)).await {
+            Ok(batch) => {
+                self.tally.answered();
+                for (life, what) in batch.parked {
+                    self.tally.count(Count::Parked);
+                    tracing::error!(%life, what, "parked: the row breaks its own rules");
+                }
+                let full = batch.leased.len() >= room;
+                batch.leased.into_iter().for_each(|leased| self.spawn(leased));
+                full
+            }
+            Err(error) => {
+                self.tally.unanswered(&error);
+                tracing::warn!(error = %chain(&error), "cannot look who is due");
+                false
+            }
+        }
+    }
+
+    fn spawn(&mut self, leased: Leased) {
+        let (life, claim) = (leased.life, leased.claim);
+        let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
+        let task = self.running.spawn(async move {
+            match timeout(deadline, steps.step(leased)).await {
+                Ok(Ok(())) => Ended::Done,
+                Ok(Err(error)) => Ended::Unreturned(error),
+                Err(_) => Ended::TooSlow,
+            }
+        });
+        self.leases.insert(task.id(), (life, claim));
+    }
+
+    /// Whoever did not give its lease back has it given back here.
+    async fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let (id, trouble) = match ended {
+            Ok((id, Ended::Done)) => (id, None),
+            Ok((id, Ended::TooSlow)) => {
+                self.tally.count(Count::TooSlow);
+                let what = "the end of the step before its deadline".to_owned();
+                (id, Some(Trouble::Unavailable { what }))
+            }
+            Ok((id, Ended::Unreturned(error))) => {
+                self.tally.unanswered(&error);
+                tracing::warn!(error = %chain(&error), "cannot give a lease back");
+                (id, Some(error.trouble()))
+            }
+            Err(error) => {
+                self.tally.count(Count::Panicked);
+                let what = "what a step left when it panicked: this is a bug".to_owned();
+                (error.id(), Some(Trouble::Corrupt { what }))
+            }
+        };
+        let Some((life, claim)) = self.leases.remove(&id) else { return };
+        let Some(trouble) = trouble else { return };
+        tracing::warn!(%life, %trouble, "a step was not finished");
+        if let Err(error) = self.store.postpone(life, claim, trouble).await {
+            // The lease ends by itself.
+            tracing::warn!(%life, error = %chain(&error), "cannot give a lease back");
+        }
+    }
+
+    /// Lets running steps end within their deadline and gives back what is left then.
+    async fn finish(mut self) {
+        let until = Instant::now() + self.figures.step_deadline;
+        while !self.running.is_empty() {
+            match tokio::time::timeout_at(until, self.running.join_next_with_id()).await {
+                Ok(Some(ended)) => self.end(ended).await,
+                Ok(None) => break,
+                Err(_) => self.running.shutdown().await,
+            }
+        }
+        let left: Vec<(Life, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
+        for (life, claim) in left {
+            let trouble = Trouble::Unavailable { what: "a server that was stopped".to_owned() };
+            // The lease ends by itself if this cannot be written.
+            let _ = self.store.postpone(life, claim, trouble).await;
+        }
+    }
+}
+
+/// Ends when everything is told to stop. Whoever could tell being gone is the same.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|it| *it).await;
+}

@@ -1,0 +1,187 @@
+//! `usher blueprint`: publishes bundles from directories.
+//!
+//! A bundle is a directory with `blueprint.yaml` (blueprint, version, parameters, strategy, role,
+//! providers), `xrd.yaml` and `composition.yaml`. JSON is YAML, too.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use usher_wire::operator::{Imported, List};
+
+use crate::client::encoded;
+use crate::console::{cell, table};
+use crate::session::{Basics, Session, run as session};
+use crate::stop::Stop;
+
+/// The file that makes a directory a bundle.
+const MANIFEST: &str = "blueprint.yaml";
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Publish every bundle in a directory that is not published yet
+    Import(Folder),
+    /// Publish one bundle
+    Publish(Folder),
+    /// Remove a version that no living resource was declared from
+    Delete {
+        /// The blueprint and its version
+        #[arg(value_name = "NAME@VERSION")]
+        version: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+}
+
+#[derive(clap::Args)]
+struct Folder {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Import(it) => {
+            let Folder { folder, basics } = it;
+            session(&basics, |it| import(it, folder))
+        }
+        Order::Publish(it) => {
+            let Folder { folder, basics } = it;
+            session(&basics, |it| publish(it, folder))
+        }
+        Order::Delete { version, basics } => session(&basics, |it| delete(it, version)),
+    }
+}
+
+/// Sends bundles one by one, so that none is too large because of the others.
+async fn import(session: Session, folder: PathBuf) -> Result<(), Stop> {
+    let mut done = vec![];
+    for folder in bundles(&folder)? {
+        let body = json!({"bundles": [bundle(&folder)?]});
+        let sent = session.client.call(Method::POST, "/v1/blueprints/import", Some(&body), None);
+        let list: List<Imported> = understood(sent.await?)?;
+        done.extend(list.items);
+    }
+    let items: Vec<Value> =
+        done.iter().map(|it| serde_json::to_value(it).unwrap_or_default()).collect();
+    session.console.one(&json!({"items": items, "next_cursor": null}), || shown(&done))?;
+    if done.iter().any(|it| it.outcome == "refused") {
+        return Err(Stop { code: 3, text: "cannot publish every bundle".to_owned() });
+    }
+    Ok(())
+}
+
+async fn publish(session: Session, folder: PathBuf) -> Result<(), Stop> {
+    let body = bundle(&folder)?;
+    let value = session.client.call(Method::POST, "/v1/blueprints", Some(&body), None).await?;
+    let done: Imported = understood(value.clone())?;
+    session.console.one(&value, || shown(&[done]))
+}
+
+async fn delete(session: Session, version: String) -> Result<(), Stop> {
+    let (name, number) =
+        version.split_once('@').ok_or_else(|| Stop::usage("cannot guess the version: say it"))?;
+    let path = format!("/v1/blueprints/{}/versions/{}", encoded(name), encoded(number));
+    session.client.call(Method::DELETE, &path, None, None).await?;
+    session.console.one(&json!({"deleted": version}), || format!("{version} is gone\n"))
+}
+
+fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Stop> {
+    serde_json::from_value(value).map_err(|_| Stop::failed("cannot understand the server's answer"))
+}
+
+fn shown(done: &[Imported]) -> String {
+    let row = |it: &Imported| {
+        vec![it.blueprint.clone(), it.version.clone(), it.outcome.clone(), cell(it.id.as_deref())]
+    };
+    let rows: Vec<_> = done.iter().map(row).collect();
+    let mut out = table(&["BLUEPRINT", "VERSION", "OUTCOME", "ID"], &rows);
+    for it in done {
+        for finding in &it.findings {
+            let weight = if finding.fatal { "wrong" } else { "note" };
+            let name = format!("{}@{}", it.blueprint, it.version);
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{name}: {weight}: {}: {}", finding.at, finding.text);
+        }
+    }
+    out
+}
+
+/// The bundles in a directory: itself, or those below it, in the order of their names.
+fn bundles(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+    if folder.join(MANIFEST).is_file() {
+        return Ok(vec![folder.to_owned()]);
+    }
+    let unreadable =
+        |why: std::io::Error| Stop::usage(format!("cannot read \"{}\": {why}", folder.display()));
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.join(MANIFEST).is_file() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        let shown = folder.display();
+        return Err(Stop::usage(format!("cannot find a bundle in \"{shown}\": no {MANIFEST}")));
+    }
+    Ok(found)
+}
+
+fn bundle(folder: &Path) -> Result<Value, Stop> {
+    let mut bundle = document(&folder.join(MANIFEST))?;
+    let Some(fields) = bundle.as_object_mut() else {
+        let shown = folder.join(MANIFEST).display().to_string();
+        return Err(Stop::usage(format!("cannot use \"{shown}\": it is no object")));
+    };
+    for (name, file) in [("xrd", "xrd.yaml"), ("composition", "composition.yaml")] {
+        fields.insert(name.to_owned(), document(&folder.join(file))?);
+    }
+    Ok(bundle)
+}
+
+fn document(path: &Path) -> Result<Value, Stop> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|why| Stop::usage(format!("cannot read \"{shown}\": {why}")))?;
+    serde_saphyr::from_str(&text)
+        .map_err(|why| Stop::usage(format!("cannot read \"{shown}\" as YAML: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_is_three_documents_of_one_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        assert_eq!(bundles(folder.path()).unwrap_err().code, 2);
+        write(MANIFEST, "blueprint: a\nversion: \"1\"\nproviders: [local]\n");
+        write("xrd.yaml", "kind: CompositeResourceDefinition\n");
+        assert_eq!(bundle(folder.path()).unwrap_err().code, 2, "the composition is missing");
+        write("composition.yaml", "{\"kind\": \"Composition\"}");
+        assert_eq!(bundles(folder.path()).unwrap(), [folder.path().to_owned()]);
+        let expected = json!({
+            "blueprint": "a", "version": "1", "providers": ["local"],
+            "xrd": {"kind": "CompositeResourceDefinition"}, "composition": {"kind": "Composition"},
+        });
+        assert_eq!(bundle(folder.path()).unwrap(), expected);
+        write("xrd.yaml", "{");
+        assert_eq!(bundle(folder.path()).unwrap_err().code, 2);
+    }
+}

@@ -1,0 +1,66 @@
+//! `usher cloud`: enters and removes clouds.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+
+use super::provision::pair;
+use crate::client::encoded;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Enter a cloud
+    Create(Create),
+    /// Remove a cloud without credentials
+    Delete {
+        /// Its name or id
+        cloud: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+}
+
+#[derive(clap::Args)]
+struct Create {
+    /// What to call it
+    name: String,
+    /// Who runs it: aws, azure, gcp, hetzner, openstack or local
+    #[arg(long)]
+    provider: String,
+    /// Say where it answers; never a secret
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    endpoint: Vec<(String, String)>,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::Delete { cloud, basics } => session(&basics, |it| delete(it, cloud)),
+    }
+}
+
+async fn create(session: Session, new: Create) -> Result<(), Stop> {
+    let endpoint: Map<String, Value> =
+        new.endpoint.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+    let body = json!({"name": new.name, "provider": new.provider, "endpoint": endpoint});
+    let value = session.client.call(Method::POST, "/v1/clouds", Some(&body), None).await?;
+    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
+}
+
+async fn delete(session: Session, cloud: String) -> Result<(), Stop> {
+    let path = format!("/v1/clouds/{}", encoded(&cloud));
+    session.client.call(Method::DELETE, &path, None, None).await?;
+    session.console.one(&json!({"deleted": cloud}), || format!("{cloud} is gone\n"))
+}

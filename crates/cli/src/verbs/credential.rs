@@ -1,0 +1,137 @@
+//! `usher credential`: enters credentials by their coordinates, and says who may use them.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::client::encoded;
+use crate::console::cell;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Enter a credential by its coordinates, never by its value
+    Create(Create),
+    /// Withdraw a credential
+    Revoke(One),
+    /// Remove a credential that nobody uses or may use
+    Delete(One),
+    /// Ask for a credential for a project
+    Request(Both),
+    /// Grant what a project asked for
+    Approve(Both),
+    /// Deny what a project asked for
+    Reject(Both),
+    /// Withdraw what was granted
+    Withdraw(Both),
+    /// Remove an assignment
+    Unassign(Both),
+}
+
+#[derive(clap::Args)]
+struct Create {
+    /// What to call it
+    name: String,
+    /// The cloud it was issued for
+    #[arg(long)]
+    cloud: String,
+    /// The mount of the key-value store it lies in
+    #[arg(long)]
+    mount: String,
+    /// The path below the mount
+    #[arg(long)]
+    path: String,
+    /// When it ends by itself, as RFC 3339 in UTC
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+#[derive(clap::Args)]
+struct One {
+    /// Its name or id
+    credential: String,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+#[derive(clap::Args)]
+struct Both {
+    /// The credential
+    credential: String,
+    /// The project
+    #[arg(long)]
+    project: String,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+/// What is asked for about one path.
+struct Asked {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    name: String,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::Revoke(One { credential, basics }) => {
+            let path = format!("/v1/credentials/{}/revoke", encoded(&credential));
+            let asked = Asked { method: Method::POST, path, body: None, name: credential };
+            session(&basics, |it| ask(it, asked))
+        }
+        Order::Delete(One { credential, basics }) => {
+            let path = format!("/v1/credentials/{}", encoded(&credential));
+            let asked = Asked { method: Method::DELETE, path, body: None, name: credential };
+            session(&basics, |it| ask(it, asked))
+        }
+        Order::Request(both) => {
+            let path = format!("/v1/projects/{}/assignments", encoded(&both.project));
+            let body = Some(json!({"credential": both.credential}));
+            let asked = Asked { method: Method::POST, path, body, name: both.credential };
+            session(&both.basics, |it| ask(it, asked))
+        }
+        Order::Approve(both) => decide(both, Method::POST, "/approve"),
+        Order::Reject(both) => decide(both, Method::POST, "/reject"),
+        Order::Withdraw(both) => decide(both, Method::POST, "/revoke"),
+        Order::Unassign(both) => decide(both, Method::DELETE, ""),
+    }
+}
+
+fn decide(both: Both, method: Method, verdict: &str) -> ExitCode {
+    let (project, name) = (encoded(&both.project), encoded(&both.credential));
+    let path = format!("/v1/projects/{project}/assignments/{name}{verdict}");
+    let asked = Asked { method, path, body: None, name: both.credential };
+    session(&both.basics, |it| ask(it, asked))
+}
+
+async fn ask(session: Session, asked: Asked) -> Result<(), Stop> {
+    let Asked { method, path, body, name } = asked;
+    let value = session.client.call(method, &path, body.as_ref(), None).await?;
+    if value.is_null() {
+        return session.console.one(&json!({"deleted": name}), || format!("{name} is gone\n"));
+    }
+    let state = cell(field(&value, "state").or_else(|| field(&value, "status")));
+    session.console.one(&value, || format!("{name} is {state}\n"))
+}
+
+async fn create(session: Session, new: Create) -> Result<(), Stop> {
+    let body = json!({
+        "name": new.name, "cloud": new.cloud, "mount": new.mount, "path": new.path,
+        "expires_at": new.expires_at,
+    });
+    let value = session.client.call(Method::POST, "/v1/credentials", Some(&body), None).await?;
+    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
+}

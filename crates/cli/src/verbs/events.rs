@@ -1,0 +1,102 @@
+//! `usher events`: the log of events, read or followed.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tokio::time::sleep;
+use usher_agent::stream::Lines;
+
+use crate::client::encoded;
+use crate::console::{Form, cell};
+use crate::session::{Basics, InProject, Session, field, run as session};
+use crate::stop::Stop;
+
+/// How long to wait before a stream that broke is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which events.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// Only about this resource, by name or id
+    #[arg(long, value_name = "NAME|ID")]
+    resource: Option<String>,
+    #[command(flatten)]
+    project: InProject,
+    /// Go on as things are told
+    #[arg(long)]
+    follow: bool,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| events(it, flags))
+}
+
+async fn events(session: Session, flags: Flags) -> Result<(), Stop> {
+    let project = flags.project.name();
+    let mut wanted = vec![];
+    if let Some(text) = &flags.resource {
+        let id = session.resource(text, project.as_deref()).await?.id;
+        wanted.push(format!("resource={id}"));
+    }
+    if let Some(project) = &project {
+        wanted.push(format!("project={}", encoded(project)));
+    }
+    if flags.follow {
+        return follow(&session, wanted).await;
+    }
+    let path = format!("/v1/events?{}", wanted.join("&"));
+    let items = session.all(path.trim_end_matches('?')).await?;
+    session.list(&items, &["AT", "TYPE", "RESOURCE", "VERSION"], row)
+}
+
+fn row(event: &Value) -> Vec<String> {
+    let version = event.get("version").map(ToString::to_string);
+    vec![
+        cell(field(event, "occurred_at")),
+        cell(field(event, "type")),
+        cell(field(event, "resource")),
+        cell(version.as_deref()),
+    ]
+}
+
+/// Prints one event per line, from the beginning of the log; a stream that breaks is opened again
+/// after the last event that was read.
+async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> {
+    wanted.push("from=beginning".to_owned());
+    let path = format!("/v1/events?{}", wanted.join("&"));
+    let mut last: Option<String> = None;
+    let mut heard = false;
+    loop {
+        match session.client.listen(&path, last.as_deref()).await {
+            Ok(mut body) => {
+                heard = true;
+                let mut lines = Lines::default();
+                while let Some(Ok(frame)) = body.frame().await {
+                    let Some(bytes) = frame.data_ref() else { continue };
+                    let Ok(told) = lines.feed(bytes) else { break };
+                    for event in told {
+                        print(session, &event.data)?;
+                        last = event.id.or(last);
+                    }
+                }
+            }
+            // Whoever never answered is not waited for.
+            Err(why) if heard && why.is_passing() => {}
+            Err(why) => return Err(why.into()),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn print(session: &Session, data: &str) -> Result<(), Stop> {
+    let event: Value = serde_json::from_str(data)
+        .map_err(|_| Stop::failed("cannot understand the server's event"))?;
+    match session.console.form {
+        Form::Json => session.console.line(&event),
+        Form::Table => session.console.text(&format!("{}\n", row(&event).join("  "))),
+    }
+}

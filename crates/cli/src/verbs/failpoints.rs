@@ -1,0 +1,16 @@
+//! `usher failpoints`: every place where a process can be made to die.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use crate::failpoint::Failpoint;
+
+pub(super) fn run() -> ExitCode {
+    let mut out = io::stdout().lock();
+    for point in Failpoint::ALL {
+        if writeln!(out, "{point}").is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,118 @@
+//! `usher label`: labels of the installation, of projects and of resources.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::provision::pair;
+use crate::client::encoded;
+use crate::console::table;
+use crate::session::{Basics, InProject, Session, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Read the labels of one layer
+    Get(Layer),
+    /// Write the labels of one layer: these and no others
+    Set {
+        #[command(flatten)]
+        layer: Layer,
+        /// The labels
+        #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+        labels: Vec<(String, String)>,
+    },
+    /// Say whether labels of a key go out as tags
+    Define {
+        /// The key
+        key: String,
+        /// Let them go out
+        #[arg(long)]
+        propagatable: bool,
+        #[command(flatten)]
+        basics: Basics,
+    },
+    /// List what is known of label keys
+    Definitions(Basics),
+}
+
+#[derive(clap::Args)]
+struct Layer {
+    /// The labels of this resource; without it those of the project, else everybody's
+    #[arg(long, value_name = "NAME|ID")]
+    resource: Option<String>,
+    #[command(flatten)]
+    project: InProject,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Get(layer) => session(&layer.basics.clone(), |it| labels(it, layer, None)),
+        Order::Set { layer, labels: wanted } => {
+            session(&layer.basics.clone(), |it| labels(it, layer, Some(wanted)))
+        }
+        Order::Define { key, propagatable, basics } => {
+            session(&basics, |it| define(it, key, propagatable))
+        }
+        Order::Definitions(basics) => session(&basics, definitions),
+    }
+}
+
+async fn labels(
+    session: Session,
+    layer: Layer,
+    wanted: Option<Vec<(String, String)>>,
+) -> Result<(), Stop> {
+    let project = layer.project.name();
+    let path = match (&layer.resource, &project) {
+        (Some(name), project) => {
+            let id = session.resource(name, project.as_deref()).await?.id;
+            format!("/v1/resources/{id}/labels")
+        }
+        (None, Some(project)) => format!("/v1/projects/{}/labels", encoded(project)),
+        (None, None) => "/v1/labels".to_owned(),
+    };
+    let value = match wanted {
+        None => session.client.get(&path).await?,
+        Some(labels) => {
+            let labels: serde_json::Map<String, Value> =
+                labels.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+            let body = json!({"labels": labels});
+            session.client.call(Method::PUT, &path, Some(&body), None).await?
+        }
+    };
+    let rows: Vec<Vec<String>> = value["labels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| vec![key.clone(), value.as_str().unwrap_or_default().to_owned()])
+        .collect();
+    session.console.one(&value, || table(&["KEY", "VALUE"], &rows))
+}
+
+async fn define(session: Session, key: String, propagatable: bool) -> Result<(), Stop> {
+    let body = json!({"key": key, "propagatable": propagatable});
+    let path = "/v1/label-definitions";
+    let value = session.client.call(Method::PUT, path, Some(&body), None).await?;
+    let word = if propagatable { "go out" } else { "stay in" };
+    session.console.one(&value, || format!("labels of {key} {word}\n"))
+}
+
+async fn definitions(session: Session) -> Result<(), Stop> {
+    let value = session.client.get("/v1/label-definitions").await?;
+    let items = value["items"].as_array().cloned().unwrap_or_default();
+    session.list(&items, &["KEY", "PROPAGATABLE"], |it| {
+        let word = if it["propagatable"] == true { "yes" } else { "no" };
+        vec![it["key"].as_str().unwrap_or_default().to_owned(), word.to_owned()]
+    })
+}

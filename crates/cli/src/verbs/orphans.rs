@@ -1,0 +1,43 @@
+//! `usher orphans`: what stands outside and has no owner.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+
+use crate::console::cell;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What becomes of them.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// Show out whatever of them may be, and list it
+    #[arg(long)]
+    reap: bool,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: &Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| orphans(it, flags.reap))
+}
+
+async fn orphans(session: Session, reap: bool) -> Result<(), Stop> {
+    let items = if reap {
+        let value = session.client.call(Method::POST, "/v1/orphans/reap", None, None).await?;
+        value.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+    } else {
+        session.all("/v1/orphans").await?
+    };
+    let heads = ["WORLD", "KIND", "NAME", "RESOURCE", "CAUSE", "REAPABLE"];
+    session.list(&items, &heads, |it| {
+        let reapable = it.get("reapable").and_then(Value::as_bool).unwrap_or(false);
+        let mut row: Vec<String> = ["world", "kind", "name", "resource", "cause"]
+            .iter()
+            .map(|name| cell(field(it, name)))
+            .collect();
+        row.push(if reapable { "yes" } else { "no" }.to_owned());
+        row
+    })
+}

@@ -1,0 +1,62 @@
+//! `usher placement`: places projects on worlds.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::json;
+
+use crate::client::encoded;
+use crate::console::cell;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Place a project on a world
+    Create {
+        /// The project
+        project: String,
+        /// The world
+        #[arg(long)]
+        world: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+    /// Ask a placement to end, in which nothing lives
+    Terminate {
+        /// The project
+        project: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Create { project, world, basics } => {
+            session(&basics, |it| place(it, project, world))
+        }
+        Order::Terminate { project, basics } => session(&basics, |it| terminate(it, project)),
+    }
+}
+
+async fn place(session: Session, project: String, world: String) -> Result<(), Stop> {
+    let path = format!("/v1/projects/{}/placement", encoded(&project));
+    let body = json!({"world": world});
+    let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
+    session.console.one(&value, || format!("{project} lives on {world}\n"))
+}
+
+async fn terminate(session: Session, project: String) -> Result<(), Stop> {
+    let path = format!("/v1/projects/{}/placement", encoded(&project));
+    let value = session.client.call(Method::DELETE, &path, None, None).await?;
+    let phase = cell(field(&value, "phase"));
+    session.console.one(&value, || format!("the placement of {project} is {phase}\n"))
+}

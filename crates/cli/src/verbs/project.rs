@@ -1,0 +1,57 @@
+//! `usher project`: makes and ends projects.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::json;
+
+use crate::client::encoded;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Make a project
+    Create {
+        /// What to call it in commands
+        slug: String,
+        /// What to call it on screens [default: the slug]
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        basics: Basics,
+    },
+    /// End a project in which nothing lives
+    Delete {
+        /// Its slug or id
+        project: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Create { slug, name, basics } => session(&basics, |it| create(it, slug, name)),
+        Order::Delete { project, basics } => session(&basics, |it| delete(it, project)),
+    }
+}
+
+async fn create(session: Session, slug: String, name: Option<String>) -> Result<(), Stop> {
+    let body = json!({"slug": slug, "name": name});
+    let value = session.client.call(Method::POST, "/v1/projects", Some(&body), None).await?;
+    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
+}
+
+async fn delete(session: Session, project: String) -> Result<(), Stop> {
+    let path = format!("/v1/projects/{}", encoded(&project));
+    session.client.call(Method::DELETE, &path, None, None).await?;
+    session.console.one(&json!({"deleted": project}), || format!("{project} is gone\n"))
+}

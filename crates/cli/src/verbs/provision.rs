@@ -1,0 +1,160 @@
+//! `usher provision`: declares a node.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+use usher_wire::operator::{BlueprintVersion, List, Resource};
+use uuid::Uuid;
+
+use crate::client::encoded;
+use crate::config::variable;
+use crate::console::Form;
+use crate::session::{Basics, Session, run as session};
+use crate::stop::Stop;
+use crate::wait::{Waiting, until};
+
+/// How often a declaration is sent before its answer counts as lost.
+const ATTEMPTS: u32 = 3;
+
+/// What is declared.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// What to call it
+    name: String,
+    /// Declare it in this project, else in `USHER_PROJECT`
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+    /// Make it from this blueprint; without a version from the newest
+    #[arg(long, value_name = "NAME[@VERSION]")]
+    blueprint: String,
+    /// Make it with this credential
+    #[arg(long, value_name = "NAME")]
+    credential: String,
+    /// Set a parameter of the blueprint
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    #[command(flatten)]
+    waiting: Waiting,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| provision(it, flags))
+}
+
+/// A key and a value.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => Err("say KEY=VALUE".to_owned()),
+    }
+}
+
+async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
+    let project = flags.project.or_else(|| variable("USHER_PROJECT"));
+    let project = project
+        .ok_or_else(|| Stop::usage("cannot guess the project: say --project or USHER_PROJECT"))?;
+    let (blueprint, version) = match flags.blueprint.split_once('@') {
+        Some((name, version)) => (name, Some(version)),
+        None => (flags.blueprint.as_str(), None),
+    };
+    let kinds = if flags.set.is_empty() {
+        BTreeMap::new()
+    } else {
+        kinds(&session, blueprint, version).await?
+    };
+    let parameters: Map<String, Value> =
+        flags.set.iter().map(|(key, text)| (key.clone(), typed(&kinds, key, text))).collect();
+    let body = json!({
+        "name": flags.name, "project": project, "blueprint": blueprint, "version": version,
+        "credential": flags.credential, "parameters": parameters,
+    });
+    let value = declare(&session, &body).await?;
+    let resource: Resource = serde_json::from_value(value.clone())
+        .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
+    let json = session.console.form == Form::Json;
+    if !flags.waiting.wait {
+        return session.console.one(&value, || format!("{}\n", resource.id));
+    }
+    if !json {
+        session.console.text(&format!("{}\n", resource.id))?;
+    }
+    let ended = until(&session, resource, &["Ready", "Failed", "Deleted"], &flags.waiting).await?;
+    if json {
+        session.console.line(&serde_json::to_value(&ended).unwrap_or_default())?;
+    }
+    if ended.phase == "Ready" {
+        return Ok(());
+    }
+    Err(Stop::failed(format!(
+        "\"{}\" is {}: ask `usher why {}`",
+        ended.name, ended.phase, ended.id
+    )))
+}
+
+/// Sends a declaration until it is answered; one key makes all of them one.
+async fn declare(session: &Session, body: &Value) -> Result<Value, Stop> {
+    let key = Uuid::new_v4().to_string();
+    let mut attempt = 1;
+    loop {
+        let sent = session.client.call(Method::POST, "/v1/resources", Some(body), Some(&key)).await;
+        match sent {
+            Ok(value) => return Ok(value),
+            Err(why) if why.is_passing() && attempt < ATTEMPTS => attempt += 1,
+            Err(why) => return Err(why.into()),
+        }
+    }
+}
+
+/// The types of a blueprint's parameters, so that a number meant as a text stays one.
+async fn kinds(
+    session: &Session,
+    blueprint: &str,
+    version: Option<&str>,
+) -> Result<BTreeMap<String, String>, Stop> {
+    let path = format!("/v1/blueprints/{}/versions", encoded(blueprint));
+    let versions: List<BlueprintVersion> = session.client.read(&path).await?;
+    let meant = match version {
+        Some(version) => versions.items.iter().find(|it| it.version == version),
+        None => versions.items.last(),
+    };
+    let parameters = meant.map(|it| it.parameters.as_slice()).unwrap_or_default();
+    let text = |it: &Value, name: &str| it.get(name).and_then(Value::as_str).map(str::to_owned);
+    Ok(parameters.iter().filter_map(|it| Some((text(it, "name")?, text(it, "type")?))).collect())
+}
+
+/// A value of the parameter's type; what does not fit is left for the server to refuse.
+fn typed(kinds: &BTreeMap<String, String>, key: &str, text: &str) -> Value {
+    let fitting = match kinds.get(key).map(String::as_str) {
+        Some("boolean") => text.parse::<bool>().ok().map(Value::from),
+        Some("integer") => text.parse::<i64>().ok().map(Value::from),
+        Some(_) | None => None,
+    };
+    fitting.unwrap_or_else(|| Value::from(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_the_type_that_its_blueprint_says() {
+        let kinds = [("count", "integer"), ("big", "boolean"), ("zip", "string")];
+        let kinds = kinds.map(|(key, kind)| (key.to_owned(), kind.to_owned())).into();
+        assert_eq!(typed(&kinds, "count", "7"), json!(7));
+        assert_eq!(typed(&kinds, "count", "seven"), json!("seven"));
+        assert_eq!(typed(&kinds, "big", "true"), json!(true));
+        assert_eq!(typed(&kinds, "zip", "01234"), json!("01234"));
+        assert_eq!(typed(&kinds, "unknown", "1"), json!("1"));
+    }
+
+    #[test]
+    fn a_pair_has_a_key() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! `usher receipt`: every outside name a resource ever had, and the evidence.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use usher_wire::operator::{Receipt, ReceiptRow};
+
+use crate::console::{cell, table};
+use crate::session::{Basics, InProject, Session, run as session};
+use crate::stop::Stop;
+
+/// Whose.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// Its name or id; a name means its newest life
+    #[arg(value_name = "NAME|ID")]
+    resource: String,
+    #[command(flatten)]
+    project: InProject,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| receipt(it, flags))
+}
+
+async fn receipt(session: Session, flags: Flags) -> Result<(), Stop> {
+    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+    let path = format!("/v1/resources/{}/receipt", found.id);
+    let receipt: Receipt = session.client.read(&path).await?;
+    let value = serde_json::to_value(&receipt).unwrap_or_default();
+    session.console.one(&value, || shown(&receipt))
+}
+
+fn shown(receipt: &Receipt) -> String {
+    let resource = &receipt.resource;
+    let end = if receipt.settled { "every name is accounted for" } else { "some names are open" };
+    let mut out = format!("{} {} is {}: {end}\n\n", resource.name, resource.id, resource.phase);
+    out.push_str(&rows(&receipt.rows));
+    if let Some(shared) = &receipt.provider_config {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\nShared ProviderConfig {}\n{}", shared.id, rows(&shared.rows));
+    }
+    out
+}
+
+fn rows(rows: &[ReceiptRow]) -> String {
+    let row = |it: &ReceiptRow| {
+        vec![
+            it.name.kind.clone(),
+            it.name.name.clone(),
+            it.standing.clone(),
+            it.evidence.answer.clone(),
+            it.evidence.by.clone(),
+            it.evidence.at.clone(),
+            cell(it.uid.as_deref()),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    table(&["KIND", "NAME", "STANDING", "EVIDENCE", "BY", "AT", "UID"], &rows)
+}

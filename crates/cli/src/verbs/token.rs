@@ -1,0 +1,80 @@
+//! `usher token`: operators' tokens. The text of one is printed once.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::json;
+
+use crate::client::encoded;
+use crate::console::cell;
+use crate::session::{Basics, Session, field, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// Make a token, and print its text this once
+    Create(Create),
+    /// List tokens, without their texts
+    List(Basics),
+    /// Withdraw a token
+    Revoke {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        basics: Basics,
+    },
+}
+
+#[derive(clap::Args)]
+struct Create {
+    /// What to call it
+    name: String,
+    /// What it allows: viewer, operator or admin
+    #[arg(long)]
+    role: String,
+    /// Confine it to this project
+    #[arg(long)]
+    project: Option<String>,
+    /// When it ends by itself, as RFC 3339 in UTC
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Order::List(basics) => session(&basics, list),
+        Order::Revoke { id, basics } => session(&basics, |it| revoke(it, id)),
+    }
+}
+
+async fn create(session: Session, new: Create) -> Result<(), Stop> {
+    let body = json!({
+        "name": new.name, "role": new.role, "project": new.project, "expires_at": new.expires_at,
+    });
+    let path = "/v1/operator-tokens";
+    let value = session.client.call(Method::POST, path, Some(&body), None).await?;
+    session.console.one(&value, || format!("{}\n", field(&value, "text").unwrap_or_default()))
+}
+
+async fn list(session: Session) -> Result<(), Stop> {
+    let items = session.all("/v1/operator-tokens").await?;
+    let heads = ["NAME", "ROLE", "PROJECT", "EXPIRES", "REVOKED", "ID"];
+    let fields = ["name", "role", "project", "expires_at", "revoked_at", "id"];
+    session.list(&items, &heads, |it| fields.iter().map(|name| cell(field(it, name))).collect())
+}
+
+async fn revoke(session: Session, id: String) -> Result<(), Stop> {
+    let path = format!("/v1/operator-tokens/{}", encoded(&id));
+    session.client.call(Method::DELETE, &path, None, None).await?;
+    session.console.one(&json!({"revoked": id}), || format!("{id} is withdrawn\n"))
+}

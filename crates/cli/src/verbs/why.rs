@@ -1,0 +1,73 @@
+//! `usher why`: why a resource is where it is, who holds it, and what to do.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use usher_wire::operator::{Blocker, Why};
+
+use crate::console::age;
+use crate::session::{Basics, InProject, Session, run as session};
+use crate::stop::Stop;
+
+/// Who is asked about.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// Its name or id
+    #[arg(value_name = "NAME|ID")]
+    resource: String,
+    #[command(flatten)]
+    project: InProject,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| why(it, flags))
+}
+
+async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
+    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+    let why: Why = session.client.read(&format!("/v1/resources/{}/why", found.id)).await?;
+    let value = serde_json::to_value(&why).unwrap_or_default();
+    session.console.one(&value, || told(&why))
+}
+
+/// Who holds it, one line each.
+pub(super) fn held(blockers: &[Blocker]) -> String {
+    let lines = blockers.iter().map(|it| {
+        let since = it.since.as_deref().map(|at| format!(", for {}", age(at))).unwrap_or_default();
+        format!("  {} \"{}\": {}{since}\n", it.kind, it.name, it.text)
+    });
+    lines.collect()
+}
+
+fn told(why: &Why) -> String {
+    let Why { resource, summary, blockers, advice, attempts, next_look_at, parked, trouble } = why;
+    let reason = resource.reason.as_deref().unwrap_or("nobody has looked yet");
+    let mut out = format!(
+        "{} is {} ({reason}) for {}\n{summary}\n",
+        resource.name,
+        resource.phase,
+        age(&resource.phase_since)
+    );
+    // Writing to a String cannot fail.
+    if let Some(trouble) = trouble {
+        let _ = writeln!(out, "The last step did not end well, at attempt {attempts}: {trouble}");
+    }
+    if *parked {
+        out.push_str("Nobody looks again before `usher retry`\n");
+    } else if let Some(at) = next_look_at {
+        let _ = writeln!(out, "It is looked at again at {at}");
+    }
+    if !blockers.is_empty() {
+        let _ = write!(out, "Held by\n{}", held(blockers));
+    }
+    for it in advice {
+        let _ = write!(
+            out,
+            "\nSymptom    {}\nDiagnosis  {}\nRemedy     {}\n",
+            it.symptom, it.diagnosis, it.remedy
+        );
+    }
+    out
+}

@@ -1,0 +1,158 @@
+//! Waiting for a resource: live on a terminal, plain lines otherwise.
+
+use std::future::pending;
+use std::io::Write as _;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout};
+use usher_agent::stream::Lines;
+use usher_wire::operator::Resource;
+
+use crate::client::encoded;
+use crate::console::{self, Form};
+use crate::session::Session;
+use crate::stop::Stop;
+
+/// How long to wait for news before looking all the same: not every crossing is told of, and a
+/// stream can break.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How to wait.
+#[derive(Clone, clap::Args)]
+pub struct Waiting {
+    /// Wait until it has ended, and show its progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait at most this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
+    pub timeout: u64,
+}
+
+/// Waits until one of these phases; a server that does not answer for a while is waited out.
+pub async fn until(
+    session: &Session,
+    first: Resource,
+    phases: &[&str],
+    waiting: &Waiting,
+) -> Result<Resource, Stop> {
+    let began = Instant::now();
+    let end = began + Duration::from_secs(waiting.timeout);
+    let path = format!("/v1/resources/{}", first.id);
+    let mut shown = Shown::new(session.console.form);
+    let mut resource = first;
+    let mut news = News::about(session, &resource.id);
+    loop {
+        shown.update(&resource, began.elapsed());
+        if phases.contains(&resource.phase.as_str()) {
+            shown.close();
+            return Ok(resource);
+        }
+        if Instant::now() >= end {
+            shown.close();
+            let reason = resource.reason.as_deref().unwrap_or("nobody has looked yet");
+            return Err(Stop::unavailable(format!(
+                "cannot wait for \"{}\" any longer: it is {} ({reason}); ask `usher why {}`",
+                resource.name, resource.phase, resource.id
+            )));
+        }
+        // Nothing told by then is the other reason to look.
+        let _ = timeout(LOOK, news.next()).await;
+        match session.client.read::<Resource>(&path).await {
+            Ok(next) => resource = next,
+            Err(why) if why.is_passing() => {}
+            Err(why) => {
+                shown.close();
+                return Err(why.into());
+            }
+        }
+    }
+}
+
+/// The stream of what is told about a resource.
+struct News<'s> {
+    session: &'s Session,
+    path: String,
+    open: Option<(Incoming, Lines)>,
+}
+
+impl<'s> News<'s> {
+    fn about(session: &'s Session, resource: &str) -> Self {
+        let path = format!("/v1/events?resource={}", encoded(resource));
+        Self { session, path, open: None }
+    }
+
+    /// Ends when there is a reason to look: something was told, or the stream was just opened, so
+    /// that nothing told since is missed. A stream that cannot be read gives no reason, ever; the
+    /// next call opens another.
+    async fn next(&mut self) {
+        let Some((body, lines)) = &mut self.open else {
+            if let Ok(body) = self.session.client.listen(&self.path, None).await {
+                self.open = Some((body, Lines::default()));
+                return;
+            }
+            return pending().await;
+        };
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(bytes) = frame.data_ref() else { continue };
+            match lines.feed(bytes) {
+                Ok(told) if told.is_empty() => {}
+                Ok(_) => return,
+                Err(_) => break,
+            }
+        }
+        self.open = None;
+        pending::<()>().await;
+    }
+}
+
+/// What is shown of the progress.
+struct Shown {
+    live: bool,
+    silent: bool,
+    last: Option<(String, Option<String>)>,
+    open: bool,
+}
+
+impl Shown {
+    fn new(form: Form) -> Self {
+        let silent = form == Form::Json;
+        Self { live: !silent && console::is_watched(), silent, last: None, open: false }
+    }
+
+    fn update(&mut self, resource: &Resource, elapsed: Duration) {
+        if self.silent {
+            return;
+        }
+        let now = (resource.phase.clone(), resource.reason.clone());
+        let changed = self.last.as_ref() != Some(&now);
+        let crossed = self.last.as_ref().is_some_and(|(phase, _)| *phase != now.0);
+        let text = line(resource, elapsed);
+        if self.live {
+            let mut out = std::io::stderr().lock();
+            // A crossing stays on the screen; what happens within a phase is written over.
+            let begin = if crossed && self.open { "\n" } else { "" };
+            let _ = write!(out, "{begin}\r\x1b[2K{text}");
+            let _ = out.flush();
+            self.open = true;
+        } else if changed {
+            eprintln!("{text}");
+        }
+        self.last = Some(now);
+    }
+
+    fn close(&mut self) {
+        if self.open {
+            eprintln!();
+            self.open = false;
+        }
+    }
+}
+
+fn line(resource: &Resource, elapsed: Duration) -> String {
+    let reason = resource.reason.as_deref().unwrap_or("");
+    let seconds = elapsed.as_secs_f32();
+    let text = format!("{:6.1}s  {}  {}  {reason}", seconds, resource.name, resource.phase);
+    text.trim_end().to_owned()
+}

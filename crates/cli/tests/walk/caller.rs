@@ -1,0 +1,207 @@
+//! A client of one address: it repeats itself until it is answered, whoever dies meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long something may take while servers die.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How soon it is asked again.
+pub(crate) const SOON: Duration = Duration::from_millis(20);
+
+/// What is told of every resource that came and went, in this order.
+pub(crate) const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
+
+/// Who calls one address with the token of one data directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) port: u16,
+    pub(crate) data: PathBuf,
+}
+
+impl Caller {
+    fn token(&self) -> String {
+        let token = fs::read_to_string(self.data.join("admin.token")).unwrap_or_default();
+        token.trim().to_owned()
+    }
+
+    /// One request; nothing if it was not answered.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.ask_as(&self.token(), (method, path), body).await
+    }
+
+    /// One request with this bearer. The same body is the same request, however often it is sent.
+    pub(crate) async fn ask_as(
+        &self,
+        bearer: &str,
+        (method, path): (&str, &str),
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let key = if method == "POST" {
+            format!("Idempotency-Key: {}\r\n", body.replace(|c: char| !c.is_alphanumeric(), "-"))
+        } else {
+            String::new()
+        };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer {bearer}\r\nContent-Type: application/json\r\n{key}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let (status, body) = self.send(request.as_bytes()).await?;
+        let body = if body.is_empty() { Value::Null } else { serde_json::from_str(&body).ok()? };
+        Some((status, body))
+    }
+
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
+        let call = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+            stream.write_all(request).await.ok()?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.ok()?;
+            let answer = String::from_utf8_lossy(&answer);
+            let (head, body) = answer.split_once("\r\n\r\n")?;
+            Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+        };
+        timeout(ANSWER, call).await.ok().flatten()
+    }
+
+    /// What the server counts, by name.
+    pub(crate) async fn counters(&self) -> BTreeMap<String, u64> {
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer {}\r\n\r\n",
+            self.token()
+        );
+        let (_, text) = self.send(request.as_bytes()).await.unwrap();
+        let ours = text.lines().filter(|it| it.starts_with("usher_"));
+        let pair = |it: &str| {
+            let (name, figure) = it.rsplit_once(' ')?;
+            Some((name.to_owned(), figure.parse().ok()?))
+        };
+        ours.filter_map(pair).collect()
+    }
+
+    /// One request, repeated until it is answered.
+    pub(crate) async fn insist(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let begun = Instant::now();
+        loop {
+            match self.ask(method, path, body).await {
+                Some((status, answer)) if status < 300 => return answer,
+                Some((503, _)) | None => {}
+                Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
+            }
+            assert!(begun.elapsed() < PATIENCE, "never answered: {method} {path}");
+            sleep(SOON).await;
+        }
+    }
+
+    /// Everything a list holds, page by page.
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        let mut items = Vec::new();
+        let mut after = String::new();
+        loop {
+            let joint = if path.contains('?') { '&' } else { '?' };
+            let page = format!("{path}{joint}limit=500&after={after}");
+            let page = self.insist("GET", &page, None).await;
+            items.extend(page["items"].as_array().unwrap().iter().cloned());
+            match page["next_cursor"].as_str() {
+                Some(next) => next.clone_into(&mut after),
+                None => return items,
+            }
+        }
+    }
+
+    /// Declares a node; its id.
+    pub(crate) async fn provision(&self, name: &str) -> String {
+        let made = self.insist("POST", "/v1/resources", Some(&declaration(name, &json!({})))).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn deprovision(&self, id: &str) {
+        self.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
+    }
+
+    /// Waits until a resource is in a phase.
+    pub(crate) async fn until_phase(&self, id: &str, phase: &str) {
+        let begun = Instant::now();
+        loop {
+            let it = self.insist("GET", &format!("/v1/resources/{id}"), None).await;
+            if it["phase"] == phase {
+                return;
+            }
+            if begun.elapsed() > PATIENCE {
+                let why = self.insist("GET", &format!("/v1/resources/{id}/why"), None).await;
+                panic!("never {phase}: {why}");
+            }
+            sleep(SOON).await;
+        }
+    }
+
+    /// One node in and out; its id.
+    pub(crate) async fn walk(&self, name: &str) -> String {
+        let id = self.provision(name).await;
+        self.until_phase(&id, "Ready").await;
+        self.deprovision(&id).await;
+        self.until_phase(&id, "Deleted").await;
+        id
+    }
+
+    /// What was told of every resource, in order; nothing is told twice.
+    pub(crate) async fn told_of_all(&self) -> BTreeMap<String, Vec<String>> {
+        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut ids = BTreeSet::new();
+        for event in self.list("/v1/events").await {
+            let word = |key: &str| event[key].as_str().unwrap().to_owned();
+            assert!(ids.insert(word("id")), "told twice: {event}");
+            let what = word("type").replace("broker.ProvisionedResource", "");
+            told.entry(word("resource")).or_default().push(what);
+        }
+        told
+    }
+
+    /// Of each of these, and of nobody else, everything was told once and in order.
+    pub(crate) async fn all_was_told(&self, ids: &[String]) {
+        let told = self.told_of_all().await;
+        for (id, told) in &told {
+            assert_eq!(told, &ALL, "{id}");
+        }
+        let walked: BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(told.keys().collect::<BTreeSet<_>>(), walked);
+    }
+
+    /// Nothing inside is left of anybody: no orphan, no live token, no registered node.
+    pub(crate) async fn nothing_is_left_inside(&self) {
+        assert_eq!(self.list("/v1/orphans").await, Vec::<Value>::new());
+        for token in self.list("/v1/tokens").await {
+            assert_ne!(token["state"], "redeemable", "{token}");
+        }
+        assert_eq!(self.list("/v1/nodes").await, Vec::<Value>::new());
+        for node in self.list("/v1/nodes?all=true").await {
+            assert_eq!(node["stage"], "deregistered", "{node}");
+        }
+    }
+}
+
+/// What a newcomer declares.
+pub(crate) fn declaration(name: &str, parameters: &Value) -> Value {
+    json!({
+        "name": name, "project": "demo", "blueprint": "local-node", "credential": "local",
+        "parameters": parameters,
+    })
+}

@@ -1,0 +1,183 @@
+//! Many simulated nodes in one process: each finds its boot record in the world, enrols with its
+//! token, says that it lives, and leaves when it is told to.
+//!
+//! It is for servers with `local.agent=external`. What a node says once it has enrolled is said by
+//! the agent's own code; only its identity is not kept on the disk.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use usher_agent::attend::Attendance;
+use usher_agent::client::Client;
+use usher_agent::identity::Node;
+use usher_agent::lock::Lock;
+use usher_agent::pace::Pace;
+use usher_agent::settings::Settings;
+use usher_agent::{Ending, VERSION};
+use usher_wire::http::{REGISTER_PATH, RegisterRequest, RegisterResponse, Secret};
+
+/// What a simulated node holds beside its boot record. A supervisor does not look for it.
+const LOCK: &str = "simulated.lock";
+/// Nodes on the same machine are impatient.
+const PACE: Pace = Pace {
+    first: Duration::from_millis(100),
+    max: Duration::from_secs(1),
+    call: Duration::from_secs(3),
+    silence: Duration::from_secs(30),
+};
+
+/// What became of the nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Nodes that found their boot record.
+    pub(crate) booted: AtomicU64,
+    /// Nodes that enrolled.
+    pub(crate) enrolled: AtomicU64,
+    /// Nodes that were not taken, or whose place was cleared before they were.
+    pub(crate) refused: AtomicU64,
+    /// Nodes that left.
+    pub(crate) left: AtomicU64,
+}
+
+/// What nodes do once they have enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// They say that they live, and leave when they are told to.
+    Lively,
+    /// Nothing.
+    Silent,
+}
+
+/// The nodes of one world, until it is dropped.
+pub(crate) struct Crowd {
+    pub(crate) counts: Arc<Counts>,
+    watching: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.watching.abort();
+        self.stop.send_replace(true);
+    }
+}
+
+impl Crowd {
+    /// Runs a node for every boot record in the world of this data directory, now and later.
+    pub(crate) fn gather(data: &Path) -> Self {
+        Self::new(data, Manner::Lively)
+    }
+
+    /// The same with nodes that enrol and are not heard afterwards.
+    pub(crate) fn gather_silent(data: &Path) -> Self {
+        Self::new(data, Manner::Silent)
+    }
+
+    fn new(data: &Path, manner: Manner) -> Self {
+        let folder = data.join("world/process");
+        fs::create_dir_all(&folder).unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let counts = Arc::<Counts>::default();
+        let watching = tokio::spawn(attend((folder, manner), Arc::clone(&counts), stopped));
+        Self { counts, watching, stop }
+    }
+}
+
+/// Starts a node for every record that appears.
+async fn attend(
+    (folder, manner): (PathBuf, Manner),
+    counts: Arc<Counts>,
+    stop: watch::Receiver<bool>,
+) {
+    let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let flags = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM;
+    inotify::add_watch(&events, &folder, flags).unwrap();
+    #[expect(deprecated, reason = "its successor is unsafe; this descriptor never changes")]
+    let events: AsyncFd<OwnedFd> = AsyncFd::new(events).unwrap();
+    let mut known = BTreeSet::new();
+    loop {
+        let entries = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name());
+        let named = entries.filter_map(|it| it.into_string().ok());
+        let found: BTreeSet<String> = named.filter(|it| !it.starts_with('.')).collect();
+        for name in found.difference(&known) {
+            counts.booted.fetch_add(1, Ordering::Relaxed);
+            let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
+            tokio::spawn(node);
+        }
+        known = found;
+        let mut ready = events.readable().await.unwrap();
+        let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+        while inotify::Reader::new(events.get_ref(), &mut buffer).next().is_ok() {}
+        ready.clear_ready();
+    }
+}
+
+/// The life of one node.
+async fn live(
+    (folder, manner): (PathBuf, Manner),
+    counts: Arc<Counts>,
+    stop: watch::Receiver<bool>,
+) {
+    let Some((client, node)) = enrol(&folder).await else {
+        counts.refused.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    counts.enrolled.fetch_add(1, Ordering::Relaxed);
+    if manner == Manner::Silent {
+        return;
+    }
+    let Ok(lock) = Lock::take(&folder.join(LOCK)) else { return };
+    let in_flight = folder.join("in-flight");
+    let attendance = Attendance { client: Arc::new(client), node, in_flight, pace: PACE };
+    if matches!(attendance.run(&lock, stop).await, Ok(Ending::Left)) {
+        counts.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Enrols with what the boot record says; nothing if it is gone or says nothing good.
+async fn enrol(folder: &Path) -> Option<(Client, Node)> {
+    let settings = Settings::read(&folder.join("agent.json")).ok()?;
+    let token_file = folder.join(&settings.token_file);
+    let token = fs::read_to_string(&token_file).ok()?;
+    let client = Client::new(&settings).ok()?;
+    let (mut nonce, mut key) = ([0; 24], [0; 32]);
+    SystemRandom::new().fill(&mut nonce).unwrap();
+    SystemRandom::new().fill(&mut key).unwrap();
+    let request = RegisterRequest {
+        project_id: settings.project_id,
+        resource_id: settings.resource_id,
+        bootstrap_token: Secret::new(token.trim()),
+        nonce: URL_SAFE_NO_PAD.encode(nonce),
+        public_key: STANDARD.encode(key),
+        agent_version: VERSION.to_owned(),
+    };
+    let mut failures = 0;
+    while folder.exists() {
+        match timeout(PACE.call, client.post(REGISTER_PATH, None, &request)).await {
+            Ok(Ok(RegisterResponse { node_id, node_secret, heartbeat_ms })) => {
+                let _ = fs::remove_file(&token_file);
+                return Some((client, Node { id: node_id, secret: node_secret, heartbeat_ms }));
+            }
+            Ok(Err(why)) if why.is_final() => return None,
+            Ok(Err(_)) | Err(_) => {
+                failures += 1;
+                sleep(PACE.jittered(failures)).await;
+            }
+        }
+    }
+    None
+}

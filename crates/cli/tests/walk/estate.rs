@@ -1,0 +1,93 @@
+//! Several servers over one PostgreSQL and one world, behind one door.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sqlx::{Connection as _, PgConnection};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use usher_pgtest::Server;
+use usher_store::Place;
+
+use crate::caller::Caller;
+use crate::crowd::Crowd;
+use crate::house::{House, furnish};
+
+const DATABASE: &str = "estate";
+
+/// Several servers that share all but their memory.
+pub(crate) struct Estate {
+    pub(crate) houses: Vec<House>,
+    pub(crate) database: Server,
+    pub(crate) crowd: Crowd,
+    caller: Caller,
+    door: JoinHandle<()>,
+}
+
+impl Drop for Estate {
+    fn drop(&mut self) {
+        self.door.abort();
+    }
+}
+
+impl Estate {
+    /// So many servers that are ready, with simulated nodes; nothing if there is no PostgreSQL.
+    pub(crate) async fn open(count: usize, settings: &[&str]) -> Option<Self> {
+        let database = Server::start(&[])?;
+        database.execute(&format!("CREATE DATABASE {DATABASE}")).await;
+        let url = database.url(DATABASE);
+        furnish(&Place::Postgres(url.clone())).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let own = ["local.agent=external".to_owned(), format!("api_url=http://127.0.0.1:{port}")];
+        let settings: Vec<&str> =
+            own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+        let house = |_| House::within(&dir, Some(url.clone()), &settings);
+        let mut houses: Vec<House> = (0..count).map(house).collect();
+        for house in &mut houses {
+            house.start(None);
+            house.until_ready().await;
+        }
+        let ports = houses.iter().map(House::port).collect();
+        let door = tokio::spawn(open_door(listener, ports));
+        let data = dir.path().join("data");
+        let crowd = Crowd::gather(&data);
+        let caller = Caller { port, data };
+        Some(Self { houses, database, crowd, caller, door })
+    }
+
+    /// Who calls whichever server answers.
+    pub(crate) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// One number, asked past all servers.
+    pub(crate) async fn number(&self, sql: &'static str) -> i64 {
+        // It may be starting.
+        drop(self.database.connect().await);
+        let mut connection = PgConnection::connect(&self.database.url(DATABASE)).await.unwrap();
+        sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+    }
+}
+
+/// Leads each caller to the next server that takes it.
+async fn open_door(listener: TcpListener, ports: Vec<u16>) {
+    let ports = Arc::new(ports);
+    let turn = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((mut caller, _)) = listener.accept().await else { continue };
+        let (ports, turn) = (Arc::clone(&ports), Arc::clone(&turn));
+        tokio::spawn(async move {
+            for _ in 0..ports.len() {
+                let port = ports[turn.fetch_add(1, Ordering::Relaxed) % ports.len()];
+                if let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await {
+                    let _ = caller.set_nodelay(true);
+                    let _ = server.set_nodelay(true);
+                    let _ = tokio::io::copy_bidirectional(&mut caller, &mut server).await;
+                    return;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,27 @@
+//! How large the soaks are. The tests play them small; `cargo xtask soak walk` says more.
+
+/// A figure, unless the environment says another.
+#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+pub(crate) fn asked(name: &str, figure: u64) -> u64 {
+    std::env::var(name).map_or(figure, |it| it.parse().unwrap())
+}
+
+/// Numbers that look random and are the same for the same seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    /// The dice that `USHER_SOAK_SEED` throws.
+    pub(crate) fn new() -> Self {
+        Self(asked("USHER_SOAK_SEED", 1))
+    }
+
+    /// A number below this.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests made from the committed document, sent to the real server: never a 500, never a panic.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use axum::http::Request;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::Value;
+
+use crate::asked::{Words, requests};
+use crate::house::House;
+
+/// How many requests one run makes.
+const CASES: u32 = 400;
+
+/// The request as it goes over the wire.
+fn written(request: Request<Vec<u8>>) -> Vec<u8> {
+    let (head, body) = request.into_parts();
+    let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", head.method, head.uri);
+    for (name, value) in &head.headers {
+        write!(text, "{name}: {}\r\n", value.to_str().unwrap()).unwrap();
+    }
+    write!(text, "connection: close\r\ncontent-length: {}\r\n\r\n", body.len()).unwrap();
+    [text.into_bytes(), body].concat()
+}
+
+/// Red by: a service that takes what its store cannot, or a failure without a closed code.
+#[tokio::test]
+async fn requests_from_the_document_are_never_a_bug_of_the_whole_server() {
+    let mut house = House::up(&["local.agent=external"]).await;
+    let id = house.provision("web-1").await;
+    house.until_reason(&id, "WaitingForNode").await;
+    let token = fs::read_to_string(house.data().join("admin.token")).unwrap();
+    let bearers = vec![(9, token.trim().to_owned()), (1, "wrong".to_owned())];
+    let words = Words { known: vec![id, "node-2".to_owned()], bearers };
+    let requests = requests(&words);
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut statuses: BTreeMap<u16, u32> = BTreeMap::new();
+    for _ in 0..CASES {
+        let request = requests.new_tree(&mut runner).unwrap().current();
+        let shown = format!("{} {}", request.method(), request.uri());
+        let Some((status, body)) = house.send(&written(request)).await else {
+            panic!("{shown} was not answered: {}", house.said());
+        };
+        *statuses.entry(status).or_default() += 1;
+        assert!(status != 500, "{shown}: {body}");
+        if status >= 400 {
+            let problem: Value = serde_json::from_str(&body).unwrap_or_default();
+            let code = problem["code"].as_str().unwrap_or("");
+            assert_eq!(usher_api::codes::status(code), Some(status), "{shown}: {body}");
+        }
+    }
+    for reached in [200, 201, 202, 400, 401, 404, 409, 422] {
+        assert!(statuses.contains_key(&reached), "{reached} was never reached: {statuses:?}");
+    }
+    assert_eq!(house.deaths(), 0);
+    assert!(!house.said().contains("panicked"), "{}", house.said());
+}

@@ -1,0 +1,472 @@
+//! A server of the real binary with a data directory of its own, and a client that asks it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _};
+use tokio::time::sleep;
+use usher_cli::serve::seed;
+use usher_store::migrate::Way;
+use usher_store::{Place, Store};
+
+use crate::caller::{Caller, SOON, declaration};
+
+/// The program under test.
+pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
+/// How long something real may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Leases are short, so that the next server need not wait for those of a killed one.
+const SETTINGS: [&str; 6] = [
+    "worker.lease=1s",
+    "worker.step_deadline=700ms",
+    "worker.request_bound=100ms",
+    "broker.reconcile_interval=2s",
+    "mesh.heartbeat=200ms",
+    "log=debug",
+];
+
+/// One server, its data and its client.
+pub(crate) struct House {
+    dir: Arc<tempfile::TempDir>,
+    caller: Caller,
+    server: Option<Child>,
+    settings: Vec<String>,
+    deaths: u32,
+    /// Where it serves from, if not from its own directory.
+    database: Option<String>,
+    /// What is dropped with the last house of it.
+    kept: Option<Arc<usher_pgtest::Database>>,
+}
+
+impl House {
+    pub(crate) fn new(settings: &[&str]) -> Self {
+        Self::within(&Arc::new(tempfile::tempdir().unwrap()), None, settings)
+    }
+
+    /// A house whose data lies in this directory and, if it is told, in this database.
+    pub(crate) fn within(
+        dir: &Arc<tempfile::TempDir>,
+        database: Option<String>,
+        settings: &[&str],
+    ) -> Self {
+        let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
+        let caller = Caller { port: free_port(), data: dir.path().join("data") };
+        let (dir, server, deaths, kept) = (Arc::clone(dir), None, 0, None);
+        Self { dir, caller, server, settings, deaths, database, kept }
+    }
+
+    /// A house that serves from PostgreSQL and is ready, if there is one.
+    pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
+        let database = usher_pgtest::empty().await?;
+        furnish(&Place::Postgres(database.url())).await;
+        let mut house = Self::new(settings);
+        house.database = Some(database.url());
+        house.kept = Some(Arc::new(database));
+        house.start(None);
+        house.until_ready().await;
+        Some(house)
+    }
+
+    /// Another server of the same database and the same world, ready.
+    pub(crate) async fn neighbour(&self) -> Self {
+        let mut other = Self::within(&self.dir, self.database.clone(), &[]);
+        other.settings.clone_from(&self.settings);
+        other.kept.clone_from(&self.kept);
+        other.start(None);
+        other.until_ready().await;
+        other
+    }
+
+    /// Sets something for the servers to come.
+    pub(crate) fn set(&mut self, setting: &str) {
+        self.settings.push(setting.to_owned());
+    }
+
+    /// A house with a server that is ready.
+    pub(crate) async fn up(settings: &[&str]) -> Self {
+        let mut house = Self::new(settings);
+        house.start(None);
+        house.until_ready().await;
+        house
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.caller.data.clone()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.caller.port
+    }
+
+    /// Who calls this server, whether it runs or not.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// A command of the binary that would start a server here.
+    pub(crate) fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(USHER);
+        command.arg(verb).arg("--data-dir").arg(self.data());
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port())]);
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        command.env_remove("USHER_FAILPOINT").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a server, perhaps one that dies somewhere.
+    pub(crate) fn start(&mut self, failpoint: Option<&str>) {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
+        let verb = if self.database.is_some() { "serve" } else { "up" };
+        let mut command = self.command(verb);
+        if let Some(url) = &self.database {
+            command.env("USHER_DATABASE_URL", url);
+        }
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        if let Some(name) = failpoint {
+            command.env("USHER_FAILPOINT", name);
+        }
+        self.server = Some(command.spawn().unwrap());
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join(format!("log-{}", self.port()))
+    }
+
+    /// The number of the server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.server.as_ref().map(Child::id).unwrap()
+    }
+
+    /// Signals the server.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        if self.server.is_none() {
+            return;
+        }
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.process()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Everything the servers said.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// Whether no server runs.
+    pub(crate) fn has_died(&mut self) -> bool {
+        let Some(server) = &mut self.server else { return true };
+        if server.try_wait().unwrap().is_none() {
+            return false;
+        }
+        self.deaths += 1;
+        self.server = None;
+        true
+    }
+
+    /// How many servers ended by themselves.
+    pub(crate) fn deaths(&mut self) -> u32 {
+        self.has_died();
+        self.deaths
+    }
+
+    /// Kills the server as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            server.wait().unwrap();
+        }
+    }
+
+    /// Asks the server to end and waits until it has; its exit code.
+    pub(crate) async fn stop(&mut self) -> Option<i32> {
+        self.signal(rustix::process::Signal::TERM);
+        let mut server = self.server.take()?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = server.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until the server is ready or has died.
+    pub(crate) async fn until_ready(&mut self) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.has_died() {
+                return false;
+            }
+            if let Some((200, _)) = self.ask("GET", "/readyz", None).await {
+                return true;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never ready: {}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Does something, and starts the server again whenever it has died meanwhile.
+    pub(crate) async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SOON) => if self.has_died() {
+                    self.start(None);
+                }
+            }
+        }
+    }
+
+    /// One request; nothing if it was not answered.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.caller.ask(method, path, body).await
+    }
+
+    /// One request with this bearer. The same body is the same request, however often it is sent.
+    pub(crate) async fn ask_as(
+        &self,
+        bearer: &str,
+        request: (&str, &str),
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.caller.ask_as(bearer, request, body).await
+    }
+
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
+        self.caller.send(request).await
+    }
+
+    /// One request, repeated until it is answered; a server that died is started again.
+    pub(crate) async fn insist(&mut self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let begun = Instant::now();
+        loop {
+            if self.has_died() {
+                self.start(None);
+                self.until_ready().await;
+            }
+            match self.ask(method, path, body).await {
+                Some((status, answer)) if status < 300 => return answer,
+                Some((503, _)) | None => {}
+                Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
+            }
+            assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Runs a verb as a person would; its exit code and all it printed.
+    pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(USHER);
+        command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// One number, asked past the server.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let mut conn = self.embedded().await;
+        let found = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut conn).await;
+        conn.close().await.unwrap();
+        found.unwrap()
+    }
+
+    /// Runs a statement past the server.
+    pub(crate) async fn execute(&self, sql: &str) {
+        let mut conn = self.embedded().await;
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+    }
+
+    async fn embedded(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite://{}/usher.db", self.data().display());
+        sqlx::SqliteConnection::connect(&url).await.unwrap()
+    }
+
+    /// Everything the database holds, as text.
+    pub(crate) async fn dump(&self) -> String {
+        let Some(url) = &self.database else {
+            let files = ["usher.db", "usher.db-wal"].map(|it| self.data().join(it));
+            let bytes = files.map(|it| fs::read(it).unwrap_or_default()).concat();
+            return String::from_utf8_lossy(&bytes).into_owned();
+        };
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut conn).await.unwrap();
+        let mut text = String::new();
+        for table in tables {
+            let rows = format!("SELECT row_to_json(it)::text FROM \"{table}\" AS it");
+            let rows = sqlx::query_scalar::<_, String>(AssertSqlSafe(rows));
+            text.push_str(&rows.fetch_all(&mut conn).await.unwrap().join("\n"));
+        }
+        conn.close().await.unwrap();
+        text
+    }
+
+    /// Declares a node; its id.
+    pub(crate) async fn provision(&mut self, name: &str) -> String {
+        self.provision_with(name, &json!({})).await
+    }
+
+    pub(crate) async fn provision_with(&mut self, name: &str, parameters: &Value) -> String {
+        let body = declaration(name, parameters);
+        let made = self.insist("POST", "/v1/resources", Some(&body)).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn deprovision(&mut self, id: &str) {
+        self.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
+    }
+
+    pub(crate) async fn resource(&mut self, id: &str) -> Value {
+        self.insist("GET", &format!("/v1/resources/{id}"), None).await
+    }
+
+    pub(crate) async fn why(&mut self, id: &str) -> Value {
+        self.insist("GET", &format!("/v1/resources/{id}/why"), None).await
+    }
+
+    /// Waits until a resource is in a phase.
+    pub(crate) async fn until_phase(&mut self, id: &str, phase: &str) {
+        let begun = Instant::now();
+        loop {
+            let it = self.resource(id).await;
+            if it["phase"] == phase {
+                return;
+            }
+            if begun.elapsed() > PATIENCE {
+                let why = self.why(id).await;
+                panic!("never {phase}: {why}\n{}", self.said());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a resource waits for this reason.
+    pub(crate) async fn until_reason(&mut self, id: &str, reason: &str) {
+        let begun = Instant::now();
+        while self.resource(id).await["reason"] != reason {
+            let why = self.why(id).await;
+            assert!(begun.elapsed() < PATIENCE, "never {reason}: {why}\n{}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The processes that run in the folders of this world.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        processes(&self.data(), "")
+    }
+
+    /// Signals every agent of this world.
+    pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
+        signal_agents(&self.data(), "", signal);
+    }
+
+    /// What lies in the world, but for the world itself.
+    pub(crate) fn standing(&self) -> Vec<PathBuf> {
+        let kinds =
+            ["anchor", "substrate", "part", "provider-config", "external-secret", "process"];
+        let entries = kinds.iter().flat_map(|kind| {
+            fs::read_dir(self.data().join("world").join(kind)).into_iter().flatten()
+        });
+        let paths = entries.map(|it| it.unwrap().path());
+        paths.filter(|it| !is_hidden(it)).collect()
+    }
+
+    /// What lies in the world without a name: half made, or half erased.
+    pub(crate) fn unnamed(&self) -> Vec<PathBuf> {
+        let world = self.data().join("world");
+        let entries = ["aside", "process", "."].into_iter().flat_map(|folder| {
+            fs::read_dir(world.join(folder)).into_iter().flatten().map(move |it| (folder, it))
+        });
+        let paths = entries.map(|(folder, it)| (folder, it.unwrap().path()));
+        let unnamed = paths.filter(|(folder, path)| *folder == "aside" || is_hidden(path));
+        unnamed.map(|(_, path)| path).collect()
+    }
+
+    /// Waits until nothing of anybody is left, and looks everywhere.
+    pub(crate) async fn until_nothing_is_left(&mut self) {
+        let begun = Instant::now();
+        while !self.standing().is_empty() || !self.processes().is_empty() {
+            let left = (self.standing(), self.processes());
+            assert!(begun.elapsed() < PATIENCE, "left: {left:?}\n{}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.caller.nothing_is_left_inside().await;
+    }
+
+    /// What was told of a resource, in order, without the common beginning.
+    pub(crate) async fn told(&mut self, id: &str) -> Vec<String> {
+        let all = self.insist("GET", "/v1/events?limit=500", None).await;
+        let events = all["items"].as_array().unwrap().iter();
+        let own = events.filter(|it| it["resource"] == id);
+        let word = |it: &Value| it["type"].as_str().unwrap().to_owned();
+        own.map(word).map(|it| it.replace("broker.ProvisionedResource", "")).collect()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.kill();
+        for number in self.processes() {
+            if let Some(pid) = rustix::process::Pid::from_raw(number) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Makes the tables and what a newcomer finds.
+pub(crate) async fn furnish(place: &Place) {
+    Store::migrate(place, Way::Up).await.unwrap();
+    let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
+    seed::seed(&store).await.unwrap();
+    store.close().await;
+}
+
+/// A port that nobody has at this moment.
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// Signals the agents whose folders have such names.
+pub(crate) fn signal_agents(data: &Path, like: &str, signal: rustix::process::Signal) {
+    for number in processes(data, like) {
+        let pid = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+/// The processes that run in the folders with such names of the world in a data directory.
+fn processes(data: &Path, like: &str) -> Vec<i32> {
+    let folder = data.join("world/process");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
+        if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
+            && place.strip_prefix(&folder).is_ok_and(|it| it.to_string_lossy().contains(like))
+        {
+            found.push(number);
+        }
+    }
+    found
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'))
+}

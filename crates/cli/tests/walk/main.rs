@@ -1,0 +1,22 @@
+//! The first walk with the real binary: a node really enrols and really leaves.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
+
+#[path = "../../../api/tests/api/asked.rs"]
+mod asked;
+mod caller;
+#[expect(dead_code, reason = "the bench has nodes that fall silent")]
+mod crowd;
+mod estate;
+mod figures;
+mod fuzz;
+mod house;
+mod kills;
+mod many;
+mod order;
+mod refusals;
+mod rest;
+mod servers;
+mod together;
+mod trouble;
+mod walks;

@@ -1,0 +1,105 @@
+//! The walk with three servers over one database, of which somebody always dies.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::caller::Caller;
+use crate::estate::Estate;
+use crate::figures::{Dice, asked};
+use crate::together::side_by_side;
+
+/// How many nodes walk at a time.
+const WALKERS: u64 = 20;
+/// The lease of `house::SETTINGS`.
+const LEASE: Duration = Duration::from_secs(1);
+/// How often some server is killed.
+const KILL_EVERY_MS: u64 = 3_000;
+
+/// Lives with more than one token that can be redeemed.
+const LIVE_TWICE: &str = "SELECT count(*) FROM (SELECT resource FROM tokens
+    WHERE consumed_at IS NULL AND revoked_at IS NULL GROUP BY resource HAVING count(*) > 1) it";
+/// Lives with more than one node that may call.
+const HERE_TWICE: &str = "SELECT count(*) FROM (SELECT resource FROM peers
+    WHERE stage <> 'deregistered' GROUP BY resource HAVING count(*) > 1) it";
+
+/// Nodes come and go until so many have; their ids.
+async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
+    let (begun, walked) = (Cell::new(0), RefCell::new(Vec::new()));
+    let walkers = (0..WALKERS.min(count)).map(|_| async {
+        while begun.get() < count {
+            let number = begun.get();
+            begun.set(number + 1);
+            let id = caller.walk(&format!("node-{number}")).await;
+            walked.borrow_mut().push(id);
+        }
+    });
+    side_by_side(walkers).await;
+    walked.into_inner()
+}
+
+/// One of the things that befall servers.
+async fn strike(estate: &mut Estate, number: u64, dice: &mut Dice) {
+    let count = estate.houses.len() as u64;
+    let chosen = usize::try_from(dice.below(count)).unwrap();
+    match number {
+        // It sleeps for three leases, and then believes that nothing happened.
+        it if it % 10 == 1 => {
+            estate.houses[chosen].signal(Signal::STOP);
+            sleep(LEASE * 3).await;
+            estate.houses[chosen].signal(Signal::CONT);
+        }
+        3 => {
+            estate.database.stop();
+            sleep(Duration::from_millis(500)).await;
+            estate.database.resume();
+        }
+        _ => {
+            estate.houses[chosen].kill();
+            estate.houses[chosen].start(None);
+        }
+    }
+}
+
+/// Red by: a lease that two hold, a token that is issued twice, or a drain that only one server
+/// can end.
+#[tokio::test]
+async fn three_servers_of_which_somebody_dies_lose_nothing() {
+    let begun = Instant::now();
+    let count = asked("USHER_SOAK_RESOURCES", 10);
+    let kill_every = asked("USHER_SOAK_KILL_EVERY_MS", KILL_EVERY_MS);
+    let Some(mut estate) = Estate::open(3, &[]).await else { return };
+    let caller = estate.caller().clone();
+    let mut dice = Dice::new();
+    let mut strikes = 0;
+    let walked = {
+        let mut work = Box::pin(walk_all(&caller, count));
+        loop {
+            let pause = Duration::from_millis(kill_every / 2 + dice.below(kill_every));
+            tokio::select! {
+                walked = &mut work => break walked,
+                () = sleep(pause) => {}
+            }
+            tokio::select! {
+                walked = &mut work => break walked,
+                () = strike(&mut estate, strikes, &mut dice) => strikes += 1,
+            }
+            assert_eq!(estate.number(LIVE_TWICE).await, 0, "no token is live twice");
+            assert_eq!(estate.number(HERE_TWICE).await, 0, "no node is there twice");
+        }
+    };
+    for house in &mut estate.houses {
+        house.signal(Signal::CONT);
+        house.until_ready().await;
+    }
+    estate.houses[0].until_nothing_is_left().await;
+    caller.all_was_told(&walked).await;
+    let (walks, took) = (walked.len(), begun.elapsed());
+    let counts = &estate.crowd.counts;
+    let enrolled = counts.enrolled.load(Ordering::Relaxed);
+    let left = counts.left.load(Ordering::Relaxed);
+    println!("{walks} walks, {strikes} strikes, {enrolled} enrolled, {left} left, {took:.1?}");
+}

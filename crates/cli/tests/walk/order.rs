@@ -1,0 +1,207 @@
+//! The node leaves before its substrate, whatever is wrong with it; what `usher why` says of it,
+//! and that its remedy helps.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::house::{House, PATIENCE};
+
+/// Watches a substrate from outside the server.
+struct Recorder {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Option<i64>>,
+}
+
+impl Recorder {
+    /// Begins to watch a substrate that stands.
+    fn of(house: &House, id: &str) -> Self {
+        let path = house.data().join(format!("world/substrate/pr-{id}/object.json"));
+        assert!(path.exists(), "{}", path.display());
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            while stopped.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+                if let Some(at) = asked_at(&path) {
+                    return Some(at);
+                }
+            }
+            asked_at(&path)
+        });
+        Self { stop, thread }
+    }
+
+    /// When it was asked to go, in microseconds.
+    fn asked_at(self) -> i64 {
+        // Whoever has seen it already does not listen any more.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap().unwrap()
+    }
+}
+
+/// When an object was asked to go, as it says itself; at the latest now, if it is gone.
+fn asked_at(path: &Path) -> Option<i64> {
+    let Ok(text) = fs::read_to_string(path) else {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        return i64::try_from(now.as_micros()).ok();
+    };
+    serde_json::from_str::<Value>(&text).ok()?["deleting_at"].as_i64()
+}
+
+/// Shows a resource out and compares when its node left with when its substrate was asked to go.
+async fn shown_out_in_order(house: &mut House, id: &str, nodes: i64) {
+    let recorder = Recorder::of(house, id);
+    house.deprovision(id).await;
+    house.until_phase(id, "Deleted").await;
+    let asked_at = recorder.asked_at();
+    let own = format!("FROM peers WHERE hex(resource) = '{}'", id.replace('-', "").to_uppercase());
+    let out = format!("{own} AND stage = 'deregistered' AND deregistered_at <= {asked_at}");
+    let all = house.number(&format!("SELECT count(*) {own}")).await;
+    assert_eq!(all, nodes);
+    let out = house.number(&format!("SELECT count(*) {out}")).await;
+    assert_eq!(out, nodes, "a substrate was asked to go before its node was out");
+    house.until_nothing_is_left().await;
+}
+
+/// What `usher why` prints.
+fn why(house: &House) -> String {
+    let (code, said) = house.usher(&["why", "node-1"]);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+/// Types the remedy of a lost or missing node, and waits for the new one.
+async fn replaced(house: &mut House, id: &str) {
+    let said = why(house);
+    assert!(said.contains("`usher retry node-1 --replace`"), "{said}");
+    let (code, said) = house.usher(&["retry", "node-1", "--replace"]);
+    assert_eq!(code, Some(0), "{said}");
+    let begun = Instant::now();
+    loop {
+        let it = house.resource(id).await;
+        if it["phase"] == "Ready" && it["generation"] == 2 {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{it} {}", house.said());
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Red by: a substrate that goes under a node whose agent was just killed.
+#[tokio::test]
+async fn a_node_whose_agent_is_killed_leaves_first() {
+    let mut house = House::up(&["local.agent_grace=300ms"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    house.signal_agents(Signal::KILL);
+    shown_out_in_order(&mut house, &id, 1).await;
+}
+
+/// Red by: a node that dies again and again and is called well, or that cannot be replaced.
+#[tokio::test]
+async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
+    let mut house = House::up(&["local.agent_grace=300ms"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let begun = Instant::now();
+    while house.resource(&id).await["reason"] != "NodeLost" {
+        house.signal_agents(Signal::KILL);
+        assert!(begun.elapsed() < PATIENCE, "{}", house.said());
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(why(&house).contains("its node registered and is not heard any more"));
+    replaced(&mut house, &id).await;
+    shown_out_in_order(&mut house, &id, 2).await;
+}
+
+/// Red by: a node that hangs and holds its replacement or its substrate for ever.
+#[tokio::test]
+async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
+    let mut house = House::up(&["local.agent_grace=300ms"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    house.signal_agents(Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    replaced(&mut house, &id).await;
+    house.signal_agents(Signal::STOP);
+    shown_out_in_order(&mut house, &id, 2).await;
+}
+
+/// Red by: a drain without an end, or a substrate that goes while there is still time.
+#[tokio::test]
+async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
+    let settings =
+        ["mesh.drain_grace=3s", "mesh.acknowledgements=1s", "broker.drain_deadline=500ms"];
+    let mut house = House::up(&settings).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
+    let work = unit.unwrap().join("in-flight");
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join("job"), "").unwrap();
+    let recorder = Recorder::of(&house, &id);
+    house.deprovision(&id).await;
+    house.until_reason(&id, "DrainOverdue").await;
+    let said = why(&house);
+    assert!(said.contains("its node should have left by now"), "{said}");
+    assert!(said.contains("the node is cordoned; it is heard"), "{said}");
+    assert!(said.contains("it is put out by itself when its grace has passed"), "{said}");
+    house.until_phase(&id, "Deleted").await;
+    let asked_at = recorder.asked_at();
+    let out = format!("SELECT count(*) FROM peers WHERE deregistered_at <= {asked_at}");
+    assert_eq!(house.number(&out).await, 1);
+    house.until_nothing_is_left().await;
+}
+
+/// Red by: a machine that never boots and holds its resource for ever, or whose cause is not told.
+#[tokio::test]
+async fn a_node_that_never_booted_is_overdue_and_replaced() {
+    let deadline = "broker.enrolment_deadline=300ms";
+    let mut house = House::up(&["local.agent=external", deadline]).await;
+    let id = house.provision("node-1").await;
+    house.until_reason(&id, "EnrolmentOverdue").await;
+    let said = why(&house);
+    assert!(said.contains("its node should have registered by now"), "{said}");
+    assert!(said.contains("nobody redeemed it"), "{said}");
+    // What kept it from booting is mended before the remedy.
+    assert_eq!(house.stop().await, Some(0));
+    house.set("local.agent=process");
+    house.start(None);
+    house.until_ready().await;
+    replaced(&mut house, &id).await;
+    shown_out_in_order(&mut house, &id, 1).await;
+}
+
+/// Red by: the deletion of something that never had a node and waits for one.
+#[tokio::test]
+async fn what_never_had_a_node_is_shown_out_all_the_same() {
+    let mut house = House::up(&["local.agent=external"]).await;
+    let id = house.provision("node-1").await;
+    house.until_reason(&id, "WaitingForNode").await;
+    shown_out_in_order(&mut house, &id, 0).await;
+}
+
+/// Red by: a node that stays registered because somebody took its substrate away.
+#[tokio::test]
+async fn a_substrate_that_is_removed_while_its_node_drains_changes_no_end() {
+    let mut house = House::up(&["mesh.drain_grace=4s", "mesh.acknowledgements=1s"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
+    let work = unit.unwrap().join("in-flight");
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join("job"), "").unwrap();
+    house.deprovision(&id).await;
+    house.until_reason(&id, "DrainingNode").await;
+    assert!(why(&house).contains("its node is being shown out of the mesh"));
+    fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    let told = house.told(&id).await;
+    assert_eq!(told, ["Requested", "Ready", "Deleting", "Deleted"]);
+}

@@ -1,0 +1,76 @@
+//! The walk on PostgreSQL, alone and with several servers.
+
+use std::time::{Duration, Instant};
+
+use crate::house::House;
+
+const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
+
+/// Red by: a statement that only the embedded database understands.
+#[tokio::test]
+async fn a_node_enrols_and_leaves_on_postgresql() {
+    let Some(mut house) = House::serve(&[]).await else { return };
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    assert_eq!(house.processes().len(), 1, "one agent runs");
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+    let receipt = house.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
+    let rows = receipt["rows"].as_array().or(receipt["names"].as_array()).unwrap();
+    assert!(rows.len() >= 6 && rows.iter().all(|it| it["standing"] == "gone"), "{receipt}");
+    assert_eq!(house.stop().await, Some(0));
+}
+
+/// Red by: a lease that is never taken over because its server was killed.
+#[tokio::test]
+async fn a_server_on_postgresql_that_is_killed_goes_on() {
+    let Some(mut house) = House::serve(&[]).await else { return };
+    let id = house.provision("node-1").await;
+    house.kill();
+    house.until_phase(&id, "Ready").await;
+    house.deprovision(&id).await;
+    house.kill();
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+}
+
+/// Red by: a node that hears of its drain only from the server that leads it, or a leader that
+/// hears of acknowledgements only from its own nodes. By themselves these drains take 30 s.
+#[tokio::test]
+async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
+    let settings = [
+        "mesh.heartbeat=30s",
+        "mesh.drain_grace=1m",
+        "mesh.acknowledgements=30s",
+        "database.log_poll=100ms",
+        "worker.due_query=50ms",
+    ];
+    let Some(mut here) = House::serve(&settings).await else { return };
+    let mut there = here.neighbour().await;
+    let mut ids = Vec::new();
+    for name in ["a", "b", "c"] {
+        ids.push(here.provision(&format!("{name}-here")).await);
+        ids.push(there.provision(&format!("{name}-there")).await);
+    }
+    for id in &ids {
+        here.until_phase(id, "Ready").await;
+    }
+    // One by one, so that each has others to wait for, and each is asked to go by the other server.
+    for (index, id) in ids.iter().enumerate() {
+        let begun = Instant::now();
+        if index % 2 == 0 {
+            there.deprovision(id).await;
+        } else {
+            here.deprovision(id).await;
+        }
+        here.until_phase(id, "Deleted").await;
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}: {}{}", here.said(), there.said());
+        assert_eq!(there.told(id).await, ALL);
+    }
+    there.stop().await;
+    here.until_nothing_is_left().await;
+}

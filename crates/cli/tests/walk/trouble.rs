@@ -1,0 +1,119 @@
+//! What is wrong at the start is said in one sentence, with the right exit code.
+
+use std::fs;
+use std::process::Command;
+
+use crate::house::House;
+
+/// The exit code and what was said of it.
+fn run(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Red by: a server that starts half, or a stack trace in place of a sentence.
+#[tokio::test]
+async fn what_hinders_a_start_is_one_sentence_and_its_exit_code() {
+    let house = House::new(&[]);
+    let (code, said) = run(house.command("up").args(["--set", "tokens.lifetime=1m"]));
+    assert_eq!(code, Some(2));
+    assert_eq!(said, "usher: cannot use tokens.lifetime = 1m: it is not within 5m and 1d\n");
+    let (code, said) = run(house.command("up").args(["--set", "worker.leese=1m"]));
+    assert_eq!(code, Some(2));
+    assert_eq!(said, "usher: cannot set \"worker.leese\": there is no such setting\n");
+    let (code, said) = run(house.command("serve").env_remove("USHER_DATABASE_URL"));
+    assert_eq!(code, Some(2));
+    assert!(said.ends_with("set database.url or USHER_DATABASE_URL\n"), "{said}");
+    assert!(!house.data().exists(), "nothing was made");
+    let url = "postgres://ann:hunter2@127.0.0.1:1/none";
+    let (code, said) = run(house.command("serve").env("USHER_DATABASE_URL", url));
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("cannot reach PostgreSQL") && !said.contains("hunter2"), "{said}");
+}
+
+/// Red by: a second server on one data directory, or a key that is silently made anew.
+#[tokio::test]
+async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
+    let mut house = House::up(&[]).await;
+    let mut other = House::new(&[]);
+    let taken = format!("127.0.0.1:{}", house.port());
+    let (code, said) = run(other.command("up").args(["--listen", &taken]));
+    assert_eq!(code, Some(2), "twice is once too often: {said}");
+    let mut command = Command::new(crate::house::USHER);
+    command.arg("up").arg("--data-dir").arg(other.data()).args(["--listen", &taken]);
+    let (code, said) = run(&mut command);
+    assert_eq!(code, Some(5));
+    assert!(said.contains("another process does; choose --listen"), "{said}");
+    let mut command = Command::new(crate::house::USHER);
+    command.arg("up").arg("--data-dir").arg(house.data()).args(["--listen", "127.0.0.1:0"]);
+    let (code, said) = run(&mut command);
+    assert_eq!(code, Some(5));
+    assert!(said.contains("another process has it open"), "{said}");
+    house.kill();
+    fs::write(house.data().join("server.key"), "broken").unwrap();
+    let (code, said) = run(&mut house.command("up"));
+    assert_eq!(code, Some(2));
+    assert!(said.contains("restore it from a backup"), "{said}");
+    other.kill();
+}
+
+/// Red by: a directory that a newer program wrote to and an older one opens.
+#[tokio::test]
+async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
+    let mut house = House::up(&[]).await;
+    assert_eq!(house.stop().await, Some(0));
+    house.execute("INSERT INTO usher_schema VALUES ('0099_later', x'01')").await;
+    let (code, said) = run(&mut house.command("up"));
+    assert_eq!(code, Some(3), "{said}");
+    let sentence = "usher: cannot use the database: its schema \"0099_later\" is newer than this \
+                    program (schema_newer)\n";
+    assert!(said.starts_with(sentence), "{said}");
+    assert!(said.contains("usher migrate --down"), "{said}");
+}
+
+/// Red by: a token, a key or a bearer that reaches a log or an answer.
+#[tokio::test]
+async fn no_secret_reaches_a_log_an_answer_or_the_database() {
+    secrets_stay_secret(House::up(&["log=trace"]).await).await;
+    if let Some(house) = House::serve(&["log=trace"]).await {
+        secrets_stay_secret(house).await;
+    }
+}
+
+async fn secrets_stay_secret(mut house: House) {
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
+    let identity = fs::read_to_string(unit.unwrap().join("identity.json")).unwrap();
+    let identity: serde_json::Value = serde_json::from_str(&identity).unwrap();
+    let secret = |name: &str| fs::read_to_string(house.data().join(name)).unwrap();
+    let canaries = [
+        secret("admin.token").trim().to_owned(),
+        secret("server.key").trim().to_owned(),
+        identity["node"]["secret"].as_str().unwrap().to_owned(),
+        "ubt_".to_owned(),
+    ];
+    let made = serde_json::json!({ "name": "second", "role": "viewer", "project": "demo" });
+    let made = house.insist("POST", "/v1/operator-tokens", Some(&made)).await;
+    let issued = made["text"].as_str().unwrap().to_owned();
+    let mut shown = house.said();
+    for path in ["why", "receipt", "plan"] {
+        let it = house.insist("GET", &format!("/v1/resources/{id}/{path}"), None).await;
+        shown.push_str(&it.to_string());
+    }
+    for path in ["/v1/events", "/v1/nodes", "/v1/tokens", "/v1/audit", "/v1/operator-tokens"] {
+        shown.push_str(&house.insist("GET", path, None).await.to_string());
+    }
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    shown.push_str(&house.said());
+    // Whoever calls with a wrong bearer does not see it again either.
+    let wrong = "uot_wrong-bearer-canary".to_owned();
+    let refused = house.ask_as(&wrong, ("GET", "/v1/projects"), None).await.unwrap();
+    shown.push_str(&refused.1.to_string());
+    shown.push_str(&house.said());
+    shown.push_str(&house.dump().await);
+    for canary in canaries.into_iter().chain([issued, wrong]) {
+        assert!(!shown.contains(&canary), "\"{canary}\" was shown");
+    }
+}

@@ -1,0 +1,190 @@
+//! The walk as a newcomer does it.
+
+use crate::caller::ALL;
+use crate::house::House;
+
+/// Red by: a node that is called gone while its process runs, or an event that is told twice.
+#[tokio::test]
+async fn a_node_enrols_and_leaves_and_nothing_is_left() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    assert_eq!(house.processes().len(), 1, "one agent runs");
+    let nodes = house.insist("GET", "/v1/nodes", None).await;
+    assert_eq!(nodes["items"][0]["name"], "node-1");
+    assert_eq!(nodes["items"][0]["liveness"], "live");
+    let plan = house.insist("GET", &format!("/v1/resources/{id}/plan"), None).await;
+    let planned: Vec<_> =
+        plan["steps"].as_array().unwrap().iter().map(|it| &it["effect"]).collect();
+    let effects: Vec<_> = planned.into_iter().filter_map(|it| it.as_str()).collect();
+    assert_eq!(effects, ["DeregisterNode", "DeleteSubstrate", "DeleteAnchor"]);
+    let asked = house.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
+    assert_eq!(asked["phase"], "Deregistering");
+    assert_ne!(asked["reason"], "Steady", "that was before");
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+    let receipt = house.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
+    let names = receipt["names"].as_array().or(receipt["rows"].as_array()).unwrap();
+    assert!(names.len() >= 6, "{receipt}");
+    assert!(names.iter().all(|it| it["standing"] == "gone"), "{receipt}");
+    assert_eq!(house.stop().await, Some(0));
+    assert!(!house.data().join("endpoint.json").exists());
+}
+
+/// Red by: a server that forgets, or that wakes a node which is as it was left.
+#[tokio::test]
+async fn what_is_ready_survives_a_restart_and_is_left_alone() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let before = (house.processes(), house.resource(&id).await["version"].clone());
+    assert_eq!(house.stop().await, Some(0));
+    assert_eq!(house.processes(), before.0, "the agent goes on");
+    house.start(None);
+    assert!(house.until_ready().await);
+    let after = house.resource(&id).await["version"].clone();
+    assert_eq!((house.processes(), after), before);
+    assert!(house.said().contains("woken=0"), "{}", house.said());
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+}
+
+/// Red by: a substrate that is believed to stand because it once did.
+#[tokio::test]
+async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let first = house.insist("GET", "/v1/nodes", None).await["items"][0]["id"].clone();
+    std::fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let it = house.resource(&id).await;
+        if it["phase"] == "Ready" && it["generation"] == 2 {
+            break;
+        }
+        let waited = begun.elapsed();
+        assert!(waited < crate::house::PATIENCE, "{it} {}", house.said());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let nodes = house.insist("GET", "/v1/nodes?all=true", None).await;
+    let live: Vec<_> = nodes["items"].as_array().unwrap().iter().collect();
+    let stages: Vec<_> = live.iter().map(|it| it["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["deregistered", "registered"]);
+    assert_ne!(live[1]["id"], first);
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+}
+
+/// Red by: a failure that is not told, or a failed resource that cannot be deleted.
+#[tokio::test]
+async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
+    let mut house = House::up(&[]).await;
+    let wish = serde_json::json!({ "failWith": "no quota" });
+    let id = house.provision_with("node-1", &wish).await;
+    house.until_phase(&id, "Failed").await;
+    let why = house.why(&id).await;
+    assert_eq!(why["summary"], "its substrate failed for good: no quota");
+    assert!(why["advice"][0]["remedy"].as_str().unwrap().contains("usher deprovision node-1"));
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ["Requested", "Failed", "Deleting", "Deleted"]);
+}
+
+/// Red by: a timer in Ready, or a sign of life that writes.
+#[tokio::test]
+async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    // What the last changes woke has its turn first.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let before = house.caller().counters().await;
+    assert!(before.contains_key("usher_world_observations_total"));
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(house.caller().counters().await, before, "fifteen signs of life later");
+    assert_eq!(house.why(&id).await["next_look_at"], serde_json::Value::Null);
+}
+
+/// Red by: a node that hangs and is called live, or a drain that waits for it without an end.
+#[tokio::test]
+async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
+    let mut house = House::up(&["local.agent_grace=300ms"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    house.signal_agents(rustix::process::Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    assert_eq!(house.resource(&id).await["phase"], "Ready", "a lost node changes no phase");
+    let why = house.why(&id).await;
+    assert!(why["advice"][0]["remedy"].as_str().unwrap().contains("--replace"), "{why}");
+    house.signal_agents(rustix::process::Signal::CONT);
+    house.until_reason(&id, "Steady").await;
+    house.signal_agents(rustix::process::Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+}
+
+/// Red by: a node that was killed and is not started again.
+#[tokio::test]
+async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
+    let mut house = House::up(&[]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let before = house.processes();
+    house.signal_agents(rustix::process::Signal::KILL);
+    let begun = std::time::Instant::now();
+    while house.processes().is_empty() || house.processes() == before {
+        assert!(begun.elapsed() < crate::house::PATIENCE, "{}", house.said());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let nodes = house.insist("GET", "/v1/nodes", None).await;
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 1, "{nodes}");
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+}
+
+/// Red by: what was given up and cannot be found again.
+#[tokio::test]
+async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
+    let mut house = House::up(&["local.agent=external"]).await;
+    let id = house.provision("node-1").await;
+    house.until_reason(&id, "WaitingForNode").await;
+    let reason = serde_json::json!({ "reason": "the machine is not ours any more" });
+    house.insist("POST", &format!("/v1/resources/{id}/abandon"), Some(&reason)).await;
+    house.until_phase(&id, "Deleted").await;
+    let orphans = house.insist("GET", "/v1/orphans", None).await;
+    assert!(!orphans["items"].as_array().unwrap().is_empty(), "{orphans}");
+    house.insist("POST", "/v1/orphans/reap", Some(&serde_json::json!({}))).await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ["Requested", "Deleted"]);
+}
+
+/// Red by: a substrate that goes while its node works, or a drain without an end.
+#[tokio::test]
+async fn work_in_flight_is_waited_for_within_the_grace() {
+    let mut house = House::up(&["mesh.drain_grace=3s", "mesh.acknowledgements=1s"]).await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
+    let work = unit.unwrap().join("in-flight");
+    std::fs::create_dir_all(&work).unwrap();
+    std::fs::write(work.join("job"), "").unwrap();
+    house.deprovision(&id).await;
+    house.until_reason(&id, "DrainingNode").await;
+    let why = house.why(&id).await;
+    assert_eq!(why["blockers"][0]["kind"], "peer", "{why}");
+    assert_eq!(house.resource(&id).await["phase"], "Deregistering", "the substrate is untouched");
+    std::fs::remove_file(work.join("job")).unwrap();
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(&id).await, ALL);
+}

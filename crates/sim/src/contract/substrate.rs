@@ -1,0 +1,286 @@
+//! What every world promises that a substrate can live in.
+//!
+//! Each promise begins with a fresh stage and panics with a sentence if it is broken. A world may
+//! be slow and may refuse; it may not take a failed question for absence, touch what is somebody
+//! else's, or forget what it composed.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a promise that is broken is told as a test tells it"
+)]
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::effect::Effect;
+use usher_domain::broker::event::{Event, EventType, Outcome};
+use usher_domain::broker::facts::{Anchor, Composed, Sight, Xr};
+use usher_domain::broker::life::Broker;
+use usher_domain::broker::observe::Observed;
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::provider_config;
+use usher_domain::broker::tombstone::Tombstone;
+use usher_kernel::{Answer, Generation, Record, Standing, Trouble, Uid, World, step};
+
+pub use super::stage::{Meddling, Stage};
+use super::stage::{
+    PATIENCE, anchor_name, anchored, answer, apply_xr, config_walks, create_anchor, create_xr,
+    delete_anchor, delete_xr, look, parts, record_look, settle, stand, standing_parts, uid, until,
+    walk, woken, xr_name,
+};
+
+/// How many moments are waited for something that must not happen.
+const DOUBT: usize = 20;
+
+/// Nothing stands before anything was made, and the answer is a positive one.
+pub async fn a_name_that_was_never_used_is_absent(stage: &impl Stage) {
+    let seen = look(stage).await;
+    let nothing = (Anchor::Absent, Xr::Absent, Composed::None, Sight::Clear);
+    let facts = seen.facts;
+    assert_eq!((facts.anchor, facts.xr, facts.composed, facts.sight), nothing);
+}
+
+/// A create is done once; a repetition finds its own work.
+pub async fn a_create_may_be_repeated_and_makes_one_object(stage: &impl Stage) {
+    let anchor = anchored(stage).await;
+    create_anchor(stage).await.expect("a repeated create is done");
+    assert_eq!(uid(stage, &anchor_name(stage)).await, Some(anchor.clone()));
+    create_xr(stage, &anchor).await.expect("a create is done");
+    let xr = uid(stage, &xr_name(stage)).await;
+    assert!(xr.is_some(), "the substrate stands");
+    create_xr(stage, &anchor).await.expect("a repeated create is done");
+    assert_eq!(uid(stage, &xr_name(stage)).await, xr);
+}
+
+/// Whose name was taken is told so, and leaves the other's object alone.
+pub async fn a_name_that_is_taken_is_foreign_and_left_alone(stage: &impl Stage) {
+    let name = anchor_name(stage);
+    stage.meddle(Meddling::TakeName(name.clone())).await;
+    let refused = create_anchor(stage).await;
+    assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
+    assert_eq!(look(stage).await.facts.anchor, Anchor::Foreign);
+    let answer = answer(&look(stage).await, &name);
+    let Some(Answer::Present { uid, ours: false }) = answer else { panic!("{answer:?}") };
+    settle(stage, DOUBT).await;
+    let again = super::stage::answer(&look(stage).await, &name);
+    assert_eq!(again, Some(Answer::Present { uid, ours: false }), "it was not touched");
+}
+
+/// The same for a substrate.
+pub async fn a_substrate_whose_name_is_taken_is_foreign(stage: &impl Stage) {
+    let anchor = anchored(stage).await;
+    stage.meddle(Meddling::TakeName(xr_name(stage))).await;
+    let refused = create_xr(stage, &anchor).await;
+    assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
+    assert_eq!(look(stage).await.facts.xr, Xr::Foreign);
+}
+
+/// An apply names the object that was seen, and never makes one.
+pub async fn an_apply_needs_the_object_that_was_seen(stage: &impl Stage) {
+    let anchor = anchored(stage).await;
+    let missing = apply_xr(stage, &anchor, Uid::new("u999")).await;
+    assert!(missing.is_err(), "nothing was seen under that uid");
+    settle(stage, DOUBT).await;
+    assert_eq!(look(stage).await.facts.xr, Xr::Absent, "an apply creates nothing");
+    create_xr(stage, &anchor).await.expect("a create is done");
+    let other = apply_xr(stage, &anchor, Uid::new("u999")).await;
+    assert!(matches!(other, Err(Trouble::Blocked { .. })), "{other:?}");
+    let seen = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
+    apply_xr(stage, &anchor, seen.clone()).await.expect("an apply onto what was seen is done");
+    assert_eq!(uid(stage, &xr_name(stage)).await, Some(seen));
+}
+
+/// What is created under an anchor that is gone is refused or disappears by itself.
+pub async fn nothing_stays_under_an_anchor_that_is_gone(stage: &impl Stage) {
+    let anchor = anchored(stage).await;
+    delete_anchor(stage, &anchor).await.expect("a deletion is done");
+    until(stage, "the anchor goes", |seen| seen.anchor == Anchor::Absent).await;
+    let late = create_xr(stage, &anchor).await;
+    until(stage, "a late create leaves no substrate", |seen| seen.xr == Xr::Absent).await;
+    for _ in 0..PATIENCE {
+        if standing_parts(&record_look(stage).await) == 0 {
+            settle(stage, DOUBT).await;
+            let seen = look(stage).await;
+            assert_eq!((seen.facts.xr, standing_parts(&seen)), (Xr::Absent, 0), "{late:?}");
+            return;
+        }
+        stage.pass().await;
+    }
+    panic!("a part stands under an anchor that is gone");
+}
+
+/// What stands under an anchor goes with it, parts and all.
+pub async fn what_stands_under_an_anchor_goes_with_it(stage: &impl Stage) {
+    let anchor = stand(stage).await;
+    delete_anchor(stage, &anchor).await.expect("a deletion is done");
+    until(stage, "all of it goes", |seen| {
+        (seen.anchor, seen.xr, seen.composed) == (Anchor::Absent, Xr::Absent, Composed::None)
+    })
+    .await;
+}
+
+/// A deletion names its object, and is done if there is none.
+pub async fn a_deletion_names_its_object(stage: &impl Stage) {
+    let anchor = stand(stage).await;
+    let xr = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
+    let other = Uid::new("u999");
+    let refused = delete_xr(stage, &other).await;
+    assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
+    let refused = delete_anchor(stage, &other).await;
+    assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
+    settle(stage, DOUBT).await;
+    assert_eq!(uid(stage, &xr_name(stage)).await, Some(xr.clone()));
+    assert_eq!(uid(stage, &anchor_name(stage)).await, Some(anchor));
+    delete_xr(stage, &xr).await.expect("a deletion is done");
+    until(stage, "the substrate goes", |seen| seen.xr == Xr::Absent).await;
+    delete_xr(stage, &xr).await.expect("what is gone may be deleted again");
+}
+
+/// A substrate says what it composes before it is ready, and each part is found by its name.
+pub async fn a_substrate_says_what_it_composed(stage: &impl Stage) {
+    stand(stage).await;
+    let parts = parts(stage);
+    assert!(!parts.is_empty(), "a substrate that is ready is composed of something");
+    let seen = look(stage).await;
+    for name in parts {
+        let answer = answer(&seen, &name);
+        assert!(matches!(answer, Some(Answer::Present { ours: true, .. })), "{name:?} {answer:?}");
+    }
+}
+
+/// After a deletion every part that was recorded is found until it is gone, and then is absent.
+pub async fn a_deletion_ends_with_every_part_gone(stage: &impl Stage) {
+    stand(stage).await;
+    let recorded = parts(stage);
+    let xr = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
+    delete_xr(stage, &xr).await.expect("a deletion is done");
+    for _ in 0..PATIENCE {
+        let seen = record_look(stage).await;
+        let all_absent = recorded
+            .iter()
+            .all(|it| matches!(answer(&seen, it), None | Some(Answer::Absent { .. })));
+        if seen.facts.xr == Xr::Absent && seen.facts.composed == Composed::None {
+            assert!(all_absent, "a part stands that is not told");
+            return;
+        }
+        stage.pass().await;
+    }
+    panic!("the parts never go");
+}
+
+/// What somebody else took away is seen to be absent, and its life is woken.
+pub async fn what_was_taken_away_is_absent_and_wakes_its_life(stage: &impl Stage) {
+    stand(stage).await;
+    stage.was_woken().await;
+    stage.meddle(Meddling::Remove(xr_name(stage))).await;
+    woken(stage, "a disappearance").await;
+    until(stage, "it is seen to be gone", |seen| seen.xr == Xr::Absent).await;
+}
+
+/// Whatever changes wakes the life whose label it carries.
+pub async fn a_change_wakes_its_life(stage: &impl Stage) {
+    let anchor = anchored(stage).await;
+    woken(stage, "an anchor that came").await;
+    create_xr(stage, &anchor).await.expect("a create is done");
+    woken(stage, "a substrate that came").await;
+    // What was read already may have told of that, too.
+    if look(stage).await.facts.xr != Xr::Ready {
+        woken(stage, "a substrate that became ready").await;
+    }
+}
+
+/// Another world in its place proves nothing gone.
+pub async fn another_world_proves_no_absence(stage: &impl Stage) {
+    nothing_is_gone_in(stage, Meddling::Rebuild).await;
+}
+
+/// A world that lost its memory proves nothing gone.
+pub async fn a_world_that_forgot_proves_no_absence(stage: &impl Stage) {
+    nothing_is_gone_in(stage, Meddling::Forget).await;
+}
+
+/// A world that does not answer is not an empty one.
+pub async fn a_world_that_does_not_answer_is_not_empty(stage: &impl Stage) {
+    stand(stage).await;
+    stage.meddle(Meddling::Hide).await;
+    let record = stage.resource();
+    let seen = World::<Broker>::observe(stage, &record).await;
+    if let Ok(seen) = seen {
+        assert_ne!(seen.facts.sight, Sight::Clear);
+        assert_no_absence(&record, &seen);
+    }
+    stage.meddle(Meddling::Restore).await;
+    until(stage, "it answers again", |seen| seen.xr == Xr::Ready).await;
+}
+
+/// A life comes in, is told ready once, and goes out with every name settled.
+pub async fn a_life_walks_in_and_out(stage: &impl Stage) {
+    let ready = |it: &Resource| it.phase() == Phase::Ready;
+    walk(stage, "Ready", ready).await;
+    let told = || -> Vec<EventType> {
+        let events = stage.events();
+        let types = events.iter().map(Event::event_type);
+        types.filter(|it| *it != EventType::Requested).collect()
+    };
+    assert_eq!(told(), [EventType::Ready]);
+    stage.retire().await;
+    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
+    assert_eq!(told(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
+    let record = stage.resource();
+    assert_eq!(record.state.fields().outcome, Some(Outcome::Removed));
+    let open = record.book.rows().iter().find(|row| !row.standing.is_settled());
+    assert_eq!(open, None, "every name is settled");
+    let parts = parts(stage);
+    assert!(!parts.is_empty(), "what it was composed of is on record");
+    config_walks(stage, provider_config::Phase::Gone).await;
+}
+
+/// A substrate that vanished unasked is replaced by a new generation, and the life is ready again.
+pub async fn a_lost_substrate_is_replaced(stage: &impl Stage) {
+    walk(stage, "Ready", |it| it.phase() == Phase::Ready).await;
+    stage.meddle(Meddling::Remove(xr_name(stage))).await;
+    let again = |it: &Resource| it.phase() == Phase::Ready && it.generation() == Generation(2);
+    walk(stage, "Ready again", again).await;
+    stage.retire().await;
+    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
+}
+
+/// A tombstone takes away what a late driver brings back.
+pub async fn a_tombstone_takes_away_what_came_back(stage: &impl Stage) {
+    walk(stage, "Ready", |it| it.phase() == Phase::Ready).await;
+    stage.retire().await;
+    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
+    stage.was_woken().await;
+    let anchor = stage.resource().state.anchor_name(Generation::FIRST);
+    let late = Effect::CreateAnchor { anchor };
+    let done = World::<Broker>::apply(stage, &stage.resource(), &late).await;
+    done.expect("a late driver is heard");
+    woken(stage, "what came back").await;
+    assert_ne!(look(stage).await.facts.anchor, Anchor::Absent);
+    for _ in 0..PATIENCE {
+        let _ = step(&Tombstone::default(), stage, stage, stage.now()).await;
+        stage.pass().await;
+        if look(stage).await.facts.anchor == Anchor::Absent {
+            return;
+        }
+    }
+    panic!("what came back stays");
+}
+
+async fn nothing_is_gone_in(stage: &impl Stage, meddling: Meddling) {
+    stand(stage).await;
+    stage.meddle(meddling).await;
+    let record = stage.resource();
+    let seen = World::<Broker>::observe(stage, &record).await.expect("it answers");
+    assert_eq!(seen.facts.sight, Sight::ClusterReplaced);
+    assert_no_absence(&record, &seen);
+    stage.meddle(Meddling::Restore).await;
+    until(stage, "the right world is believed again", |seen| seen.xr == Xr::Ready).await;
+}
+
+/// No name that was seen is told gone.
+fn assert_no_absence(record: &Record<Resource>, seen: &Observed) {
+    let changed = record.book.absorb(&seen.sightings);
+    let gone = changed.iter().find(|row| row.standing == Standing::Gone);
+    assert_eq!(gone, None, "a failed question is no absence");
+}

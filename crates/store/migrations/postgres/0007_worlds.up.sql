@@ -1,0 +1,9 @@
+-- What each world said it is, the highest revision it showed, since when its rail is
+-- tripped, and when somebody opened it last.
+CREATE TABLE worlds (
+    name text PRIMARY KEY,
+    identity text NOT NULL,
+    revision bigint NOT NULL CONSTRAINT worlds_revision_check CHECK (revision >= 0),
+    tripped_at timestamptz,
+    opened_at timestamptz
+);

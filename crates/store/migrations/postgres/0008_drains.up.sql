@@ -1,0 +1,19 @@
+-- What other servers must know of a drain: since when acknowledgements are asked for, and the
+-- newest snapshot that a peer acknowledged to whoever was asked.
+ALTER TABLE peers ADD COLUMN asked_at timestamptz;
+ALTER TABLE peers ADD COLUMN acknowledged bigint
+    CONSTRAINT peers_acknowledged_check CHECK (acknowledged >= 0);
+CREATE INDEX peers_leaving ON peers (project) WHERE stage IN ('cordoned', 'draining');
+
+-- The removal of a blueprint version is an order like any other.
+ALTER TABLE audit DROP CONSTRAINT audit_action_check;
+ALTER TABLE audit ADD CONSTRAINT audit_action_check CHECK (action IN (
+    'resource.provision', 'resource.deprovision', 'resource.retry', 'resource.replace',
+    'resource.abandon', 'resource.reap', 'peer.force', 'rail.open', 'project.create',
+    'project.delete', 'placement.create', 'placement.terminate', 'blueprint.publish',
+    'blueprint.delete',
+    'cloud.create', 'cloud.delete', 'credential.create', 'credential.revoke',
+    'credential.delete', 'assignment.request', 'assignment.approve',
+    'assignment.reject', 'assignment.revoke', 'label.define', 'label.write',
+    'operator_token.create', 'operator_token.revoke'
+));

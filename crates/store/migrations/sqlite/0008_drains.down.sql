@@ -1,0 +1,23 @@
+CREATE TABLE audit_rebuilt (
+    id BLOB PRIMARY KEY,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL CONSTRAINT audit_action_check CHECK (action IN (
+        'resource.provision', 'resource.deprovision', 'resource.retry', 'resource.replace',
+        'resource.abandon', 'resource.reap', 'peer.force', 'rail.open', 'project.create',
+        'project.delete', 'placement.create', 'placement.terminate', 'blueprint.publish',
+        'cloud.create', 'cloud.delete', 'credential.create', 'credential.revoke',
+        'credential.delete', 'assignment.request', 'assignment.approve',
+        'assignment.reject', 'assignment.revoke', 'label.define', 'label.write',
+        'operator_token.create', 'operator_token.revoke'
+    )),
+    project BLOB,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL CHECK (json_valid(detail))
+) STRICT;
+INSERT INTO audit_rebuilt SELECT id, at, actor, action, project, subject, detail FROM audit WHERE action <> 'blueprint.delete';
+DROP TABLE audit;
+ALTER TABLE audit_rebuilt RENAME TO audit;
+DROP INDEX peers_leaving;
+ALTER TABLE peers DROP COLUMN acknowledged;
+ALTER TABLE peers DROP COLUMN asked_at;

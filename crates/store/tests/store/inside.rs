@@ -1,0 +1,175 @@
+//! What worlds and the mesh ask, and who is woken by it.
+
+use std::time::Duration;
+
+use usher_domain::object::authority::Pin;
+use usher_domain::object::id::{PeerId, ResourceId};
+use usher_domain::object::name;
+use usher_domain::peers::DrainStep;
+use usher_domain::tokens::{Lifetime, Outcome, Request};
+use usher_kernel::{Generation, Uid, Wake};
+use usher_store::{Life, Release};
+use uuid::Uuid;
+
+use crate::bed::{Bed, on_both};
+use crate::declare::{World, server_key};
+
+fn pin(identity: &str, revision: u64) -> Pin {
+    Pin { identity: Uid::new(identity), revision }
+}
+
+/// Red by: a pin that another world moves, or that goes back.
+#[tokio::test]
+async fn a_world_is_pinned_once_and_its_revision_only_grows() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        assert_eq!(store.world("w").await.unwrap(), None);
+        for (answered, remembered) in [
+            (pin("a", 5), pin("a", 5)),
+            (pin("a", 7), pin("a", 7)),
+            (pin("a", 6), pin("a", 7)),
+            (pin("b", 9), pin("a", 7)),
+        ] {
+            let state = store.pin_world("w".to_owned(), answered).await.unwrap();
+            assert_eq!(state.pin, remembered);
+        }
+    })
+    .await;
+}
+
+/// Red by: a rail that trips twice, or that is opened and wakes nobody.
+#[tokio::test]
+async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let id = world.declare("web").await.id();
+        assert!(!store.set_rail("w".to_owned(), true).await.unwrap(), "it is not pinned");
+        store.pin_world("w".to_owned(), pin("a", 1)).await.unwrap();
+        assert!(store.set_rail("w".to_owned(), true).await.unwrap());
+        assert!(!store.set_rail("w".to_owned(), true).await.unwrap());
+        let before = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        assert!(store.set_rail("w".to_owned(), false).await.unwrap());
+        let state = store.world("w").await.unwrap().unwrap();
+        assert!(state.tripped_at.is_none() && state.opened_at.is_some());
+        let after = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        assert_eq!(after, before + 1);
+    })
+    .await;
+}
+
+/// The peer that a resource gets.
+async fn registered(world: &World, id: ResourceId) -> PeerId {
+    let (store, generation) = (&world.store, Generation::FIRST);
+    store.issue(server_key(), id, generation, Lifetime::default()).await.unwrap();
+    let request = Request {
+        text: server_key().derive(name::token(id, generation), generation),
+        project: world.project,
+        nonce: "nonce-nonce-nonce-1".parse().unwrap(),
+        public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
+        peer: PeerId::from_uuid(Uuid::now_v7()),
+    };
+    let Outcome::Redeemed(consumed) = store.redeem(request).await.unwrap() else {
+        panic!("it is not redeemed");
+    };
+    consumed.peer
+}
+
+/// Red by: an acknowledgement that goes back, or that wakes nobody, or whom it does not concern.
+#[tokio::test]
+async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let (leaving, staying) = (world.declare("a").await.id(), world.declare("b").await.id());
+        let (leaver, survivor) =
+            (registered(&world, leaving).await, registered(&world, staying).await);
+        let seq = async |id| store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        assert_eq!(store.leaving(world.project).await.unwrap(), []);
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
+        let now = store.now().await.unwrap();
+        for step in [DrainStep::Cordon, DrainStep::RevokeKey] {
+            let peer = store.peer(leaver).await.unwrap().unwrap().peer;
+            store.move_peer(peer.clone(), peer.advance(step, now)).await.unwrap();
+            assert_eq!(store.leaving(world.project).await.unwrap().len(), 1);
+        }
+        let before = (seq(leaving).await, seq(staying).await);
+        store.acknowledge(world.project, vec![survivor], 5).await.unwrap();
+        assert_eq!((seq(leaving).await, seq(staying).await), before, "nobody asked");
+        assert!(store.ask_acknowledgements(leaver).await.unwrap());
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "once");
+        assert!(store.leaving(world.project).await.unwrap()[0].asked_at.is_some());
+        for (told, kept) in [(7, 7), (6, 7)] {
+            store.acknowledge(world.project, vec![survivor], told).await.unwrap();
+            assert_eq!(store.peer(survivor).await.unwrap().unwrap().acknowledged, kept);
+        }
+        assert_eq!((seq(leaving).await, seq(staying).await), (before.0 + 2, before.1));
+    })
+    .await;
+}
+
+/// Red by: a silence that is written again and again, or that wakes nobody.
+#[tokio::test]
+async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let id = world.declare("web").await.id();
+        let peer = registered(&world, id).await;
+        let seq = async || store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let before = seq().await;
+        for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {
+            assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
+        }
+        assert_eq!(seq().await, before + 2);
+        let mesh = store.mesh(world.project).await.unwrap();
+        assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
+        assert_eq!(store.peers_after(None, 5).await.unwrap(), mesh);
+        assert_eq!(store.peers_after(Some(peer), 5).await.unwrap(), []);
+        let beside = store.beside(&store.resource(id).await.unwrap().state).await.unwrap();
+        assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
+    })
+    .await;
+}
+
+/// Red by: a write that makes somebody due and tells nobody.
+#[tokio::test]
+async fn what_makes_somebody_due_is_signalled_in_this_process() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let mut due = store.due();
+        due.clear();
+        let id = world.declare("web").await.id();
+        tokio::time::timeout(Duration::from_secs(5), due.wait()).await.unwrap();
+        due.clear();
+        store.wake(Life::Resource(id)).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), due.wait()).await.unwrap();
+        due.clear();
+        store.now().await.unwrap();
+        let silent = tokio::time::timeout(Duration::from_millis(20), due.wait()).await;
+        assert!(silent.is_err(), "a read makes nobody due");
+    })
+    .await;
+}
+
+/// Red by: a reason or a trouble that cannot be read back.
+#[tokio::test]
+async fn the_last_words_of_a_life_are_read_back() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let id = world.declare("web").await.id();
+        let life = Life::Resource(id);
+        let batch = store.claim_due(10).await.unwrap();
+        let leased = batch.leased.iter().find(|it| it.life == life).unwrap();
+        let (claim, wake) = (leased.claim, Wake::OnChange);
+        store.release(Release { life, claim, wake, reason: "Steady" }).await.unwrap();
+        let attention = store.attention(life).await.unwrap().unwrap();
+        assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("Steady"), None));
+        let titles = store.titles(id).await.unwrap().unwrap();
+        assert_eq!((titles.name.as_str(), titles.reason.as_deref()), ("web", Some("Steady")));
+        assert!(titles.project.is_some() && titles.blueprint.is_some());
+    })
+    .await;
+}

@@ -1,0 +1,9 @@
+//! Messages that cross a process border, as plain data.
+//!
+//! **Invariants**
+//! - No message with a secret prints it.
+//!
+//! **Absent on purpose**: rules. Nothing here decides whether a request is granted.
+
+pub mod http;
+pub mod operator;
