@@ -56,7 +56,7 @@ fn told(house: &House, resources: u64, rate: f64) {
 
 /// A figure that the kernel keeps of the server's process.
 fn megabytes(house: &House, key: &str) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", house.process())).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", house.pid())).unwrap();
     let line = status.lines().find(|it| it.starts_with(key)).unwrap();
     let kilobytes: f64 = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes / 1024.0

@@ -61,6 +61,8 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     let house = ground.house("walks").await;
     let _crowd = Crowd::gather(&house.data());
     let bench = Bench::new(&house).await;
+    // Somebody stays, so that what all share does.
+    let first = bench.come().await;
     let [inwards, outwards] = written(ground, &bench).await;
     let per_walk = inwards + outwards;
     let store = ground.store("bare").await;
@@ -78,6 +80,7 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     }
     store.close().await;
     readiness(&house, &bench, sizes.timed).await;
+    bench.go(&first).await;
 }
 
 /// How many walks per second are done so many at a time.
@@ -108,8 +111,6 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> f64 {
 async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
     say("\n| way | steps that wrote | writing transactions | steps | looks | verbs outside |");
     say("|---|---:|---:|---:|---:|---:|");
-    // The first one makes what all share.
-    let first = bench.come().await;
     let begun = Look::new(ground, bench).await;
     let come = (0..COUNTED).map(|_| {
         let bench = bench.clone();
@@ -123,7 +124,6 @@ async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
     });
     all(go.collect()).await;
     let ended = Look::new(ground, bench).await;
-    bench.go(&first).await;
     [between.told_since("in", &begun), ended.told_since("out", &between)]
 }
 

@@ -139,7 +139,7 @@ impl House {
     }
 
     /// The number of the server's process.
-    pub(crate) fn process(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.server.as_ref().map(Child::id).unwrap()
     }
 
@@ -148,7 +148,7 @@ impl House {
         if self.server.is_none() {
             return;
         }
-        let pid = rustix::process::Pid::from_raw(i32::try_from(self.process()).unwrap()).unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
