@@ -54,7 +54,7 @@ impl Lifecycle for Direct {
         let turned = self.turned(&resource, &book, (verdict, seen), now);
         let next = resource.turned(verdict, turned, now);
         rows.extend(new_rows(verdict, &next, &book, now));
-        let effect = verdict.effect.and_then(|kind| address(kind, &next, &book, seen));
+        let effect = verdict.effect.and_then(|kind| address(kind, record, (&next, &book), seen));
         Decision {
             effect,
             event: verdict.event.and_then(|kind| event(kind, &next)),
@@ -160,8 +160,13 @@ fn event(kind: EventKind, next: &Resource) -> Option<Event> {
 }
 
 /// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose cloud
-/// object is not recorded as ours, or whose end is not recorded, is not done.
-fn address(kind: EffectKind, next: &Resource, book: &Book, seen: &Observed) -> Option<Effect> {
+/// object is not recorded as ours, or whose end was not recorded before this step, is not done.
+fn address(
+    kind: EffectKind,
+    record: &Record<Resource>,
+    (next, book): (&Resource, &Book),
+    seen: &Observed,
+) -> Option<Effect> {
     let object = next.object().clone();
     let identified = next.identity().cloned();
     let at = || Precondition::of(next.current(book)?, seen.etag.as_deref());
@@ -172,7 +177,8 @@ fn address(kind: EffectKind, next: &Resource, book: &Book, seen: &Observed) -> O
         EffectKind::Update => Some(Effect::Update { identified: identified?, at: at()? }),
         EffectKind::Delete => Some(Effect::Delete { identified: identified?, at: at()? }),
         EffectKind::RemoveFinalizer => {
-            Some(Effect::RemoveFinalizer { object, ended: next.ended(book)? })
+            let ended = record.state.ended(&record.book)?;
+            Some(Effect::RemoveFinalizer { object, ended })
         }
     }
 }
