@@ -148,6 +148,8 @@ verbs! {
     fn wake(life: Life) -> Result<bool, Error>;
     /// Makes the life of this id due now: the tombstone of a deleted resource, else the life.
     fn wake_label(id: Uuid) -> Result<bool, Error>;
+    /// The same for several ids, in one transaction; how many lives were made due.
+    fn wake_labels(ids: Vec<Uuid>) -> Result<u64, Error>;
     /// Makes every life due now, for what a watch may have missed.
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of a life in the queue.

@@ -29,6 +29,8 @@ use crate::stop::chain;
 
 /// How soon something is tried again that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How many lives are woken at a time.
+const WOKEN_MAX: usize = 500;
 /// How many resources are read at a time.
 const PAGE: u32 = 500;
 
@@ -101,14 +103,14 @@ impl Waker {
                 };
                 configs.insert(record.state.pinned().provider_config);
                 if standing.disagrees(&record) {
-                    woken += u64::from(self.wake(*id.as_uuid()).await?);
+                    woken += self.wake(&[*id.as_uuid()]).await?;
                 }
             }
         }
         for id in configs {
             let record = self.store.provider_config(id).await?;
             if standing.disagrees_with_config(&record) {
-                woken += u64::from(self.wake(*id.as_uuid()).await?);
+                woken += self.wake(&[*id.as_uuid()]).await?;
             }
         }
         Ok(woken)
@@ -118,18 +120,20 @@ impl Waker {
         loop {
             let touched = watch.next().await?;
             let lives: BTreeSet<Uuid> = touched.iter().filter_map(life).collect();
-            for life in lives {
-                while let Err(error) = self.wake(life).await {
-                    tracing::warn!(error = %chain(&error), "cannot wake a life");
+            let lives: Vec<Uuid> = lives.into_iter().collect();
+            for lives in lives.chunks(WOKEN_MAX) {
+                while let Err(error) = self.wake(lives).await {
+                    tracing::warn!(error = %chain(&error), "cannot wake lives");
                     sleep(RETRY_AFTER).await;
                 }
             }
         }
     }
 
-    async fn wake(&self, life: Uuid) -> Result<bool, Error> {
-        self.tally.count(Count::Wakes);
-        self.store.wake_label(life).await
+    /// Makes lives due, all in one write: whoever is told of many must not fall behind.
+    async fn wake(&self, lives: &[Uuid]) -> Result<u64, Error> {
+        lives.iter().for_each(|_| self.tally.count(Count::Wakes));
+        self.store.wake_labels(lives.to_vec()).await
     }
 }
 

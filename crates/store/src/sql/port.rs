@@ -162,7 +162,11 @@ impl Port {
     }
 
     pub(crate) async fn wake_label(&self, id: Uuid) -> Result<bool, Error> {
-        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_label(conn, id))).await)
+        Ok(self.wake_labels(vec![id]).await? > 0)
+    }
+
+    pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
+        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_labels(conn, ids))).await)
     }
 
     pub(crate) async fn wake_all(&self) -> Result<u64, Error> {

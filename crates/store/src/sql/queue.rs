@@ -203,19 +203,20 @@ pub(crate) async fn wake_kind(
     Ok(woken.rows_affected() > 0)
 }
 
-/// Makes the life of this id due now: the tombstone if there is one, else the record's own life.
-pub(crate) async fn wake_label(conn: &mut Conn, id: Uuid) -> Result<bool, Error> {
+/// Makes the life of each id due now: the tombstone if there is one, else the record's own life.
+pub(crate) async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
         now!(),
         " THEN due ELSE ",
         now!(),
-        " END WHERE life = $1 AND (kind = 'tombstone'
+        " END WHERE (kind = 'tombstone'
             OR NOT EXISTS (SELECT 1 FROM queue AS other
-                WHERE other.life = queue.life AND other.kind = 'tombstone'))"
+                WHERE other.life = queue.life AND other.kind = 'tombstone')) AND life",
+        any!("$1")
     );
-    let woken = sqlx::query::<Db>(sql).bind(id).execute(&mut *conn).await.doing("wake a life")?;
-    Ok(woken.rows_affected() > 0)
+    let woken = sqlx::query::<Db>(sql).bind(Ids(ids)).execute(&mut *conn).await;
+    Ok(woken.doing("wake lives")?.rows_affected())
 }
 
 /// Makes every life due now: the listing that stands in for what a watch missed.

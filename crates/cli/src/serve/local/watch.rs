@@ -18,6 +18,9 @@ use super::object::Kind;
 use super::registry::Registry;
 use crate::serve::supervisor::Units;
 
+/// How long an id is in a name.
+const ID_LENGTH: usize = 36;
+
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Item {
@@ -32,7 +35,8 @@ pub enum Item {
 pub struct Touched {
     /// What changed.
     pub item: Item,
-    /// The text of its resource-id label, now or when it was last seen.
+    /// The text of its resource-id label, now or when it was last seen; of what came and went
+    /// unseen, the id in its name.
     pub life: Option<String>,
 }
 
@@ -190,7 +194,7 @@ impl Watch {
         };
         let key = format!("{}/{name}", kind.folder());
         let Ok(found) = self.registry.get(kind, name) else { return self.lives.get(&key).cloned() };
-        let Some(found) = found else { return self.lives.remove(&key) };
+        let Some(found) = found else { return self.lives.remove(&key).or_else(|| named(name)) };
         let life = found.label(name::LABEL_RESOURCE_ID).map(str::to_owned)?;
         self.lives.insert(key, life.clone());
         Some(life)
@@ -199,6 +203,12 @@ impl Watch {
     fn root(&self) -> PathBuf {
         self.registry.root().to_owned()
     }
+}
+
+/// The id that is part of a name, if one is: names of ours say whose they are.
+fn named(name: &str) -> Option<String> {
+    let mut places = (0..name.len()).filter_map(|it| name.get(it..it + ID_LENGTH));
+    places.find(|it| uuid::Uuid::try_parse(it).is_ok()).map(str::to_owned)
 }
 
 impl Item {
@@ -214,6 +224,23 @@ impl Watched {
         match self {
             Self::Item(item) => Some(item.clone()),
             Self::Kind(_) | Self::Units => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Red by: something that comes and goes between two looks and wakes nobody.
+    #[test]
+    fn what_came_and_went_unseen_says_by_its_name_whose_it_was() {
+        let id = "01a1e41e-a79f-7462-9395-0da9d55e18a1";
+        for name in [id.to_owned(), format!("pr-{id}"), format!("pr-{id}-machine-abe3734f")] {
+            assert_eq!(named(&name), Some(id.to_owned()), "{name}");
+        }
+        for name in ["", "pr-1", "é".repeat(40).as_str(), &id[1..]] {
+            assert_eq!(named(name), None, "{name}");
         }
     }
 }
