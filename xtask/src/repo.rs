@@ -84,6 +84,15 @@ impl Repo {
             .map_err(|cause| Failure::told(format!("cannot run cargo: {cause}")))
     }
 
+    /// Runs a program that cargo built beside this one, showing the command and all it prints.
+    pub(crate) fn built(&self, program: &str, words: &[&str]) -> Outcome {
+        let failed = |cause| Failure::told(format!("cannot run {program}: {cause}"));
+        let path = std::env::current_exe().map_err(failed)?.with_file_name(program);
+        output::say(format_args!("$ {program} {}", words.join(" ")));
+        let mut command = Command::new(path);
+        passed(command.args(words).current_dir(&self.root).status().map_err(failed)?)
+    }
+
     /// What a program that cargo runs prints.
     pub(crate) fn printed(&self, args: &[&str]) -> Result<String, Failure> {
         capture(&mut self.command(args))
