@@ -82,9 +82,10 @@ pub async fn step<L: Lifecycle>(
         None => Ok(()),
     };
     let committed = changes(&record.state, &decision);
-    let written = match committed {
-        true => ledger.commit(record.version, &decision).await.map_err(at(Stage::Commit)),
-        false => Ok(()),
+    let written = if committed {
+        ledger.commit(record.version, &decision).await.map_err(at(Stage::Commit))
+    } else {
+        Ok(())
     };
     // A verb that failed may still arrive; that must not be hidden by a row that moved meanwhile.
     applied.and(written)?;
