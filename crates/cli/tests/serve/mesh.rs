@@ -72,6 +72,9 @@ async fn only_silence_and_its_end_are_written() {
         sleep(Duration::from_millis(5)).await;
     };
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
+    let elsewhere = Attended { lost_since: None, ..lost.clone() };
+    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");
+    assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
     let hearing = mesh.hear(id, 0, "usher-agent/1");
     assert!(hearing.was_lost, "so that its return is written");
     assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
@@ -91,11 +94,16 @@ async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
     mesh.meet(&a, now);
     mesh.meet(&b, now);
     let leaver = bed.declare("leaver").await;
-    mesh.await_all(leaver, 7, BTreeSet::from([a.peer.id, b.peer.id]));
+    let both = BTreeSet::from([a.peer.id, b.peer.id]);
+    assert!(mesh.await_all(leaver, 7, both.clone()));
     assert_eq!(mesh.hear(a.peer.id, 7, "").woken, []);
     assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot is none");
     assert_eq!(mesh.hear(b.peer.id, 8, "").woken, [leaver]);
     assert_eq!(mesh.hear(b.peer.id, 9, "").woken, [], "once");
+    assert!(!mesh.await_all(leaver, 7, both), "what was heard before is not waited for");
+    let project = a.peer.registration.project;
+    assert_eq!(mesh.acknowledged_by(project, 7).len(), 2);
+    assert_eq!(mesh.acknowledged_by(project, 8), [b.peer.id]);
 }
 
 /// Red by: a stream that was not there and missed the order to leave.

@@ -69,6 +69,18 @@ async fn waiting() -> (House, String) {
     (house, id)
 }
 
+/// Lets a project use the credential: one asks, and another grants.
+async fn granted(house: &mut House, project: &str) {
+    let second = json!({ "name": "second", "role": "admin" });
+    let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
+    let second = second["text"].as_str().unwrap().to_owned();
+    let path = format!("/v1/projects/{project}/assignments");
+    house.insist("POST", &path, Some(&json!({ "credential": "local" }))).await;
+    let path = format!("{path}/local/approve");
+    let (status, answer) = house.ask_as(&second, ("POST", &path), None).await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+}
+
 /// Red by: a declaration that is half accepted.
 #[tokio::test]
 async fn a_declaration_that_names_what_is_not_there_or_not_its_own_is_refused() {
@@ -79,6 +91,7 @@ async fn a_declaration_that_names_what_is_not_there_or_not_its_own_is_refused() 
     house.insist("POST", "/v1/projects", Some(&placed)).await;
     let world = json!({ "world": "local" });
     house.insist("PUT", "/v1/projects/placed/placement", Some(&world)).await;
+    granted(&mut house, "bare").await;
     let post = || ("POST", "/v1/resources".to_owned());
     let cases: Vec<Case> = vec![
         (post(), declaration("a", ("project", json!("nowhere"))), (404, "project_not_found")),
