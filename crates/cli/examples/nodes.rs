@@ -1,7 +1,12 @@
 //! Simulated nodes for a server with `local.agent=external`: one program speaks for all of them.
 //!
 //! `cargo run --example nodes -- DATA_DIR [--silent]`
-#![expect(clippy::unwrap_used, reason = "a test program that cannot unwrap has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for tests, run by hand"
+)]
 
 #[path = "../tests/walk/crowd.rs"]
 mod crowd;

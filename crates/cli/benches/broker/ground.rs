@@ -30,12 +30,12 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    pub(crate) async fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: None }
     }
 
     /// Nothing if there is no PostgreSQL.
-    pub(crate) async fn postgres() -> Option<Self> {
+    pub(crate) fn postgres() -> Option<Self> {
         let server = Server::start(&POSTGRES)?;
         Some(Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: Some(server) })
     }

@@ -64,10 +64,10 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         if only.is_none_or(|it| it == "sqlite") {
-            measure(&Ground::sqlite().await, sizes).await;
+            measure(&Ground::sqlite(), sizes).await;
         }
         if only.is_none_or(|it| it == "postgres") {
-            match Ground::postgres().await {
+            match Ground::postgres() {
                 Some(ground) => measure(&ground, sizes).await,
                 None => say("\nPostgreSQL: SKIPPED, there is none"),
             }

@@ -85,16 +85,13 @@ impl Rails {
         pinned: Option<Pin>,
         answered: &Pin,
     ) -> Result<Authority, Error> {
-        let (pinned, authority) = match pinned {
-            Some(pinned) => {
-                let authority = pinned.judge(answered);
-                (pinned, authority)
-            }
-            None => {
-                let first = self.store.pin_world(world.to_owned(), answered.clone()).await?.pin;
-                let as_first = Pin { revision: answered.revision, ..first.clone() };
-                (first, as_first.judge(answered))
-            }
+        let (pinned, authority) = if let Some(pinned) = pinned {
+            let authority = pinned.judge(answered);
+            (pinned, authority)
+        } else {
+            let first = self.store.pin_world(world.to_owned(), answered.clone()).await?.pin;
+            let as_first = Pin { revision: answered.revision, ..first.clone() };
+            (first, as_first.judge(answered))
         };
         let mut worlds = self.worlds();
         let written = pinned.revision;

@@ -132,7 +132,9 @@ impl Waker {
 
     /// Makes lives due, all in one write: whoever is told of many must not fall behind.
     async fn wake(&self, lives: &[Uuid]) -> Result<u64, Error> {
-        lives.iter().for_each(|_| self.tally.count(Count::Wakes));
+        for _ in lives {
+            self.tally.count(Count::Wakes);
+        }
         self.store.wake_labels(lives.to_vec()).await
     }
 }
