@@ -23,6 +23,9 @@ use crate::serve::supervisor::{Outcome, Supervisor, Units, Wanted};
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How often everything is looked at although nothing changed: the net under the watch.
 const RELIST_AFTER: Duration = Duration::from_mins(1);
+/// How long, and how often, a process that another keeper has is looked at after a change.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+const ENDING_LOOK: Duration = Duration::from_millis(50);
 /// How much is done before the watch is read again.
 const BATCH: usize = 64;
 
@@ -38,6 +41,8 @@ pub struct Keeper {
     owned: BTreeMap<Item, BTreeSet<Item>>,
     /// The same the other way round.
     owners: BTreeMap<Item, Item>,
+    /// When the records of processes changed that another keeper has.
+    changed: BTreeMap<String, Timestamp>,
 }
 
 impl Keeper {
@@ -51,8 +56,16 @@ impl Keeper {
     /// A keeper of these objects and processes.
     pub fn new(composer: Composer, registry: Registry, units: Units) -> Self {
         let supervisor = Supervisor::new(units.clone());
-        let (due, owned, owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { composer, registry, units, supervisor, due, owned, owners }
+        Self {
+            composer,
+            registry,
+            units,
+            supervisor,
+            due: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            changed: BTreeMap::new(),
+        }
     }
 
     /// Keeps the world until it is told to stop. The processes go on without it. What could not be
@@ -109,7 +122,10 @@ impl Keeper {
             }
             match &it.item {
                 Item::Object(Kind::Part, name) => self.soon(Item::Unit(name.clone()), now),
-                Item::Unit(name) => self.soon(Item::Object(Kind::Part, name.clone()), now),
+                Item::Unit(name) => {
+                    self.soon(Item::Object(Kind::Part, name.clone()), now);
+                    self.changed.insert(name.clone(), now);
+                }
                 Item::Object(
                     Kind::Anchor | Kind::Substrate | Kind::ProviderConfig | Kind::ExternalSecret,
                     _,
@@ -180,8 +196,17 @@ impl Keeper {
             Err(why) => return Err(Error::disk(&folder)(why)),
         };
         let outcome = self.supervisor.tend(name, wanted, now).map_err(Error::disk(&folder))?;
+        let changed = self.changed.remove(name);
         Ok(match outcome {
-            Outcome::Elsewhere | Outcome::Resting => Next::Rest,
+            Outcome::Elsewhere => match changed {
+                // It may be the end of that keeper, which is seen a moment before its lock is free.
+                Some(at) if now < at.after(ENDING_MAX) => {
+                    self.changed.insert(name.to_owned(), at);
+                    Next::At(now.after(ENDING_LOOK))
+                }
+                Some(_) | None => Next::Rest,
+            },
+            Outcome::Resting => Next::Rest,
             Outcome::Waiting(until) => Next::At(until),
             Outcome::Gone => {
                 self.soon(Item::Object(Kind::Part, name.to_owned()), now);
