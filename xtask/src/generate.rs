@@ -38,8 +38,8 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     if args.check { check(repo) } else { write(repo) }
 }
 
-/// Fails if a committed chart differs from its table. Printed documents are compared by tests of the
-/// packages that print them, which are built anyway.
+/// Fails if a committed chart differs from its table. Printed documents are compared by tests of
+/// the packages that print them, which are built anyway.
 pub(crate) fn check(repo: &Repo) -> Outcome {
     let tree = repo.tree()?;
     let documents = charts(&tree)?;

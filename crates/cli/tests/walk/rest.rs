@@ -15,8 +15,8 @@ use crate::together::side_by_side;
 
 /// How many nodes come at a time.
 const WALKERS: u64 = 20;
-/// How long nothing may have changed until it is called rest. How far the worlds have come is written
-/// down some seconds after they came there.
+/// How long nothing may have changed until it is called rest. How far the worlds have come is
+/// written down some seconds after they came there.
 const SETTLED: Duration = Duration::from_secs(9);
 
 /// Rows that will be looked at by time.
