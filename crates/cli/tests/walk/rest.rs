@@ -15,8 +15,9 @@ use crate::together::side_by_side;
 
 /// How many nodes come at a time.
 const WALKERS: u64 = 20;
-/// How long nothing may have changed until it is called rest.
-const SETTLED: Duration = Duration::from_secs(2);
+/// How long nothing may have changed until it is called rest: how far a world has come is written
+/// down within five seconds.
+const SETTLED: Duration = Duration::from_secs(6);
 
 /// Rows that will be looked at by time.
 const DUE: &str = "SELECT count(*) FROM queue WHERE due IS NOT NULL";

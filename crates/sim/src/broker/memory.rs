@@ -137,11 +137,12 @@ impl Port for Memory {
             let Some(claim) = claim else { continue };
             let record = match life {
                 store::Life::Config => Ok(Held::Config(Box::new(self.store.leased_config(now)))),
-                store::Life::Resource(i) => {
-                    Ok(Held::Resource(Box::new(self.store.leased_resource(i, now))))
-                }
-                store::Life::Tombstone(i) => self
+                store::Life::Resource(i) | store::Life::Tombstone(i) => self
                     .resource(self.store.resources[i].record.state.id())
+                    .map(|it| match life {
+                        store::Life::Resource(i) => self.store.leased_resource(i, now),
+                        store::Life::Tombstone(_) | store::Life::Config => it,
+                    })
                     .map(|it| Held::Resource(Box::new(it))),
             };
             let life = self.life(life);
