@@ -142,10 +142,6 @@ impl Port for Memory {
                     .map(|_| Held::Resource(Box::new(self.store.leased_resource(i, now)))),
                 store::Life::Tombstone(i) => self
                     .resource(self.store.resources[i].record.state.id())
-                    .map(|it| match life {
-                        store::Life::Resource(i) => self.store.leased_resource(i, now),
-                        store::Life::Tombstone(_) | store::Life::Config => it,
-                    })
                     .map(|it| Held::Resource(Box::new(it))),
             };
             let life = self.life(life);
