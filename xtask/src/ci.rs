@@ -12,8 +12,8 @@ use crate::{generate, requirements, tidy};
 const WORLDS: [(&str, &str); 5] = [
     ("broker", "10000"),
     ("usage", "5000"),
-    ("direct", "10000"),
-    ("fleet", "5000"),
+    ("direct", "20000"),
+    ("fleet", "10000"),
     ("combined", "2000"),
 ];
 
