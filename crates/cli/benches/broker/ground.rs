@@ -10,12 +10,14 @@ use usher_store::{Place, Settings, Store};
 use crate::house::{House, furnish};
 
 /// What production runs with, in place of what tests do.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "worker.lease=30s",
     "worker.step_deadline=20s",
     "worker.request_bound=10s",
     "broker.reconcile_interval=30s",
     "mesh.heartbeat=10s",
+    // Nodes that enrol and keep silent are there for their weight.
+    "mesh.missed_max=1000",
     "log=warn",
     "local.agent=external",
 ];

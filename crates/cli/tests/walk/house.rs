@@ -408,6 +408,16 @@ impl House {
         self.caller.nothing_is_left_inside().await;
     }
 
+    /// Waits until this was told of a resource: a transaction that is open anywhere on the server
+    /// holds back what was told since.
+    pub(crate) async fn until_told(&mut self, id: &str, all: &[&str]) {
+        let begun = Instant::now();
+        while self.told(id).await != all && begun.elapsed() < PATIENCE {
+            sleep(SOON).await;
+        }
+        assert_eq!(self.told(id).await, all);
+    }
+
     /// What was told of a resource, in order, without the common beginning.
     pub(crate) async fn told(&mut self, id: &str) -> Vec<String> {
         let all = self.insist("GET", "/v1/events?limit=500", None).await;

@@ -1,7 +1,5 @@
 //! The walk on PostgreSQL, alone and with several servers.
 
-use std::time::{Duration, Instant};
-
 use crate::house::House;
 
 const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
@@ -38,13 +36,13 @@ async fn a_server_on_postgresql_that_is_killed_goes_on() {
 }
 
 /// Red by: a node that hears of its drain only from the server that leads it, or a leader that
-/// hears of acknowledgements only from its own nodes. By themselves these drains take 30 s.
+/// hears of acknowledgements only from its own nodes. By themselves these drains take 10 min.
 #[tokio::test]
 async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     let settings = [
-        "mesh.heartbeat=30s",
-        "mesh.drain_grace=1m",
-        "mesh.acknowledgements=30s",
+        "mesh.heartbeat=10m",
+        "mesh.drain_grace=20m",
+        "mesh.acknowledgements=10m",
         "database.log_poll=100ms",
         "worker.due_query=50ms",
     ];
@@ -60,16 +58,13 @@ async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     }
     // One by one, so that each has others to wait for, and each is asked to go by the other server.
     for (index, id) in ids.iter().enumerate() {
-        let begun = Instant::now();
         if index % 2 == 0 {
             there.deprovision(id).await;
         } else {
             here.deprovision(id).await;
         }
         here.until_phase(id, "Deleted").await;
-        let took = begun.elapsed();
-        assert!(took < Duration::from_secs(20), "{took:?}: {}{}", here.said(), there.said());
-        assert_eq!(there.told(id).await, ALL);
+        there.until_told(id, &ALL).await;
     }
     there.stop().await;
     here.until_nothing_is_left().await;

@@ -1,7 +1,9 @@
 //! The walk as a newcomer does it.
 
 use crate::caller::ALL;
+use crate::crowd::Crowd;
 use crate::house::House;
+use crate::rest::{NEVER_LOST, until_settled};
 
 /// Red by: a node that is called gone while its process runs, or an event that is told twice.
 #[tokio::test]
@@ -99,12 +101,12 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
 /// Red by: a timer in Ready, or a sign of life that writes.
 #[tokio::test]
 async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
-    let mut house = House::up(&[]).await;
+    let mut house = House::up(&[NEVER_LOST]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     // What the last changes woke has its turn first.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let before = house.caller().counters().await;
+    let look = async || house.caller().counters().await;
+    let before = until_settled(std::time::Duration::from_secs(2), look).await;
     assert!(before.contains_key("usher_world_observations_total"));
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(house.caller().counters().await, before, "fifteen signs of life later");
@@ -130,6 +132,16 @@ async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(&id).await, ALL);
+}
+
+/// Red by: a registration that is not heard as a sign of life.
+#[tokio::test]
+async fn a_node_that_registers_and_never_calls_is_lost() {
+    let mut house = House::up(&["local.agent=external"]).await;
+    let _crowd = Crowd::gather_silent(&house.data());
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    house.until_reason(&id, "NodeLost").await;
 }
 
 /// Red by: a node that was killed and is not started again.

@@ -44,6 +44,9 @@ impl Agents for Services {
             Outcome::Refused(refusal) => return Err(refusal.into()),
         };
         tracing::info!(%node, resource = %registration.resource, "a node registered");
+        // Whoever registers is listened for from then on, although it may never call again.
+        self.met(node).await?;
+        self.heard(node, 0, &registration.agent_version).await?;
         let heartbeat = self.mesh().figures().heartbeat.interval;
         Ok(Enrolled { node, secret: self.inside.key.node_secret(node), heartbeat })
     }
@@ -61,14 +64,7 @@ impl Agents for Services {
             self.met(node).await?;
             orders = self.mesh().orders_of(node);
         }
-        let heard = self.mesh().hear(node, beat.acknowledged, &beat.agent_version);
-        for resource in heard.woken {
-            self.store.wake(Life::Resource(resource)).await.map_err(failure)?;
-        }
-        if heard.was_lost {
-            self.store.hear_peer(node, true).await.map_err(failure)?;
-            tracing::info!(%node, "a node is heard again");
-        }
+        self.heard(node, beat.acknowledged, &beat.agent_version).await?;
         let Orders { snapshot, leave_by, out: _ } = orders.unwrap_or_default();
         Ok(BeatAnswer { snapshot, drain: leave_by.map(left) })
     }
@@ -113,6 +109,19 @@ impl Services {
             }
         };
         Ok(self.mesh().meet(&attended, now))
+    }
+
+    /// Hears a node that was met, and writes what follows from it.
+    async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
+        let heard = self.mesh().hear(node, acknowledged, agent_version);
+        for resource in heard.woken {
+            self.store.wake(Life::Resource(resource)).await.map_err(failure)?;
+        }
+        if heard.was_lost {
+            self.store.hear_peer(node, true).await.map_err(failure)?;
+            tracing::info!(%node, "a node is heard again");
+        }
+        Ok(())
     }
 }
 
