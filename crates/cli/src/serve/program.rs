@@ -121,6 +121,7 @@ impl Server {
 
     /// Runs until it is asked to stop, then ends everything in order.
     pub async fn run(self) -> Result<(), Stop> {
+        let asked_to_stop = asked_to_stop();
         let agents = agents(&self.config)?;
         let root = self.data.world();
         let world = LocalWorld::open(root, agents, self.joined.clone()).await;
@@ -138,7 +139,7 @@ impl Server {
             let _ = stopped.wait_for(|it| *it).await;
         });
         let serving = tokio::spawn(async move { serving.await });
-        asked_to_stop().await;
+        asked_to_stop.await;
         tracing::info!("stopping: running steps are finished, leases given back");
         stopping.send_replace(true);
         if timeout(LAST_ANSWERS, serving).await.is_err() {
@@ -283,16 +284,17 @@ fn api_url(config: &Config, listener: &TcpListener) -> Result<String, Stop> {
     Ok(format!("http://{local}"))
 }
 
-/// Ends when a person or a supervisor asks.
-async fn asked_to_stop() {
-    let (Ok(mut term), Ok(mut int)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+/// Ends when a person or a supervisor asks, from this call on.
+fn asked_to_stop() -> impl Future<Output = ()> {
+    let asked = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut term), Ok(mut int)) = asked else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
     }
 }
 
