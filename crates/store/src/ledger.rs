@@ -1,78 +1,151 @@
 //! The kernel's ledger on the store: one leased life, from its claim to the end of its step.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
+use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_kernel::schedule::Claim;
-use usher_kernel::{Decision, Ledger, Lifecycle, Record, Report, Row, Stopped, Trouble, Version};
+use usher_kernel::{
+    Decision, Ledger, Lifecycle, Record, Report, Row, Stopped, Trouble, Version, Wake,
+};
 
 use crate::error::Error;
 use crate::life::Life;
-use crate::port::{ConfigWrite, Release, ResourceWrite};
+use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 use crate::store::Store;
+use crate::turn::Turn;
 
-/// The ledger of one life, for as long as its lease.
+/// The ledger of one step of a leased life.
 ///
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
-/// not: whether the effect was done is known only afterwards.
+/// not: whether the effect was done is known only afterwards. A life that wants to look again at
+/// once, or was woken meanwhile, keeps its lease for the next step while there is time.
 #[derive(Debug)]
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     life: Life,
     claim: Claim,
     record: Record<S>,
-    released: AtomicBool,
+    keeps_until: Instant,
+    step: Turn<'s>,
+    written: OnceLock<Record<S>>,
+    /// How the commit ended the step, if it did.
+    ended: OnceLock<Lease>,
+}
+
+/// What a commit says of the lease it is made under.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    /// How it ends the step, if it does.
+    ended: Option<Lease>,
+    stay: Option<Stay>,
+    release: Option<Release>,
+}
+
+/// What becomes of a lease when its step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lease {
+    Kept,
+    GivenBack,
 }
 
 impl<'s, S: Clone> LeasedLedger<'s, S> {
-    /// The ledger of a leased life.
-    pub const fn new(store: &'s Store, life: Life, claim: Claim, record: Record<S>) -> Self {
-        Self { store, life, claim, record, released: AtomicBool::new(false) }
+    /// The ledger of a leased life, which keeps its lease no longer than until then.
+    pub fn new(
+        store: &'s Store,
+        (life, claim): (Life, Claim),
+        record: Record<S>,
+        keeps_until: Instant,
+    ) -> Self {
+        let step = store.turns.begin(life, claim, keeps_until);
+        let (written, ended) = (OnceLock::new(), OnceLock::new());
+        Self { store, life, claim, record, keeps_until, step, written, ended }
     }
 
-    /// Gives the lease back, unless the commit did.
+    /// Gives the lease back, unless the commit did or the life goes on; with which record, then.
     pub async fn finish<R: Copy>(
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
-    ) -> Result<(), Error> {
-        match outcome {
-            Ok(_) if self.released.load(Ordering::Relaxed) => Ok(()),
-            Ok(Report { reason, wake, .. }) => {
-                let (life, claim) = (self.life, self.claim);
-                let release = Release { life, claim, wake: *wake, reason: word(*reason) };
-                self.store.release(release).await
-            }
+    ) -> Result<Option<Record<S>>, Error> {
+        let (life, claim) = (self.life, self.claim);
+        let Report { reason, wake, .. } = match outcome {
+            Ok(report) => report,
             Err(stopped) => {
-                self.store.postpone(self.life, self.claim, stopped.trouble.clone()).await
+                if self.step.end() {
+                    self.store.wake(life).await?;
+                }
+                self.store.postpone(life, claim, stopped.trouble.clone()).await?;
+                return Ok(None);
             }
-        }
+        };
+        let lease = match self.ended.get() {
+            Some(lease) => *lease,
+            None => {
+                let lease = self.end(*wake).await?;
+                if lease == Lease::GivenBack {
+                    let release = Release { life, claim, wake: *wake, reason: word(*reason) };
+                    self.store.release(release).await?;
+                }
+                lease
+            }
+        };
+        let record = self.written.get().unwrap_or(&self.record);
+        Ok((lease == Lease::Kept).then(|| record.clone()))
     }
 
-    fn release<L: Lifecycle>(
+    /// Ends the step, before its lease is given back if it is.
+    async fn end(&self, wake: Wake) -> Result<Lease, Error> {
+        let in_time = Instant::now() < self.keeps_until;
+        if in_time && wake == Wake::Now {
+            return Ok(Lease::Kept);
+        }
+        if !self.step.end() {
+            return Ok(Lease::GivenBack);
+        }
+        if in_time && wake != Wake::Never {
+            return Ok(Lease::Kept);
+        }
+        self.store.wake(self.life).await?;
+        Ok(Lease::GivenBack)
+    }
+
+    /// What a commit says of the lease.
+    async fn turn<L: Lifecycle>(
         &self,
         decision: &Decision<L>,
         reason: &'static str,
-    ) -> Option<Release> {
-        let finished = decision.effect.is_none();
-        finished.then_some(Release {
-            life: self.life,
-            claim: self.claim,
-            wake: decision.wake,
-            reason,
+    ) -> Result<Ending, Trouble> {
+        let (life, claim, wake) = (self.life, self.claim, decision.wake);
+        let stay = Some(Stay { life, claim, reason });
+        if decision.effect.is_some() {
+            return Ok(Ending { ended: None, stay, release: None });
+        }
+        let lease = self.end(wake).await.map_err(|error| error.trouble())?;
+        Ok(match lease {
+            Lease::Kept => Ending { ended: Some(lease), stay, release: None },
+            Lease::GivenBack => {
+                let release = Some(Release { life, claim, wake, reason });
+                Ending { ended: Some(lease), stay: None, release }
+            }
         })
     }
 
-    fn committed(&self, written: Result<(), Error>, rode: bool) -> Result<(), Trouble> {
-        written.map_err(|error| error.trouble())?;
-        self.released.store(rode, Ordering::Relaxed);
-        Ok(())
+    /// The record after a commit, and how that ended the step.
+    fn committed(&self, (next, rows): (&S, &[Row]), ended: Option<Lease>) {
+        let Record { version, book, .. } = &self.record;
+        let next = Record { version: version.next(), state: next.clone(), book: book.with(rows) };
+        // A step commits once.
+        let _ = self.written.set(next);
+        if let Some(lease) = ended {
+            let _ = self.ended.set(lease);
+        }
     }
 }
 
@@ -82,37 +155,39 @@ impl LeasedLedger<'_, Resource> {
         version: Version,
         (next, rows): (&Resource, &[Row]),
         event: Option<Event>,
-        release: Option<Release>,
+        ending: Ending,
     ) -> Result<(), Trouble> {
-        let rode = release.is_some();
-        let lease = (!rode).then_some((self.life, self.claim));
         let write = ResourceWrite {
             version,
             before: self.record.state.clone(),
             next: next.clone(),
             rows: rows.to_vec(),
             event,
-            lease,
-            release,
+            lease: ending.stay,
+            release: ending.release,
         };
-        self.committed(self.store.commit(write).await, rode)
+        self.store.commit(write).await.map_err(|error| error.trouble())?;
+        self.committed((next, rows), ending.ended);
+        Ok(())
     }
 }
 
 impl Ledger<Broker> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.step.look();
         Ok(self.record.clone())
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Broker>) -> Result<(), Trouble> {
-        let release = self.release(decision, decision.reason.as_str());
+        let ending = self.turn(decision, decision.reason.as_str()).await?;
         let (next, rows) = (&decision.next, decision.rows.as_slice());
-        self.write(version, (next, rows), decision.event.clone(), release).await
+        self.write(version, (next, rows), decision.event.clone(), ending).await
     }
 }
 
 impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Record<Resource>, Trouble> {
+        self.step.look();
         Ok(self.record.clone())
     }
 
@@ -121,14 +196,15 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
         version: Version,
         decision: &Decision<Tombstone>,
     ) -> Result<(), Trouble> {
-        let release = self.release(decision, decision.reason.as_str());
+        let ending = self.turn(decision, decision.reason.as_str()).await?;
         let event: Option<Event> = decision.event.map(|never: Infallible| match never {});
-        self.write(version, (&decision.next, decision.rows.as_slice()), event, release).await
+        self.write(version, (&decision.next, decision.rows.as_slice()), event, ending).await
     }
 }
 
 impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
     async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+        self.step.look();
         Ok(self.record.clone())
     }
 
@@ -137,17 +213,17 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
         version: Version,
         decision: &Decision<provider_config::Life>,
     ) -> Result<(), Trouble> {
-        let release = self.release(decision, decision.reason.as_str());
-        let rode = release.is_some();
-        let lease = (!rode).then_some((self.life, self.claim));
+        let ending = self.turn(decision, decision.reason.as_str()).await?;
         let write = ConfigWrite {
             version,
             before: self.record.state.clone(),
             next: decision.next.clone(),
             rows: decision.rows.clone(),
-            lease,
-            release,
+            lease: ending.stay,
+            release: ending.release,
         };
-        self.committed(self.store.commit_config(write).await, rode)
+        self.store.commit_config(write).await.map_err(|error| error.trouble())?;
+        self.committed((&decision.next, decision.rows.as_slice()), ending.ended);
+        Ok(())
     }
 }

@@ -35,6 +35,7 @@ mod signal;
 mod sinks;
 mod sqlite;
 mod store;
+mod turn;
 
 pub use error::Error;
 pub use follow::Follower;
@@ -43,7 +44,7 @@ pub use ledger::LeasedLedger;
 pub use life::Life;
 pub use port::{
     Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased, Order,
-    Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Told,
+    Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
 };
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};

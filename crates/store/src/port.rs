@@ -127,6 +127,17 @@ pub struct Release {
     pub reason: &'static str,
 }
 
+/// The lease that a write is made under and that goes on after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Whose.
+    pub life: Life,
+    /// The lease.
+    pub claim: Claim,
+    /// Why, from the closed set of the life's kind.
+    pub reason: &'static str,
+}
+
 /// What one step writes of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceWrite {
@@ -140,8 +151,8 @@ pub struct ResourceWrite {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
-    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
-    pub lease: Option<(Life, Claim)>,
+    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
 }
@@ -157,8 +168,8 @@ pub struct ConfigWrite {
     pub next: ProviderConfig,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// The lease it is written under, if the step goes on: whoever was overtaken writes nothing.
-    pub lease: Option<(Life, Claim)>,
+    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
 }

@@ -25,12 +25,14 @@ use crate::port::{
 use crate::retention::{Retention, Swept};
 use crate::settings::{Place, Settings};
 use crate::signal::{Signal, Signals};
+use crate::turn::Turns;
 use crate::{postgres, sqlite};
 
 /// The durable side of the kernel's ledger.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) inner: Inner,
+    pub(crate) turns: Turns,
 }
 
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Store {
             Place::Postgres(url) => Inner::Postgres(postgres::open(url, settings).await?),
             Place::Sqlite(path) => Inner::Sqlite(sqlite::open(path, settings).await?),
         };
-        Ok(Self { inner })
+        Ok(Self { inner, turns: Turns::default() })
     }
 
     /// Brings a schema up or down, or looks where it is.
@@ -110,6 +112,34 @@ impl Store {
         }
     }
 
+    /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
+    /// Whoever steps it in this very process is told without a write, and looks again.
+    pub async fn wake(&self, life: Life) -> Result<bool, Error> {
+        if self.turns.note(life.id()) {
+            return Ok(true);
+        }
+        match &self.inner {
+            Inner::Postgres(port) => port.wake(life).await,
+            Inner::Sqlite(port) => port.wake(life).await,
+        }
+    }
+
+    /// Makes the lives of these ids due now, in one transaction: the tombstone of a deleted
+    /// resource, else the life. How many were woken.
+    pub async fn wake_labels(&self, mut ids: Vec<Uuid>) -> Result<u64, Error> {
+        let asked = ids.len();
+        ids.retain(|id| !self.turns.note(*id));
+        let noted = u64::try_from(asked - ids.len()).unwrap_or(u64::MAX);
+        if ids.is_empty() {
+            return Ok(noted);
+        }
+        let written = match &self.inner {
+            Inner::Postgres(port) => port.wake_labels(ids).await?,
+            Inner::Sqlite(port) => port.wake_labels(ids).await?,
+        };
+        Ok(noted + written)
+    }
+
     /// Whether other processes can have this store open.
     pub const fn is_shared(&self) -> bool {
         self.log_poll().is_some()
@@ -144,12 +174,6 @@ verbs! {
     fn release(release: Release) -> Result<(), Error>;
     /// Gives a lease back after trouble.
     fn postpone(life: Life, claim: Claim, trouble: Trouble) -> Result<(), Error>;
-    /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
-    fn wake(life: Life) -> Result<bool, Error>;
-    /// Makes the life of this id due now: the tombstone of a deleted resource, else the life.
-    fn wake_label(id: Uuid) -> Result<bool, Error>;
-    /// The same for several ids, in one transaction; how many lives were made due.
-    fn wake_labels(ids: Vec<Uuid>) -> Result<u64, Error>;
     /// Makes every life due now, for what a watch may have missed.
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of a life in the queue.

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::provider_config;
@@ -46,43 +47,54 @@ pub struct LocalSteps {
 
 #[async_trait]
 impl Steps for LocalSteps {
-    async fn step(&self, leased: Leased) -> Result<(), Error> {
+    async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
         let Leased { life, claim, record, now } = leased;
-        match (life, record) {
+        let lease = (life, claim, keeps_until);
+        let kept = match (life, record) {
             (Life::Resource(_), Held::Resource(record)) => {
-                let ledger = self.ledger(life, claim, *record);
+                let ledger = self.ledger(lease, *record);
                 let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
-                ledger.finish(&outcome, Reason::as_str).await
+                ledger.finish(&outcome, Reason::as_str).await?.map(held)
             }
             (Life::Tombstone(_), Held::Resource(record)) => {
-                self.tombstone((life, claim), *record, now).await
+                self.tombstone(lease, *record, now).await?.map(held)
             }
             (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
-                let ledger = self.ledger(life, claim, record);
+                let ledger = self.ledger(lease, record);
                 let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
-                ledger.finish(&outcome, provider_config::Reason::as_str).await
+                let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
+                kept.map(Held::ProviderConfig)
             }
             (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
             | (Life::ProviderConfig(_), Held::Resource(_)) => {
                 let what = format!("the record of {life}");
-                self.store.postpone(life, claim, Trouble::Corrupt { what }).await
+                self.store.postpone(life, claim, Trouble::Corrupt { what }).await?;
+                None
             }
-        }
+        };
+        Ok(kept.map(|record| Leased { life, claim, record, now }))
     }
+}
+
+/// Whose lease it is, and until when it is kept.
+type Lease = (Life, Claim, Instant);
+
+fn held(record: Record<Resource>) -> Held {
+    Held::Resource(Box::new(record))
 }
 
 impl LocalSteps {
     /// A tombstone that was kept long enough and has nothing left to watch is put away.
     async fn tombstone(
         &self,
-        (life, claim): (Life, Claim),
+        (life, claim, keeps_until): Lease,
         record: Record<Resource>,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
-        let ledger = self.ledger(life, claim, record);
+        let ledger = self.ledger((life, claim, keeps_until), record);
         let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
         self.told(life, &outcome);
         let at_rest = matches!(
@@ -90,13 +102,17 @@ impl LocalSteps {
             Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
         );
         if at_rest && over && self.store.put_away(id, claim, self.lives.tombstone.keep).await? {
-            return Ok(());
+            return Ok(None);
         }
         ledger.finish(&outcome, tombstone::Reason::as_str).await
     }
 
-    fn ledger<S: Clone>(&self, life: Life, claim: Claim, record: Record<S>) -> Written<'_, S> {
-        let ledger = LeasedLedger::new(&self.store, life, claim, record);
+    fn ledger<S: Clone>(
+        &self,
+        (life, claim, keeps_until): Lease,
+        record: Record<S>,
+    ) -> Written<'_, S> {
+        let ledger = LeasedLedger::new(&self.store, (life, claim), record, keeps_until);
         Written { ledger, tally: &self.tally }
     }
 
@@ -156,7 +172,7 @@ impl<S: Clone> Written<'_, S> {
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Record<S>>, Error> {
         Failpoint::BeforeRelease.pass();
         self.ledger.finish(outcome, word).await
     }

@@ -8,7 +8,7 @@
 //!
 //! **Invariants**
 //! - One life in trouble stops no other: each step is a task of its own.
-//! - A step ends by its deadline, which is shorter than its lease.
+//! - The steps under one lease end by their deadline, which is shorter than the lease.
 //! - At rest there is one cheap look per pause and nothing else.
 //! - Whoever is told to stop takes nothing new and ends when its steps have.
 
@@ -32,7 +32,7 @@ use crate::stop::chain;
 pub struct Figures {
     /// The most steps at a time.
     pub steps_max: usize,
-    /// How long one step may take.
+    /// How long the steps under one lease may take.
     pub step_deadline: Duration,
     /// How often to look who is due although nothing was heard.
     pub due_query: Duration,
@@ -48,11 +48,12 @@ impl Default for Figures {
     }
 }
 
-/// One step of one leased life, after which its lease is given back.
+/// One step of one leased life.
 #[async_trait]
 pub trait Steps: Send + Sync + 'static {
-    /// Does it. An error is the store's: the lease was not given back.
-    async fn step(&self, leased: Leased) -> Result<(), Error>;
+    /// Does it; what to step next if the life goes on under its lease, else that was given back.
+    /// After this time it goes on no more. An error is the store's: the lease was not given back.
+    async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error>;
 }
 
 /// A pool of steps over one store.
@@ -136,7 +137,7 @@ impl Worker {
         let (life, claim) = (leased.life, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
         let task = self.running.spawn(async move {
-            match timeout(deadline, steps.step(leased)).await {
+            match timeout(deadline, drive(&*steps, leased, deadline / 2)).await {
                 Ok(Ok(())) => Ended::Done,
                 Ok(Err(error)) => Ended::Unreturned(error),
                 Err(_) => Ended::TooSlow,
@@ -191,6 +192,17 @@ impl Worker {
             let _ = self.store.postpone(life, claim, trouble).await;
         }
     }
+}
+
+/// Steps a life until its lease is given back. No step begins with less than half of the time left.
+async fn drive(steps: &dyn Steps, first: Leased, keeps: Duration) -> Result<(), Error> {
+    let (begun, claimed_at) = (Instant::now(), first.now);
+    let mut next = Some(first);
+    while let Some(leased) = next {
+        let now = claimed_at.after(begun.elapsed());
+        next = steps.step(Leased { now, ..leased }, begun + keeps).await?;
+    }
+    Ok(())
 }
 
 /// Ends when everything is told to stop. Whoever could tell being gone is the same.

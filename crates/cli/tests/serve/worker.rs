@@ -22,9 +22,9 @@ struct Acting {
 
 #[async_trait]
 impl Steps for Acting {
-    async fn step(&self, leased: Leased) -> Result<(), Error> {
-        let Leased { life, claim, record, .. } = leased;
-        let (name, reason) = match &record {
+    async fn step(&self, leased: Leased, _: tokio::time::Instant) -> Result<Option<Leased>, Error> {
+        let Leased { life, claim, ref record, .. } = leased;
+        let (name, reason) = match record {
             Held::Resource(record) => (record.state.fields().name.clone(), "Steady"),
             Held::ProviderConfig(_) => ("config".to_owned(), "Steady"),
         };
@@ -34,10 +34,22 @@ impl Steps for Acting {
             "hangs" => std::future::pending().await,
             "refuses" => {
                 let trouble = Trouble::Rejected { what: "somebody".to_owned() };
-                self.store.postpone(life, claim, trouble).await
+                self.store.postpone(life, claim, trouble).await?;
             }
-            _ => self.store.release(Release { life, claim, wake: Wake::OnChange, reason }).await,
+            // It goes on twice under its lease.
+            "goes-on" if self.done("goes-on") % 3 > 0 => return Ok(Some(leased)),
+            _ => {
+                let release = Release { life, claim, wake: Wake::OnChange, reason };
+                self.store.release(release).await?;
+            }
         }
+        Ok(None)
+    }
+}
+
+impl Acting {
+    fn done(&self, name: &str) -> u32 {
+        self.done.lock().unwrap().get(name).copied().unwrap_or(0)
     }
 }
 
@@ -59,7 +71,7 @@ fn run(bed: &Bed, figures: Figures) -> Running {
 
 impl Running {
     fn done(&self, name: &str) -> u32 {
-        self.steps.done.lock().unwrap().get(name).copied().unwrap_or(0)
+        self.steps.done(name)
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -120,6 +132,19 @@ async fn what_this_process_wrote_is_stepped_at_once() {
     running.until("it was stepped again", |it| it.done("well") == 2).await;
     running.stop.send_replace(true);
     running.task.await.unwrap();
+}
+
+/// Red by: a life that wants to go on and is left to its lease.
+#[tokio::test]
+async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
+    let bed = Bed::new().await;
+    let id = bed.declare("goes-on").await;
+    let running = run(&bed, Figures { step_deadline: Duration::from_mins(1), ..figures() });
+    running.until("it was stepped three times", |it| it.done("goes-on") == 3).await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+    let entry = bed.entry(id).await.entry;
+    assert_eq!((entry.fence.0, entry.lease_until), (1, None), "one lease, given back");
 }
 
 /// Red by: a stop that forgets what runs.

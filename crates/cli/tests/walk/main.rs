@@ -5,7 +5,6 @@
 #[path = "../../../api/tests/api/asked.rs"]
 mod asked;
 mod caller;
-#[expect(dead_code, reason = "the bench has nodes that fall silent")]
 mod crowd;
 mod estate;
 mod figures;
@@ -16,6 +15,7 @@ mod many;
 mod order;
 mod refusals;
 mod rest;
+mod runbook;
 mod servers;
 mod together;
 mod trouble;

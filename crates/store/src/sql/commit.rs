@@ -19,7 +19,7 @@ use super::{events, names, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::port::{ConfigWrite, Release, ResourceWrite};
+use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 
 /// A step of a resource, and what its write is known by.
 #[derive(Debug)]
@@ -86,27 +86,18 @@ pub(crate) async fn config(
     keep_turns(conn, &[(write.lease, write.release.as_ref())]).await
 }
 
-/// Whose turn it is, and the lease that is given back.
-type Turn<'a> = (Option<(Life, Claim)>, Option<&'a Release>);
+/// The lease that goes on, or the one that is given back.
+type Turn<'a> = (Option<Stay>, Option<&'a Release>);
 
 /// Gives the leases back, or sees that they still are the newest ones, so that nobody can take the
 /// lives before this is written. Whoever overtook may rest on what it saw and never look at this.
 async fn keep_turns(conn: &mut Conn, turns: &[Turn<'_>]) -> Result<(), Error> {
     let releases: Vec<&Release> = turns.iter().filter_map(|(_, release)| *release).collect();
-    if queue::release(conn, &releases).await? != releases.len() {
+    let stays: Vec<Stay> = turns.iter().filter_map(|(stay, _)| *stay).collect();
+    if queue::release(conn, &releases).await? != releases.len()
+        || queue::stay(conn, &stays).await? != stays.len()
+    {
         return Err(Error::Conflict);
-    }
-    for (lease, release) in turns {
-        // Whoever gave this very lease back has seen that nobody overtook it.
-        let given_back = release.map(|it| (it.life, it.claim));
-        if let Some((life, claim)) = *lease
-            && given_back != *lease
-        {
-            let entry = queue::entry(conn, life, true).await?;
-            if entry.is_none_or(|it| it.entry().fence != claim.fence) {
-                return Err(Error::Conflict);
-            }
-        }
     }
     Ok(())
 }

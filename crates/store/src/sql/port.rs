@@ -161,10 +161,6 @@ impl Port {
         self.stirring(self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await)
     }
 
-    pub(crate) async fn wake_label(&self, id: Uuid) -> Result<bool, Error> {
-        Ok(self.wake_labels(vec![id]).await? > 0)
-    }
-
     pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
         self.stirring(self.door.write(move |conn| Box::pin(queue::wake_labels(conn, ids))).await)
     }

@@ -10,7 +10,7 @@ use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::life::Life;
-use crate::port::Release;
+use crate::port::{Release, Stay};
 
 /// One entry, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -48,6 +48,10 @@ macro_rules! entry_columns {
     };
 }
 pub(crate) use entry_columns;
+
+/// Of whom was listed, those whom nobody overtook.
+const OWN_LEASES: &str =
+    ") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2 AND queue.fence = v.column3";
 
 /// New entries, due at once.
 pub(crate) async fn insert(conn: &mut Conn, lives: &[Life]) -> Result<(), Error> {
@@ -89,6 +93,25 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
+/// Writes why lives did what they did whose leases go on. Says how many of these still are the
+/// newest ones, which they then are until the end of the transaction.
+pub(crate) async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
+    if stays.is_empty() {
+        return Ok(0);
+    }
+    let mut sql = QueryBuilder::<Db>::new("UPDATE queue SET reason = v.column4 FROM (");
+    sql.push_values(stays, |mut values, Stay { life, claim, reason }| {
+        values
+            .push_bind(life.id())
+            .push_bind(life.kind())
+            .push_bind(claim.fence.0.cast_signed())
+            .push_bind(*reason);
+    });
+    sql.push(OWN_LEASES);
+    let held = sql.build().execute(&mut *conn).await.doing("see who holds a lease")?;
+    Ok(usize::try_from(held.rows_affected()).unwrap_or(usize::MAX))
+}
+
 /// Forgets why the last finished step did what it did.
 pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
     sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
@@ -127,10 +150,7 @@ pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<us
             .push_bind(at_once)
             .push_bind(due);
     });
-    sql.push(
-        ") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2
-            AND queue.fence = v.column3",
-    );
+    sql.push(OWN_LEASES);
     let given = sql.build().execute(&mut *conn).await.doing("give a lease back")?;
     Ok(usize::try_from(given.rows_affected()).unwrap_or(usize::MAX))
 }

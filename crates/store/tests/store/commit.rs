@@ -189,7 +189,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
 
         let again = world.declare("web").await;
         assert_ne!(again.id(), first.id(), "the name is free again");
-        assert!(bed.store.wake_label(*first.id().as_uuid()).await.unwrap());
+        assert_eq!(bed.store.wake_labels(vec![*first.id().as_uuid()]).await.unwrap(), 1);
         let leased = world.claim(tombstone).await;
         let (id, claim) = (first.id(), leased.claim);
         let day = Duration::from_hours(24);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::life::Broker;
@@ -11,8 +13,8 @@ use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::reason::Reason;
 use usher_domain::object::authority::Authority;
 use usher_kernel::{
-    Generation, Record, Report, Standing, Stopped, Timestamp, Trouble, Uid, Version, World as _,
-    step,
+    Generation, Ledger, Record, Report, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
+    World as _, step,
 };
 use usher_store::{Leased, LeasedLedger, Life};
 
@@ -79,10 +81,25 @@ impl usher_kernel::World<Broker> for Outside {
     }
 }
 
-async fn run(world: &World, leased: &Leased, outside: &Outside) -> Result<Report<Reason>, Stopped> {
-    let ledger = LeasedLedger::new(&world.store, leased.life, leased.claim, record(leased).clone());
+type Outcome = Result<Report<Reason>, Stopped>;
+
+/// One step that keeps its lease for so long, and with which record it goes on.
+async fn run_keeping(
+    (world, outside): (&World, &Outside),
+    (leased, record): (&Leased, &Record<Resource>),
+    keeps: Duration,
+) -> (Outcome, Option<Record<Resource>>) {
+    let (lease, until) = ((leased.life, leased.claim), Instant::now() + keeps);
+    let ledger = LeasedLedger::new(&world.store, lease, record.clone(), until);
     let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
-    ledger.finish(&outcome, Reason::as_str).await.unwrap();
+    let kept = ledger.finish(&outcome, Reason::as_str).await.unwrap();
+    (outcome, kept)
+}
+
+async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
+    let (turn, keeps) = ((leased, record(leased)), Duration::ZERO);
+    let (outcome, kept) = run_keeping((world, outside), turn, keeps).await;
+    assert_eq!(kept, None, "there is no time to go on");
     outcome
 }
 
@@ -128,6 +145,69 @@ async fn a_step_ends_with_its_lease_given_back_once() {
         assert_eq!(record(&leased).version, Version(2));
         let seen = outside.observe(record(&leased)).await;
         assert!(seen.is_ok());
+    })
+    .await;
+}
+
+/// Red by: a lease that is given back between two steps, or a record that is not the written one.
+#[tokio::test]
+async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let declared = world.declare("web").await;
+        let life = Life::Resource(declared.id());
+        let outside = Outside::new(bed.store.now().await.unwrap());
+        let keeps = Duration::from_mins(1);
+        let leased = world.claim(life).await;
+        let held = bed.store.entry(life).await.unwrap();
+        let mut own = record(&leased).clone();
+        for reason in [Reason::CreatingAnchor, Reason::RecordingAnchor] {
+            let (outcome, kept) = run_keeping((&world, &outside), (&leased, &own), keeps).await;
+            assert_eq!(outcome.unwrap().reason, reason);
+            own = kept.expect("it wants to look again at once");
+            assert_eq!(bed.store.entry(life).await.unwrap(), held, "nobody touched the queue");
+            assert_eq!(bed.store.resource(declared.id()).await.unwrap(), own);
+        }
+        assert_eq!(own.version, Version(2));
+        let (_, kept) = run_keeping((&world, &outside), (&leased, &own), Duration::ZERO).await;
+        assert_eq!(kept, None);
+        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        assert_eq!(entry.lease_until, None, "given back when its time was over");
+    })
+    .await;
+}
+
+/// Red by: a wake-up that is written although its driver looks again, or one that is lost because
+/// its driver does not.
+#[tokio::test]
+async fn a_wake_up_of_a_life_that_is_stepped_here_is_noted_and_looked_at() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let life = Life::Resource(world.declare("web").await.id());
+        let steps = async |wakes_in_time: bool| {
+            bed.store.wake(life).await.unwrap();
+            let leased = world.claim(life).await;
+            let keeps = Duration::from_millis(if wakes_in_time { 60_000 } else { 50 });
+            let (lease, until) = ((leased.life, leased.claim), Instant::now() + keeps);
+            let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), until);
+            let before = bed.store.entry(life).await.unwrap().unwrap().wake_seq;
+            bed.store.wake(life).await.unwrap();
+            Ledger::<Broker>::load(&ledger).await.unwrap();
+            assert_eq!(bed.store.wake_labels(vec![life.id()]).await.unwrap(), 1);
+            let after = bed.store.entry(life).await.unwrap().unwrap().wake_seq;
+            assert_eq!(after, before, "nothing was written");
+            if !wakes_in_time {
+                tokio::time::sleep_until(until).await;
+            }
+            let (wake, committed) = (Wake::OnChange, false);
+            let report = Report { reason: Reason::Steady, wake, committed };
+            ledger.finish(&Ok(report), Reason::as_str).await.unwrap().is_some()
+        };
+        assert!(steps(true).await, "it looks again under its lease");
+        bed.ground.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
+        assert!(!steps(false).await, "its time is over");
+        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        assert!(entry.lease_until.is_none() && entry.due.is_some(), "so whoever is next looks");
     })
     .await;
 }

@@ -17,7 +17,9 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble};
 use usher_sim::contract::port::{
     Batch, Commit, Ground, Held, Leased, Life, No, Order, Port, Release, Remembered, Snapshot, Told,
 };
-use usher_store::{Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Store};
+use usher_store::{
+    Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Stay, Store,
+};
 
 use crate::bed::{self, told};
 use crate::declare::server_key;
@@ -78,22 +80,30 @@ pub(crate) const fn release(it: Release) -> usher_store::Release {
         life: life(it.life),
         claim: it.claim,
         wake: it.wake,
-        reason: match it.life {
-            Life::Resource(_) | Life::Config(_) => "Steady",
-            Life::Tombstone(_) => "AtRest",
-        },
+        reason: reason(it.life),
     }
+}
+
+const fn reason(life: Life) -> &'static str {
+    match life {
+        Life::Resource(_) | Life::Config(_) => "Steady",
+        Life::Tombstone(_) => "AtRest",
+    }
+}
+
+const fn stay(it: Life, claim: Claim) -> Stay {
+    Stay { life: life(it), claim, reason: reason(it) }
 }
 
 pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
     let Commit { version, before, next, rows, event, lease: held, release: given } = write;
-    let lease = held.map(|(it, claim)| (life(it), claim));
+    let lease = held.map(|(it, claim)| stay(it, claim));
     ResourceWrite { version, before, next, rows, event, lease, release: given.map(release) }
 }
 
 pub(crate) fn config_write(write: Commit<ProviderConfig>) -> ConfigWrite {
     let Commit { version, before, next, rows, lease: held, release: given, event: _ } = write;
-    let lease = held.map(|(it, claim)| (life(it), claim));
+    let lease = held.map(|(it, claim)| stay(it, claim));
     ConfigWrite { version, before, next, rows, lease, release: given.map(release) }
 }
 
@@ -223,7 +233,7 @@ impl Port for Real {
     }
 
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No> {
-        self.run(self.store.wake_label(*resource.as_uuid()))
+        self.run(self.store.wake_labels(vec![*resource.as_uuid()])).map(|woken| woken > 0)
     }
 
     fn wake_all(&mut self) -> Result<(), No> {

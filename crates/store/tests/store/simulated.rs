@@ -143,7 +143,7 @@ impl Real {
         }
         let Some(answer) = answer else {
             // Whoever writes after it finds it done or not done.
-            self.run(self.store.wake_label(Uuid::max()))?;
+            self.run(self.store.wake_labels(vec![Uuid::max()]))?;
             return Err(No::Unavailable("the answer".to_owned()));
         };
         answer.map_err(|error| no(&error))

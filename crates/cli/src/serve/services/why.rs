@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
-use usher_store::{Attended, Beside, Life};
+use usher_store::{Attended, Beside, Error, Life};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
@@ -51,7 +51,14 @@ impl Services {
         if resource.phase() == Phase::Deleted {
             return Ok(vec![]);
         }
-        let beside = self.store.beside(resource).await.map_err(failure)?;
+        let beside = match self.store.beside(resource).await {
+            Ok(beside) => beside,
+            // Whoever asks why must be told of it, not refused because of it.
+            Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => {
+                return Ok(vec![unreadable(resource.id(), &error)]);
+            }
+            Err(error) => return Err(failure(error)),
+        };
         let mut blockers = Vec::new();
         if let Some(at) = beside.world.as_ref().and_then(|it| it.tripped_at) {
             blockers.push(Blocker {
@@ -157,6 +164,11 @@ fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
         since: None,
         text: format!("a request from before may still arrive until {}", until.to_rfc3339()),
     }
+}
+
+fn unreadable(id: ResourceId, error: &Error) -> Blocker {
+    let (kind, name) = ("row".to_owned(), id.to_string());
+    Blocker { kind, name, since: None, text: error.to_string() }
 }
 
 /// The life that looks after a resource.

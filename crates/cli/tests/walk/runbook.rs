@@ -1,0 +1,223 @@
+//! The runbook, entry by entry: the symptom is brought about, `usher why` names it, and what it
+//! advises helps. The entries about nodes stand in `order`, those of a failed and of a removed
+//! substrate in `walks`.
+
+use std::fs;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::caller::{ALL, SOON};
+use crate::estate::Estate;
+use crate::house::{House, PATIENCE};
+
+/// What `usher why` prints of the one node.
+fn why(house: &House) -> String {
+    let (code, said) = house.usher(&["why", "node-1"]);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+/// Whether all of these are said.
+fn says(said: &str, all: &[&str]) {
+    for it in all {
+        assert!(said.contains(it), "not said: {it}\n{said}");
+    }
+}
+
+/// What `usher why` prints once a step was not finished.
+async fn until_trouble(house: &House) -> String {
+    let begun = Instant::now();
+    loop {
+        let said = why(house);
+        if said.contains("the last step was not finished") {
+            return said;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{said}");
+        sleep(SOON).await;
+    }
+}
+
+/// Types the remedy of a step that was not finished.
+fn retry(house: &House) {
+    let (code, said) = house.usher(&["retry", "node-1"]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+async fn ready(house: &mut House) -> String {
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    id
+}
+
+/// Nothing of it is left, and everything was told once and in order.
+async fn is_gone(house: &mut House, id: &str, told: &[&str]) {
+    house.until_phase(id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.told(id).await, told);
+}
+
+/// Keeps every change out of the world until it is dropped.
+fn locked(house: &House) -> fs::File {
+    let lock = fs::File::open(house.data().join("world/lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+/// Red by: a substrate that takes long and is called failed, or one that cannot be given back.
+#[tokio::test]
+async fn a_substrate_that_takes_too_long_is_overdue_and_not_failed() {
+    let mut house = House::up(&["broker.provisioning_deadline=300ms"]).await;
+    let id = house.provision_with("node-1", &json!({ "readyAfterMs": 3_600_000 })).await;
+    house.until_reason(&id, "ProvisioningOverdue").await;
+    assert_eq!(house.resource(&id).await["phase"], "Provisioning");
+    says(
+        &why(&house),
+        &[
+            "its substrate is being made and takes longer than it should",
+            "that is not a failure until it says so",
+            "deprovision it if it is not wanted any more",
+        ],
+    );
+    let (code, said) = house.usher(&["deprovision", "node-1", "--wait"]);
+    assert_eq!(code, Some(0), "{said}");
+    is_gone(&mut house, &id, &["Requested", "Deleting", "Deleted"]).await;
+}
+
+/// Red by: a server that calls itself ready without its database, or that forgets what it was
+/// asked before.
+#[tokio::test]
+async fn a_database_that_is_away_fails_the_probe_and_loses_nothing() {
+    let Some(mut estate) = Estate::open(1, &[]).await else { return };
+    let caller = estate.caller().clone();
+    let id = caller.provision("node-1").await;
+    estate.database.stop();
+    let begun = Instant::now();
+    let problem = loop {
+        match caller.ask("GET", "/readyz", None).await {
+            Some((503, problem)) => break problem,
+            answer => assert!(begun.elapsed() < PATIENCE, "{answer:?}"),
+        }
+        sleep(SOON).await;
+    };
+    says(&problem.to_string(), &["database"]);
+    estate.database.resume();
+    assert!(estate.houses[0].until_ready().await);
+    caller.until_phase(&id, "Ready").await;
+    caller.deprovision(&id).await;
+    caller.until_phase(&id, "Deleted").await;
+    caller.all_was_told(&[id]).await;
+}
+
+/// Red by: a sibling that is missing and is not named, or a step that is never tried again.
+#[tokio::test]
+async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
+    let mut house = House::up(&[]).await;
+    let id = ready(&mut house).await;
+    let named =
+        |id: &str| format!("PRAGMA foreign_keys = OFF; UPDATE provider_configs SET id = {id}");
+    house.execute(&named("zeroblob(16)")).await;
+    house.deprovision(&id).await;
+    let said = until_trouble(&house).await;
+    says(&said, &["cannot find provider_config", "`usher retry node-1` looks again at once"]);
+    house.execute(&named("(SELECT provider_config FROM resources)")).await;
+    retry(&house);
+    is_gone(&mut house, &id, &ALL).await;
+}
+
+/// Red by: a substrate that is touched although its node could not be put out.
+#[tokio::test]
+async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
+    let mut house = House::up(&[]).await;
+    let id = ready(&mut house).await;
+    house
+        .execute(
+            "CREATE TRIGGER stuck BEFORE UPDATE ON peers BEGIN
+             SELECT RAISE(ABORT, 'nobody moves'); END",
+        )
+        .await;
+    house.deprovision(&id).await;
+    let said = until_trouble(&house).await;
+    says(&said, &["Deregistering", "nothing is lost and the step is repeated with back-off"]);
+    assert_eq!(house.resource(&id).await["phase"], "Deregistering");
+    let substrate = house.data().join(format!("world/substrate/pr-{id}/object.json"));
+    let object: Value = serde_json::from_str(&fs::read_to_string(substrate).unwrap()).unwrap();
+    assert_eq!(object["deleting_at"], Value::Null, "nobody asked it to go");
+    house.execute("DROP TRIGGER stuck").await;
+    retry(&house);
+    is_gone(&mut house, &id, &ALL).await;
+}
+
+/// Red by: a deletion that fails and is forgotten, or that is told before it is true.
+#[tokio::test]
+async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
+    let mut house = House::up(&["worker.lease=30s", "worker.step_deadline=20s"]).await;
+    let id = ready(&mut house).await;
+    let lock = locked(&house);
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deprovisioning").await;
+    let said = until_trouble(&house).await;
+    says(&said, &["mend what is named"]);
+    let node = house.insist("GET", "/v1/nodes?all=true", None).await;
+    assert_eq!(node["items"][0]["stage"], "deregistered", "its node is gone before");
+    assert_eq!(house.told(&id).await, ["Requested", "Ready", "Deleting"]);
+    drop(lock);
+    is_gone(&mut house, &id, &ALL).await;
+}
+
+/// Red by: something that holds a part and is taken for trouble, or is not named.
+#[tokio::test]
+async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
+    let settings = ["local.agent_grace=1h", "broker.teardown_deadline=300ms"];
+    let mut house = House::up(&settings).await;
+    let id = ready(&mut house).await;
+    house.signal_agents(Signal::STOP);
+    house.until_reason(&id, "NodeLost").await;
+    house.deprovision(&id).await;
+    house.until_reason(&id, "TeardownOverdue").await;
+    assert_eq!(house.resource(&id).await["phase"], "Deprovisioning");
+    let said = why(&house);
+    says(&said, &["something holds a part of it; see the blockers", "release what holds it"]);
+    assert!(!said.contains("was not finished"), "waiting is no trouble: {said}");
+    house.signal_agents(Signal::KILL);
+    is_gone(&mut house, &id, &ALL).await;
+}
+
+/// Red by: a deletion that waits for a substrate which nobody will bring back.
+#[tokio::test]
+async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_first() {
+    let mut house = House::up(&["mesh.drain_grace=4s", "mesh.acknowledgements=1s"]).await;
+    let id = ready(&mut house).await;
+    // While nobody may change the world, what vanished is not made again.
+    let lock = locked(&house);
+    fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deprovisioning").await;
+    let node = house.insist("GET", "/v1/nodes?all=true", None).await;
+    assert_eq!(node["items"][0]["stage"], "deregistered");
+    drop(lock);
+    is_gone(&mut house, &id, &ALL).await;
+}
+
+/// Red by: a phase that is believed because it is written, or a deletion that a hand in the
+/// database takes back.
+#[tokio::test]
+async fn a_phase_that_was_edited_by_hand_follows_the_facts_again() {
+    let mut house = House::up(&["mesh.drain_grace=3s", "mesh.acknowledgements=1s"]).await;
+    let id = ready(&mut house).await;
+    house.execute("UPDATE resources SET phase = 'Enrolling'").await;
+    retry(&house);
+    house.until_phase(&id, "Ready").await;
+    house.signal_agents(Signal::STOP);
+    house.deprovision(&id).await;
+    house.until_phase(&id, "Deregistering").await;
+    house.execute("UPDATE resources SET phase = 'Ready'").await;
+    house.signal_agents(Signal::CONT);
+    house.until_phase(&id, "Deleted").await;
+    house.until_nothing_is_left().await;
+    let told = house.told(&id).await;
+    assert_eq!(told.last().map(String::as_str), Some("Deleted"));
+    assert_eq!(told.iter().filter(|it| *it == "Deleted").count(), 1);
+}
