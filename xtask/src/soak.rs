@@ -61,7 +61,7 @@ fn soak_sim(repo: &Repo) -> Outcome {
 /// Writers that are killed, a storm of writers and readers, and simulated lives on SQLite: one
 /// after another, so that none disturbs another's clock.
 fn soak_store(repo: &Repo) -> Outcome {
-    soak_tests(repo, &["--package", "usher-store", "--test", "store"], &STORE_TESTS, &STORE_FIGURES)
+    soak_tests(repo, &["--workspace", "--test", "store"], &STORE_TESTS, &STORE_FIGURES)
 }
 
 /// Servers that are killed at every failpoint and at any moment while nodes come and go, three
