@@ -10,11 +10,11 @@ use crate::{generate, requirements, tidy};
 /// The lives a change must survive, each world for about the same time. The joined worlds are too
 /// slow for as many lives as coverage counts from; that is asked of longer runs.
 const WORLDS: [(&str, &str); 5] = [
-    ("broker", "10000"),
-    ("usage", "5000"),
+    ("broker", "6000"),
+    ("usage", "3000"),
     ("direct", "20000"),
     ("fleet", "10000"),
-    ("combined", "2000"),
+    ("combined", "1500"),
 ];
 
 /// What must build without anything that the others bring along.

@@ -14,12 +14,21 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+/// How many tests of one program run at a time: many of them wait for processes and databases, and
+/// leave the machine to others meanwhile.
+fn threads() -> usize {
+    let asked = std::env::var("RUST_TEST_THREADS").ok().and_then(|it| it.parse().ok());
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    asked.unwrap_or_else(|| cores() * 3)
+}
+
 /// Runs `cargo test` over the whole workspace.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     let start = Instant::now();
     let mut words = vec!["test", "--workspace"];
     words.extend(args.rest.iter().map(String::as_str));
-    repo.cargo(&words, &[])?;
+    let threads = threads().to_string();
+    repo.cargo(&words, &[("RUST_TEST_THREADS", &threads)])?;
     output::say(format_args!("test: passed in {:.1} s", start.elapsed().as_secs_f64()));
     Ok(())
 }

@@ -33,7 +33,7 @@ pub struct Beside {
     pub peers: Vec<Attended>,
     /// The labels in force.
     pub labels: Labels,
-    /// What is known of label keys.
+    /// What is known of label keys, if any label is in force.
     pub definitions: Vec<Definition>,
 }
 

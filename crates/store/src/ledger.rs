@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::OnceLock;
 
-use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::life::Broker;
@@ -26,18 +25,20 @@ use crate::turn::Turn;
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
 /// not: whether the effect was done is known only afterwards. A life that wants to look again at
 /// once, or was woken meanwhile, keeps its lease for the next step while there is time.
-#[derive(Debug)]
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     life: Life,
     claim: Claim,
     record: Record<S>,
-    keeps_until: Instant,
+    in_time: &'s InTime,
     step: Turn<'s>,
     written: OnceLock<Record<S>>,
     /// How the commit ended the step, if it did.
     ended: OnceLock<Lease>,
 }
+
+/// Whether there is time for another step under the same lease, by the clock of whoever drives.
+pub type InTime = dyn Fn() -> bool + Sync;
 
 /// What a commit says of the lease it is made under.
 #[derive(Clone, Copy, Debug)]
@@ -56,16 +57,16 @@ enum Lease {
 }
 
 impl<'s, S: Clone> LeasedLedger<'s, S> {
-    /// The ledger of a leased life, which keeps its lease no longer than until then.
+    /// The ledger of a leased life, which keeps its lease while it is in time.
     pub fn new(
         store: &'s Store,
         (life, claim): (Life, Claim),
         record: Record<S>,
-        keeps_until: Instant,
+        in_time: &'s InTime,
     ) -> Self {
-        let step = store.turns.begin(life, claim, keeps_until);
+        let step = store.turns.begin(life, claim);
         let (written, ended) = (OnceLock::new(), OnceLock::new());
-        Self { store, life, claim, record, keeps_until, step, written, ended }
+        Self { store, life, claim, record, in_time, step, written, ended }
     }
 
     /// Gives the lease back, unless the commit did or the life goes on; with which record, then.
@@ -102,7 +103,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
 
     /// Ends the step, before its lease is given back if it is.
     async fn end(&self, wake: Wake) -> Result<Lease, Error> {
-        let in_time = Instant::now() < self.keeps_until;
+        let in_time = (self.in_time)();
         if in_time && wake == Wake::Now {
             return Ok(Lease::Kept);
         }

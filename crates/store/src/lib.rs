@@ -40,7 +40,7 @@ mod turn;
 pub use error::Error;
 pub use follow::Follower;
 pub use inside::{Attended, Attention, Beside, Titles, WorldState};
-pub use ledger::LeasedLedger;
+pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;
 pub use port::{
     Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased, Order,

@@ -13,7 +13,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::time::Instant;
 use usher_kernel::Fence;
 use usher_kernel::schedule::Claim;
 use uuid::Uuid;
@@ -29,24 +28,21 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 struct Running {
     fence: Fence,
-    until: Instant,
     woken: bool,
 }
 
 impl Turns {
-    /// Begins a turn during which wake-ups are noted until then.
-    pub(crate) fn begin(&self, life: Life, claim: Claim, until: Instant) -> Turn<'_> {
+    /// Begins a turn, during which wake-ups are noted.
+    pub(crate) fn begin(&self, life: Life, claim: Claim) -> Turn<'_> {
         let turn = Turn { turns: self, id: life.id(), fence: claim.fence };
-        self.running().insert(turn.id, Running { fence: turn.fence, until, woken: false });
+        self.running().insert(turn.id, Running { fence: turn.fence, woken: false });
         turn
     }
 
     /// Notes a wake-up with whoever steps the life; `false` if it must be written.
     pub(crate) fn note(&self, id: Uuid) -> bool {
         let mut running = self.running();
-        let Some(turn) = running.get_mut(&id).filter(|it| Instant::now() < it.until) else {
-            return false;
-        };
+        let Some(turn) = running.get_mut(&id) else { return false };
         turn.woken = true;
         true
     }

@@ -38,7 +38,7 @@ const MEANINGS: [(&str, &str); 34] = [
     ("worker.due_query", "how often to look who is due although nothing was heard"),
     ("worker.lease", "how long a lease runs"),
     ("worker.request_bound", "how long a request may outlive its driver's lease"),
-    ("worker.step_deadline", "how long one step may take; shorter than the lease"),
+    ("worker.step_deadline", "how long the steps under one lease may take; shorter than it"),
     ("worker.steps_max", "the most steps at a time"),
 ];
 

@@ -14,7 +14,7 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
 };
-use usher_store::{Error, Held, Leased, LeasedLedger, Life, Store};
+use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Life, Store};
 
 use super::inside::Joined;
 use super::local::LocalWorld;
@@ -49,7 +49,8 @@ pub struct LocalSteps {
 impl Steps for LocalSteps {
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
         let Leased { life, claim, record, now } = leased;
-        let lease = (life, claim, keeps_until);
+        let in_time = move || Instant::now() < keeps_until;
+        let lease: Lease<'_> = (life, claim, &in_time);
         let kept = match (life, record) {
             (Life::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
@@ -78,8 +79,8 @@ impl Steps for LocalSteps {
     }
 }
 
-/// Whose lease it is, and until when it is kept.
-type Lease = (Life, Claim, Instant);
+/// Whose lease it is, and whether there is time to keep it.
+type Lease<'a> = (Life, Claim, &'a InTime);
 
 fn held(record: Record<Resource>) -> Held {
     Held::Resource(Box::new(record))
@@ -89,12 +90,12 @@ impl LocalSteps {
     /// A tombstone that was kept long enough and has nothing left to watch is put away.
     async fn tombstone(
         &self,
-        (life, claim, keeps_until): Lease,
+        (life, claim, in_time): Lease<'_>,
         record: Record<Resource>,
         now: Timestamp,
     ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
-        let ledger = self.ledger((life, claim, keeps_until), record);
+        let ledger = self.ledger((life, claim, in_time), record);
         let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
         self.told(life, &outcome);
         let at_rest = matches!(
@@ -107,12 +108,12 @@ impl LocalSteps {
         ledger.finish(&outcome, tombstone::Reason::as_str).await
     }
 
-    fn ledger<S: Clone>(
-        &self,
-        (life, claim, keeps_until): Lease,
+    fn ledger<'a, S: Clone>(
+        &'a self,
+        (life, claim, in_time): Lease<'a>,
         record: Record<S>,
-    ) -> Written<'_, S> {
-        let ledger = LeasedLedger::new(&self.store, (life, claim), record, keeps_until);
+    ) -> Written<'a, S> {
+        let ledger = LeasedLedger::new(&self.store, (life, claim), record, in_time);
         Written { ledger, tally: &self.tally }
     }
 

@@ -33,6 +33,11 @@ fn figures() -> (u64, Duration) {
     (nodes, Duration::from_secs(asked("USHER_SOAK_REST_SECONDS", 3)))
 }
 
+/// So many nodes call so often that the machine has time for it.
+fn heartbeat(nodes: u64) -> String {
+    format!("mesh.heartbeat={}ms", nodes.max(40) * 5)
+}
+
 /// So many nodes that are Ready.
 async fn fill(caller: &Caller, count: u64) {
     let share = |walker| (0..count).filter(move |it| it % WALKERS == walker);
@@ -73,7 +78,7 @@ pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
 #[tokio::test]
 async fn many_nodes_that_live_cost_no_look_and_no_write() {
     let (nodes, rest) = figures();
-    let house = House::up(&["local.agent=external", NEVER_LOST]).await;
+    let house = House::up(&["local.agent=external", NEVER_LOST, &heartbeat(nodes)]).await;
     let _crowd = Crowd::gather(&house.data());
     let caller = house.caller();
     fill(caller, nodes).await;
@@ -89,7 +94,7 @@ async fn many_nodes_that_live_cost_no_look_and_no_write() {
 #[tokio::test]
 async fn many_nodes_that_live_leave_the_queue_and_every_table_alone() {
     let (nodes, rest) = figures();
-    let Some(estate) = Estate::open(1, &[NEVER_LOST]).await else { return };
+    let Some(estate) = Estate::open(1, &[NEVER_LOST, &heartbeat(nodes)]).await else { return };
     fill(estate.caller(), nodes).await;
     let look = async || {
         let mut counters: Vec<BTreeMap<String, u64>> = Vec::new();

@@ -9,7 +9,7 @@ use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
-use usher_kernel::Uid;
+use usher_kernel::{Timestamp, Uid};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -64,19 +64,15 @@ impl Port {
     pub(crate) async fn beside(&self, resource: &Resource) -> Result<Beside, Error> {
         let conn = &mut *self.door.read().await?;
         let (id, project) = (resource.id(), resource.fields().project);
-        let installation = layers::read(conn, Layer::Installation).await?;
-        let around = layers::read(conn, Layer::Project(project)).await?;
-        let own = layers::read(conn, Layer::Resource(id)).await?;
+        let layers = [Layer::Installation, Layer::Project(project), Layer::Resource(id)];
+        let labels = labels::effective(layers::read_all(conn, layers).await?.each_ref());
+        let definitions =
+            if labels.is_empty() { vec![] } else { layers::definitions(conn).await? };
         let config = record::config(conn, resource.pinned().provider_config).await?;
-        Ok(Beside {
-            now: record::now(conn).await?,
-            config: config.state,
-            world: read_world(conn, &resource.pinned().world).await?,
-            tokens: enrolment::tokens(conn, id).await?,
-            peers: enrolment::attended(conn, id).await?,
-            labels: labels::effective([&installation, &around, &own]),
-            definitions: layers::definitions(conn).await?,
-        })
+        let (now, world) = read_world(conn, &resource.pinned().world).await?;
+        let tokens = enrolment::tokens(conn, id).await?;
+        let peers = enrolment::attended(conn, id).await?;
+        Ok(Beside { now, config: config.state, world, tokens, peers, labels, definitions })
     }
 
     pub(crate) async fn attention(&self, life: Life) -> Result<Option<Attention>, Error> {
@@ -130,7 +126,7 @@ impl Port {
     }
 
     pub(crate) async fn world(&self, name: &str) -> Result<Option<WorldState>, Error> {
-        read_world(&mut *self.door.read().await?, name).await
+        Ok(read_world(&mut *self.door.read().await?, name).await?.1)
     }
 
     pub(crate) async fn pin_world(&self, name: String, it: Pin) -> Result<WorldState, Error> {
@@ -184,19 +180,28 @@ impl Port {
     }
 }
 
-async fn read_world(conn: &mut Conn, name: &str) -> Result<Option<WorldState>, Error> {
-    let sql = "SELECT identity, revision, tripped_at, opened_at FROM worlds WHERE name = $1";
-    let row = sqlx::query_as::<Db, (String, i64, Option<Time>, Option<Time>)>(sql)
+/// The time, and what is remembered of a world.
+async fn read_world(conn: &mut Conn, name: &str) -> Result<(Timestamp, Option<WorldState>), Error> {
+    let sql = concat!(
+        "SELECT ",
+        now!(),
+        ", identity, revision, tripped_at, opened_at
+        FROM (SELECT 1 AS it) AS one LEFT JOIN worlds ON name = $1"
+    );
+    let (now, identity, revision, tripped_at, opened_at) = sqlx::query_as::<Db, WorldRow>(sql)
         .bind(name)
-        .fetch_optional(conn)
+        .fetch_one(conn)
         .await
         .doing("read a world")?;
-    Ok(row.map(|(identity, revision, tripped_at, opened_at)| WorldState {
+    let world = identity.zip(revision).map(|(identity, revision)| WorldState {
         pin: Pin { identity: Uid::new(identity), revision: revision.unsigned_abs() },
         tripped_at: tripped_at.map(|it| it.0),
         opened_at: opened_at.map(|it| it.0),
-    }))
+    });
+    Ok((now.0, world))
 }
+
+type WorldRow = (Time, Option<String>, Option<i64>, Option<Time>, Option<Time>);
 
 /// The first one who asks pins; afterwards the revision only grows, and only with the identity.
 async fn pin_world(conn: &mut Conn, name: &str, it: &Pin) -> Result<WorldState, Error> {
@@ -210,7 +215,7 @@ async fn pin_world(conn: &mut Conn, name: &str, it: &Pin) -> Result<WorldState, 
         .execute(&mut *conn)
         .await
         .doing("pin a world")?;
-    let state = read_world(conn, name).await?;
+    let (_, state) = read_world(conn, name).await?;
     state.ok_or_else(|| Error::NotFound { what: format!("world \"{name}\"") })
 }
 

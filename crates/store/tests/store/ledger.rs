@@ -1,10 +1,8 @@
 //! The kernel's step on the store: load, commit, and how the lease is given back.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::life::Broker;
@@ -16,7 +14,7 @@ use usher_kernel::{
     Generation, Ledger, Record, Report, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
     World as _, step,
 };
-use usher_store::{Leased, LeasedLedger, Life};
+use usher_store::{Leased, LeasedLedger, Life, Store};
 
 use crate::bed::{Bed, on_both};
 use crate::declare::{World, record};
@@ -26,11 +24,13 @@ struct Outside {
     anchor: Mutex<Option<Uid>>,
     broken: bool,
     now: Timestamp,
+    /// Whom a change wakes, if somebody watches.
+    watched_by: Option<Arc<Store>>,
 }
 
 impl Outside {
     const fn new(now: Timestamp) -> Self {
-        Self { anchor: Mutex::new(None), broken: false, now }
+        Self { anchor: Mutex::new(None), broken: false, now, watched_by: None }
     }
 }
 
@@ -70,12 +70,15 @@ impl usher_kernel::World<Broker> for Outside {
         Ok(fold(&record.state, &record.book, &look))
     }
 
-    async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+    async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
         if self.broken {
             return Err(Trouble::Unavailable { what: "local".to_owned() });
         }
         if let Effect::CreateAnchor { .. } = effect {
             *self.anchor.lock().unwrap() = Some(Uid::new("u-1"));
+        }
+        if let Some(store) = &self.watched_by {
+            store.wake(Life::Resource(record.state.id())).await.unwrap();
         }
         Ok(())
     }
@@ -83,22 +86,22 @@ impl usher_kernel::World<Broker> for Outside {
 
 type Outcome = Result<Report<Reason>, Stopped>;
 
-/// One step that keeps its lease for so long, and with which record it goes on.
+/// One step that has time for another one or not, and with which record it goes on.
 async fn run_keeping(
     (world, outside): (&World, &Outside),
     (leased, record): (&Leased, &Record<Resource>),
-    keeps: Duration,
+    in_time: bool,
 ) -> (Outcome, Option<Record<Resource>>) {
-    let (lease, until) = ((leased.life, leased.claim), Instant::now() + keeps);
-    let ledger = LeasedLedger::new(&world.store, lease, record.clone(), until);
+    let (lease, in_time) = ((leased.life, leased.claim), move || in_time);
+    let ledger = LeasedLedger::new(&world.store, lease, record.clone(), &in_time);
     let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
     let kept = ledger.finish(&outcome, Reason::as_str).await.unwrap();
     (outcome, kept)
 }
 
 async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
-    let (turn, keeps) = ((leased, record(leased)), Duration::ZERO);
-    let (outcome, kept) = run_keeping((world, outside), turn, keeps).await;
+    let turn = (leased, record(leased));
+    let (outcome, kept) = run_keeping((world, outside), turn, false).await;
     assert_eq!(kept, None, "there is no time to go on");
     outcome
 }
@@ -156,20 +159,20 @@ async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
         let world = World::new(&bed.store).await;
         let declared = world.declare("web").await;
         let life = Life::Resource(declared.id());
-        let outside = Outside::new(bed.store.now().await.unwrap());
-        let keeps = Duration::from_mins(1);
+        let mut outside = Outside::new(bed.store.now().await.unwrap());
+        outside.watched_by = Some(Arc::clone(&bed.store));
         let leased = world.claim(life).await;
         let held = bed.store.entry(life).await.unwrap();
         let mut own = record(&leased).clone();
         for reason in [Reason::CreatingAnchor, Reason::RecordingAnchor] {
-            let (outcome, kept) = run_keeping((&world, &outside), (&leased, &own), keeps).await;
+            let (outcome, kept) = run_keeping((&world, &outside), (&leased, &own), true).await;
             assert_eq!(outcome.unwrap().reason, reason);
-            own = kept.expect("it wants to look again at once");
+            own = kept.expect("it looks again at once");
             assert_eq!(bed.store.entry(life).await.unwrap(), held, "nobody touched the queue");
             assert_eq!(bed.store.resource(declared.id()).await.unwrap(), own);
         }
         assert_eq!(own.version, Version(2));
-        let (_, kept) = run_keeping((&world, &outside), (&leased, &own), Duration::ZERO).await;
+        let (_, kept) = run_keeping((&world, &outside), (&leased, &own), false).await;
         assert_eq!(kept, None);
         let entry = bed.store.entry(life).await.unwrap().unwrap();
         assert_eq!(entry.lease_until, None, "given back when its time was over");
@@ -184,21 +187,17 @@ async fn a_wake_up_of_a_life_that_is_stepped_here_is_noted_and_looked_at() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
         let life = Life::Resource(world.declare("web").await.id());
-        let steps = async |wakes_in_time: bool| {
+        let steps = async |in_time: bool| {
             bed.store.wake(life).await.unwrap();
             let leased = world.claim(life).await;
-            let keeps = Duration::from_millis(if wakes_in_time { 60_000 } else { 50 });
-            let (lease, until) = ((leased.life, leased.claim), Instant::now() + keeps);
-            let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), until);
+            let (lease, in_time) = ((leased.life, leased.claim), move || in_time);
+            let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), &in_time);
             let before = bed.store.entry(life).await.unwrap().unwrap().wake_seq;
             bed.store.wake(life).await.unwrap();
             Ledger::<Broker>::load(&ledger).await.unwrap();
             assert_eq!(bed.store.wake_labels(vec![life.id()]).await.unwrap(), 1);
             let after = bed.store.entry(life).await.unwrap().unwrap().wake_seq;
             assert_eq!(after, before, "nothing was written");
-            if !wakes_in_time {
-                tokio::time::sleep_until(until).await;
-            }
             let (wake, committed) = (Wake::OnChange, false);
             let report = Report { reason: Reason::Steady, wake, committed };
             ledger.finish(&Ok(report), Reason::as_str).await.unwrap().is_some()

@@ -1,7 +1,9 @@
 //! Labels on the installation, on projects and on resources, and what is known of their keys.
 
+use sqlx::QueryBuilder;
 use usher_domain::labels::Definition;
 use usher_domain::object::label::Labels;
+use uuid::Uuid;
 
 use super::super::super::{Conn, Db};
 use super::super::record::word;
@@ -30,18 +32,34 @@ pub(crate) async fn write(conn: &mut Conn, layer: Layer, labels: &Labels) -> Res
 }
 
 pub(crate) async fn read(conn: &mut Conn, layer: Layer) -> Result<Labels, Error> {
-    let rows = sqlx::query_as::<Db, (String, String)>(
-        "SELECT key, value FROM labels WHERE layer = $1 AND owner = $2",
-    )
-    .bind(layer.as_str())
-    .bind(layer.owner())
-    .fetch_all(conn)
-    .await
-    .doing("read labels")?;
-    let row = format!("the labels of {} \"{}\"", layer.as_str(), layer.owner());
-    rows.into_iter()
-        .map(|(key, value)| Ok((word(&row, "key", &key)?, word(&row, "value", &value)?)))
-        .collect()
+    let [labels] = read_all(conn, [layer]).await?;
+    Ok(labels)
+}
+
+/// The labels of several layers, in their order.
+pub(crate) async fn read_all<const N: usize>(
+    conn: &mut Conn,
+    layers: [Layer; N],
+) -> Result<[Labels; N], Error> {
+    let mut sql = QueryBuilder::<Db>::new("SELECT layer, owner, key, value FROM labels WHERE ");
+    let mut any = sql.separated(" OR ");
+    for layer in &layers {
+        any.push("(layer = ").push_bind_unseparated(layer.as_str());
+        any.push_unseparated(" AND owner = ").push_bind_unseparated(layer.owner());
+        any.push_unseparated(")");
+    }
+    let rows = sql.build_query_as::<(String, Uuid, String, String)>().fetch_all(conn).await;
+    let rows = rows.doing("read labels")?;
+    let mut all = layers.map(|_| Labels::new());
+    for (name, owner, key, value) in rows {
+        let row = format!("the labels of {name} \"{owner}\"");
+        let (key, value) = (word(&row, "key", &key)?, word(&row, "value", &value)?);
+        let own = layers.iter().position(|it| (it.as_str(), it.owner()) == (name.as_str(), owner));
+        if let Some(labels) = own.and_then(|it| all.get_mut(it)) {
+            labels.insert(key, value);
+        }
+    }
+    Ok(all)
 }
 
 /// Says what is known of a key; the last word counts.

@@ -25,7 +25,7 @@ use journal::Line;
 /// How many rounds the tests play on each database, unless they are told otherwise.
 const ROUNDS: u64 = 4;
 /// The most rounds until a breakage must have been noticed.
-const NOTICED: u64 = 30;
+const NOTICED: u64 = 300;
 
 /// What the writer breaks on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
