@@ -1,7 +1,7 @@
 //! Whose step runs in this process: a wake-up of such a life needs no write.
 //!
 //! ```text
-//!   begin ──▶ look ──▶ a wake-up is noted ──▶ end says so ──▶ the life looks again, leased as it is
+//!   begin ──▶ look ──▶ a wake-up is noted ──▶ end says so ──▶ the life looks again, still leased
 //!                                              └ from here on a wake-up is written
 //! ```
 //!
