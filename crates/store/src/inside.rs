@@ -55,7 +55,7 @@ pub struct Attended {
 pub struct Attention {
     /// The entry.
     pub entry: Entry,
-    /// Why the last finished step did what it did.
+    /// Why the newest step that wrote or was finished did what it did.
     pub reason: Option<String>,
     /// What the last step met, if it was not finished.
     pub trouble: Option<String>,
@@ -85,7 +85,7 @@ pub struct Titles {
     pub blueprint: Option<(String, String)>,
     /// Its credential's name.
     pub credential: Option<String>,
-    /// Why its last finished step did what it did.
+    /// Why its newest step that wrote or was finished did what it did.
     pub reason: Option<String>,
 }
 

@@ -80,25 +80,34 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
             Ok(report) => report,
             Err(stopped) => {
                 if self.step.end() {
-                    self.store.wake(life).await?;
+                    self.store.write_wakes(vec![life.id()]).await?;
                 }
-                self.store.postpone(life, claim, stopped.trouble.clone()).await?;
+                let own = self.store.postpone(life, claim, stopped.trouble.clone()).await?;
+                self.hand_over(own).await?;
                 return Ok(None);
             }
         };
-        let lease = match self.ended.get() {
-            Some(lease) => *lease,
-            None => {
-                let lease = self.end(*wake).await?;
-                if lease == Lease::GivenBack {
-                    let release = Release { life, claim, wake: *wake, reason: word(*reason) };
-                    self.store.release(release).await?;
-                }
-                lease
+        let lease = if let Some(ended) = self.ended.get() {
+            *ended
+        } else {
+            let lease = self.end(*wake).await?;
+            if lease == Lease::GivenBack {
+                let release = Release { life, claim, wake: *wake, reason: word(*reason) };
+                let own = self.store.release(release).await?;
+                self.hand_over(own).await?;
             }
+            lease
         };
         let record = self.written.get().unwrap_or(&self.record);
         Ok((lease == Lease::Kept).then(|| record.clone()))
+    }
+
+    /// Whoever overtook this driver may have looked before it did, and rest on that.
+    async fn hand_over(&self, own: bool) -> Result<(), Error> {
+        if !own {
+            self.store.write_wakes(vec![self.life.id()]).await?;
+        }
+        Ok(())
     }
 
     /// Ends the step, before its lease is given back if it is.
@@ -113,7 +122,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         if in_time && wake != Wake::Never {
             return Ok(Lease::Kept);
         }
-        self.store.wake(self.life).await?;
+        self.store.write_wakes(vec![self.life.id()]).await?;
         Ok(Lease::GivenBack)
     }
 
@@ -124,8 +133,9 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         reason: &'static str,
     ) -> Result<Ending, Trouble> {
         let (life, claim, wake) = (self.life, self.claim, decision.wake);
-        let stay = Some(Stay { life, claim, reason });
-        if decision.effect.is_some() {
+        let finished = decision.effect.is_none();
+        let stay = Some(Stay { life, claim, reason, finished });
+        if !finished {
             return Ok(Ending { ended: None, stay, release: None });
         }
         let lease = self.end(wake).await.map_err(|error| error.trouble())?;

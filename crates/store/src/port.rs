@@ -136,6 +136,8 @@ pub struct Stay {
     pub claim: Claim,
     /// Why, from the closed set of the life's kind.
     pub reason: &'static str,
+    /// Whether the write finishes its step, so that no trouble is left.
+    pub finished: bool,
 }
 
 /// What one step writes of a resource.

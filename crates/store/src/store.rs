@@ -115,7 +115,7 @@ impl Store {
     /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
     /// Whoever steps it in this very process is told without a write, and looks again.
     pub async fn wake(&self, life: Life) -> Result<bool, Error> {
-        if self.turns.note(life.id()) {
+        if self.turns.note(life) {
             return Ok(true);
         }
         match &self.inner {
@@ -128,16 +128,37 @@ impl Store {
     /// resource, else the life. How many were woken.
     pub async fn wake_labels(&self, mut ids: Vec<Uuid>) -> Result<u64, Error> {
         let asked = ids.len();
-        ids.retain(|id| !self.turns.note(*id));
+        ids.retain(|id| !Life::of(*id).into_iter().any(|life| self.turns.note(life)));
         let noted = u64::try_from(asked - ids.len()).unwrap_or(u64::MAX);
         if ids.is_empty() {
             return Ok(noted);
         }
-        let written = match &self.inner {
-            Inner::Postgres(port) => port.wake_labels(ids).await?,
-            Inner::Sqlite(port) => port.wake_labels(ids).await?,
-        };
-        Ok(noted + written)
+        Ok(noted + self.write_wakes(ids).await?)
+    }
+
+    /// As [`Store::wake_labels`], whoever steps them: what was noted with a driver that does not
+    /// look again goes to whoever looks after the id by now.
+    pub(crate) async fn write_wakes(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
+        match &self.inner {
+            Inner::Postgres(port) => port.wake_labels(ids).await,
+            Inner::Sqlite(port) => port.wake_labels(ids).await,
+        }
+    }
+
+    /// Gives a lease back after trouble; `false` for whoever was overtaken, who changes nothing.
+    pub async fn postpone(
+        &self,
+        life: Life,
+        claim: Claim,
+        trouble: Trouble,
+    ) -> Result<bool, Error> {
+        if self.turns.take_left(life) {
+            self.write_wakes(vec![life.id()]).await?;
+        }
+        match &self.inner {
+            Inner::Postgres(port) => port.postpone(life, claim, trouble).await,
+            Inner::Sqlite(port) => port.postpone(life, claim, trouble).await,
+        }
     }
 
     /// Whether other processes can have this store open.
@@ -170,10 +191,9 @@ verbs! {
     fn commit(write: ResourceWrite) -> Result<(), Error>;
     /// Writes a step of a ProviderConfig, if its version still holds.
     fn commit_config(write: ConfigWrite) -> Result<(), Error>;
-    /// Gives a lease back after a step that changed nothing.
-    fn release(release: Release) -> Result<(), Error>;
-    /// Gives a lease back after trouble.
-    fn postpone(life: Life, claim: Claim, trouble: Trouble) -> Result<(), Error>;
+    /// Gives a lease back after a step that changed nothing; `false` for whoever was overtaken, who
+    /// changes nothing.
+    fn release(release: Release) -> Result<bool, Error>;
     /// Makes every life due now, for what a watch may have missed.
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of a life in the queue.

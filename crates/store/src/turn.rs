@@ -6,23 +6,30 @@
 //! ```
 //!
 //! **Invariants**
-//! - A wake-up is noted only while the lease runs and its driver has yet to give it back. A driver
-//!   that dies leaves a lease behind, and whoever leases the life next looks as well.
-//! - What was noted before the last look began is seen by it.
+//! - A wake-up is noted only while a driver has yet to give its lease back. A driver that is cut off
+//!   leaves the note to whoever postpones its life; a process that dies leaves the lease behind.
+//! - What was noted before the last look began is seen by it. Whoever looked and was overtaken
+//!   wakes the life, because whoever overtook it may have looked before the change.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use usher_kernel::Fence;
 use usher_kernel::schedule::Claim;
-use uuid::Uuid;
 
 use crate::life::Life;
 
 /// The steps that run in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    running: Mutex<HashMap<Uuid, Running>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    running: HashMap<Life, Running>,
+    /// Whose driver was cut off with a note.
+    left: HashSet<Life>,
 }
 
 #[derive(Debug)]
@@ -34,21 +41,39 @@ struct Running {
 impl Turns {
     /// Begins a turn, during which wake-ups are noted.
     pub(crate) fn begin(&self, life: Life, claim: Claim) -> Turn<'_> {
-        let turn = Turn { turns: self, id: life.id(), fence: claim.fence };
-        self.running().insert(turn.id, Running { fence: turn.fence, woken: false });
+        let turn = Turn { turns: self, life, fence: claim.fence };
+        self.inner().running.insert(life, Running { fence: turn.fence, woken: false });
         turn
     }
 
     /// Notes a wake-up with whoever steps the life; `false` if it must be written.
-    pub(crate) fn note(&self, id: Uuid) -> bool {
-        let mut running = self.running();
-        let Some(turn) = running.get_mut(&id) else { return false };
+    pub(crate) fn note(&self, life: Life) -> bool {
+        let mut inner = self.inner();
+        let Some(turn) = inner.running.get_mut(&life) else { return false };
         turn.woken = true;
         true
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<Uuid, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a driver of the life was cut off with a note; told once.
+    pub(crate) fn take_left(&self, life: Life) -> bool {
+        self.inner().left.remove(&life)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn own(&mut self, turn: &Turn<'_>) -> Option<&mut Running> {
+        self.running.get_mut(&turn.life).filter(|it| it.fence == turn.fence)
+    }
+
+    /// Ends a turn; whether a wake-up was noted since its look began.
+    fn end(&mut self, turn: &Turn<'_>) -> bool {
+        let Some(woken) = self.own(turn).map(|it| it.woken) else { return false };
+        self.running.remove(&turn.life);
+        woken
     }
 }
 
@@ -56,34 +81,29 @@ impl Turns {
 #[derive(Debug)]
 pub(crate) struct Turn<'t> {
     turns: &'t Turns,
-    id: Uuid,
+    life: Life,
     fence: Fence,
 }
 
 impl Turn<'_> {
     /// A look begins: whatever was noted is seen by it.
     pub(crate) fn look(&self) {
-        if let Some(own) = self.turns.running().get_mut(&self.id).filter(|it| self.owns(it)) {
+        if let Some(own) = self.turns.inner().own(self) {
             own.woken = false;
         }
     }
 
     /// From now on wake-ups are written; whether one was noted since the look began.
     pub(crate) fn end(&self) -> bool {
-        let mut running = self.turns.running();
-        let Some(own) = running.get(&self.id).filter(|it| self.owns(it)) else { return false };
-        let woken = own.woken;
-        running.remove(&self.id);
-        woken
-    }
-
-    fn owns(&self, running: &Running) -> bool {
-        running.fence == self.fence
+        self.turns.inner().end(self)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.end();
+        let mut inner = self.turns.inner();
+        if inner.end(self) {
+            inner.left.insert(self.life);
+        }
     }
 }

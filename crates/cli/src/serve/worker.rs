@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Invariants**
-//! - One life in trouble stops no other: each step is a task of its own.
+//! - One life in trouble stops no other: the steps of each lease are a task of their own.
 //! - The steps under one lease end by their deadline, which is shorter than the lease.
 //! - At rest there is one cheap look per pause and nothing else.
 //! - Whoever is told to stop takes nothing new and ends when its steps have.
@@ -169,7 +169,13 @@ impl Worker {
         let Some((life, claim)) = self.leases.remove(&id) else { return };
         let Some(trouble) = trouble else { return };
         tracing::warn!(%life, %trouble, "a step was not finished");
-        if let Err(error) = self.store.postpone(life, claim, trouble).await {
+        let given_back = match self.store.postpone(life, claim, trouble).await {
+            Ok(true) => Ok(true),
+            // Whoever overtook it may have looked before it did.
+            Ok(false) => self.store.wake(life).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = given_back {
             // The lease ends by itself.
             tracing::warn!(%life, error = %chain(&error), "cannot give a lease back");
         }

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use crate::caller::{ALL, SOON};
 use crate::estate::Estate;
 use crate::house::{House, PATIENCE};
+use crate::rest::NEVER_LOST;
 
 /// What `usher why` prints of the one node.
 fn why(house: &House) -> String {
@@ -170,7 +171,12 @@ async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
 /// Red by: something that holds a part and is taken for trouble, or is not named.
 #[tokio::test]
 async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
-    let settings = ["local.agent_grace=1h", "broker.teardown_deadline=300ms"];
+    let settings = [
+        "local.agent_grace=1h",
+        "broker.teardown_deadline=300ms",
+        "worker.lease=30s",
+        "worker.step_deadline=20s",
+    ];
     let mut house = House::up(&settings).await;
     let id = ready(&mut house).await;
     house.signal_agents(Signal::STOP);
@@ -205,7 +211,7 @@ async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_fi
 /// database takes back.
 #[tokio::test]
 async fn a_phase_that_was_edited_by_hand_follows_the_facts_again() {
-    let mut house = House::up(&["mesh.drain_grace=3s", "mesh.acknowledgements=1s"]).await;
+    let mut house = House::up(&[NEVER_LOST, "mesh.drain_grace=20m"]).await;
     let id = ready(&mut house).await;
     house.execute("UPDATE resources SET phase = 'Enrolling'").await;
     retry(&house);

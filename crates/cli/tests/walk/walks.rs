@@ -137,7 +137,7 @@ async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
 /// Red by: a registration that is not heard as a sign of life.
 #[tokio::test]
 async fn a_node_that_registers_and_never_calls_is_lost() {
-    let mut house = House::up(&["local.agent=external"]).await;
+    let mut house = House::up(&["local.agent=external", "mesh.heartbeat=4s"]).await;
     let _crowd = Crowd::gather_silent(&house.data());
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;

@@ -133,20 +133,22 @@ impl Port {
         self.known(written, (id, version), write_id).await
     }
 
-    pub(crate) async fn release(&self, release: Release) -> Result<(), Error> {
-        self.door
-            .write(move |conn| {
-                Box::pin(async move { queue::release(conn, &[&release]).await.map(drop) })
-            })
-            .await
+    /// Whether the lease was its own still.
+    pub(crate) async fn release(&self, release: Release) -> Result<bool, Error> {
+        let given = self
+            .door
+            .write(move |conn| Box::pin(async move { queue::release(conn, &[&release]).await }))
+            .await?;
+        Ok(given > 0)
     }
 
+    /// Whether the lease was its own still.
     pub(crate) async fn postpone(
         &self,
         life: Life,
         claim: Claim,
         trouble: Trouble,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
         self.door
             .write(move |conn| {

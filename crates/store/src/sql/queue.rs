@@ -99,20 +99,24 @@ pub(crate) async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error
     if stays.is_empty() {
         return Ok(0);
     }
-    let mut sql = QueryBuilder::<Db>::new("UPDATE queue SET reason = v.column4 FROM (");
-    sql.push_values(stays, |mut values, Stay { life, claim, reason }| {
+    let mut sql = QueryBuilder::<Db>::new(
+        "UPDATE queue SET reason = v.column4,
+            trouble = CASE WHEN v.column5 THEN NULL ELSE trouble END FROM (",
+    );
+    sql.push_values(stays, |mut values, Stay { life, claim, reason, finished }| {
         values
             .push_bind(life.id())
             .push_bind(life.kind())
             .push_bind(claim.fence.0.cast_signed())
-            .push_bind(*reason);
+            .push_bind(*reason)
+            .push_bind(*finished);
     });
     sql.push(OWN_LEASES);
     let held = sql.build().execute(&mut *conn).await.doing("see who holds a lease")?;
     Ok(usize::try_from(held.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// Forgets why the last finished step did what it did.
+/// Forgets why the newest step did what it did.
 pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
     sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
         .bind(life.id())
@@ -155,13 +159,13 @@ pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<us
     Ok(usize::try_from(given.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// Gives the lease back after trouble; whoever was overtaken changes nothing.
+/// Gives the lease back after trouble; whoever was overtaken changes nothing, and is told so.
 pub(crate) async fn postpone(
     conn: &mut Conn,
     (life, claim): (Life, Claim),
     trouble: &Trouble,
     (pace, jitter): (&Pace, Jitter),
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let sql = concat!(
         "UPDATE queue SET lease_until = NULL, trouble = $5, parked = parked OR $6,
             unreturned_until = CASE WHEN $8 OR unreturned_until > ",
@@ -180,7 +184,7 @@ pub(crate) async fn postpone(
         Retry::Slow => (false, pace.max),
         Retry::Park => (true, std::time::Duration::ZERO),
     };
-    sqlx::query::<Db>(sql)
+    let postponed = sqlx::query::<Db>(sql)
         .bind(life.id())
         .bind(life.kind())
         .bind(claim.fence.0.cast_signed())
@@ -192,7 +196,7 @@ pub(crate) async fn postpone(
         .execute(&mut *conn)
         .await
         .doing("postpone a life")?;
-    Ok(())
+    Ok(postponed.rows_affected() > 0)
 }
 
 /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.

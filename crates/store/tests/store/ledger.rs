@@ -11,13 +11,13 @@ use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::reason::Reason;
 use usher_domain::object::authority::Authority;
 use usher_kernel::{
-    Generation, Ledger, Record, Report, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
-    World as _, step,
+    Generation, Ledger, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version,
+    Wake, World as _, step,
 };
 use usher_store::{Leased, LeasedLedger, Life, Store};
 
 use crate::bed::{Bed, on_both};
-use crate::declare::{World, record};
+use crate::declare::{World, ending, record};
 
 /// An outside in which an anchor can be made, or nothing works.
 struct Outside {
@@ -198,15 +198,87 @@ async fn a_wake_up_of_a_life_that_is_stepped_here_is_noted_and_looked_at() {
             assert_eq!(bed.store.wake_labels(vec![life.id()]).await.unwrap(), 1);
             let after = bed.store.entry(life).await.unwrap().unwrap().wake_seq;
             assert_eq!(after, before, "nothing was written");
-            let (wake, committed) = (Wake::OnChange, false);
-            let report = Report { reason: Reason::Steady, wake, committed };
-            ledger.finish(&Ok(report), Reason::as_str).await.unwrap().is_some()
+            ledger.finish(&Ok(RESTS), Reason::as_str).await.unwrap().is_some()
         };
         assert!(steps(true).await, "it looks again under its lease");
-        bed.ground.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
+        rests(&bed).await;
         assert!(!steps(false).await, "its time is over");
         let entry = bed.store.entry(life).await.unwrap().unwrap();
         assert!(entry.lease_until.is_none() && entry.due.is_some(), "so whoever is next looks");
+    })
+    .await;
+}
+
+/// The due time of a life, set aside.
+async fn rests(bed: &Bed) {
+    bed.ground.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
+}
+
+async fn is_due(bed: &Bed, life: Life) -> bool {
+    bed.store.entry(life).await.unwrap().unwrap().due.is_some()
+}
+
+const RESTS: Report<Reason> =
+    Report { reason: Reason::Steady, wake: Wake::OnChange, committed: false };
+
+/// Red by: a note that dies with the driver that was cut off.
+#[tokio::test]
+async fn what_was_noted_with_a_driver_that_was_cut_off_makes_its_life_due_at_once() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let life = Life::Resource(world.declare("web").await.id());
+        let leased = world.claim(life).await;
+        let lease = (leased.life, leased.claim);
+        let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), &|| true);
+        bed.store.wake(life).await.unwrap();
+        drop(ledger);
+        let slow = Trouble::Rejected { what: "somebody".to_owned() };
+        assert!(bed.store.postpone(life, leased.claim, slow).await.unwrap());
+        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        assert!(entry.due.unwrap() <= bed.store.now().await.unwrap(), "no pause: {entry:?}");
+    })
+    .await;
+}
+
+/// Red by: a driver that was overtaken, looked last, and tells nobody.
+#[tokio::test]
+async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let life = Life::Resource(world.declare("web").await.id());
+        let late = world.claim(life).await;
+        let lease = (late.life, late.claim);
+        let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
+        bed.ground.execute("UPDATE queue SET lease_until = NULL, fence = fence + 1").await;
+        rests(&bed).await;
+        assert_eq!(ledger.finish(&Ok(RESTS), Reason::as_str).await.unwrap(), None);
+        assert!(is_due(&bed, life).await, "after a step that was finished");
+        rests(&bed).await;
+        let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
+        let stopped = Stopped { stage: Stage::Commit, trouble: Trouble::Conflict };
+        ledger.finish::<Reason>(&Err(stopped), Reason::as_str).await.unwrap();
+        assert!(is_due(&bed, life).await, "and after one that was not");
+    })
+    .await;
+}
+
+/// Red by: a wake-up of a tombstone that is noted with the dead resource and goes to it.
+#[tokio::test]
+async fn what_was_noted_with_a_dead_resource_wakes_its_tombstone() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let id = world.declare("web").await.id();
+        let (life, tombstone) = (Life::Resource(id), Life::Tombstone(id));
+        let leased = world.claim(life).await;
+        bed.store.commit(ending(&bed.store.resource(id).await.unwrap())).await.unwrap();
+        rests(&bed).await;
+        let lease = (life, leased.claim);
+        let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), &|| true);
+        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
+        assert!(!is_due(&bed, tombstone).await, "noted with the one that is stepped");
+        let over = Report { wake: Wake::Never, ..RESTS };
+        ledger.finish(&Ok(over), Reason::as_str).await.unwrap();
+        assert!(is_due(&bed, tombstone).await);
     })
     .await;
 }

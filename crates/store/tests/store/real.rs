@@ -92,7 +92,7 @@ const fn reason(life: Life) -> &'static str {
 }
 
 const fn stay(it: Life, claim: Claim) -> Stay {
-    Stay { life: life(it), claim, reason: reason(it) }
+    Stay { life: life(it), claim, reason: reason(it), finished: false }
 }
 
 pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
@@ -221,11 +221,11 @@ impl Port for Real {
     }
 
     fn release(&mut self, it: Release) -> Result<(), No> {
-        self.run(self.store.release(release(it)))
+        self.run(self.store.release(release(it))).map(drop)
     }
 
     fn postpone(&mut self, it: Life, claim: Claim, trouble: &Trouble) -> Result<(), No> {
-        self.run(self.store.postpone(life(it), claim, trouble.clone()))
+        self.run(self.store.postpone(life(it), claim, trouble.clone())).map(drop)
     }
 
     fn wake(&mut self, it: Life) -> Result<bool, No> {

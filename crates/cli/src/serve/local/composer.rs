@@ -160,7 +160,7 @@ impl Composer {
                 self.registry.change().await?.mark(Kind::Part, it, now)?;
                 return Ok(Next::Now);
             }
-            return self.boot(object);
+            return self.boot(object).await;
         }
         // The record of its process goes first.
         if self.disk(it.0, Units::read)?.is_some() {
@@ -171,7 +171,7 @@ impl Composer {
     }
 
     /// Records the process of a machine.
-    fn boot(&self, part: &Object) -> Result<Next, Error> {
+    async fn boot(&self, part: &Object) -> Result<Next, Error> {
         let machine = Sort::from_ledger(&part.ledger_kind) == Some(Sort::Machine);
         if !machine || self.disk(&part.name, Units::read)?.is_some() {
             return Ok(Next::Rest);
@@ -180,6 +180,8 @@ impl Composer {
         let settings = boot.settings.to_string();
         let files = [(SETTINGS_FILE, settings.as_bytes()), (TOKEN_FILE, boot.token.as_bytes())];
         let unit = self.unit(part);
+        // Whoever clears away half of a record holds this too.
+        let _change = self.registry.change().await?;
         self.disk(&part.name, |units, name| units.record(name, &unit, &files))?;
         Ok(Next::Rest)
     }

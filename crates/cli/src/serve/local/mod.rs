@@ -123,7 +123,9 @@ async fn ground(root: PathBuf) -> Result<(Registry, Units), Error> {
     let registry = Registry::open(root).await?;
     let processes = registry.root().join(PROCESSES);
     let units = Units::open(processes.clone()).map_err(Error::disk(&processes))?;
+    let change = registry.change().await?;
     units.sweep().map_err(Error::disk(&processes))?;
+    drop(change);
     Ok((registry, units))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use usher_api::ports::{AgentFeed, Agents, Answer};
+use usher_api::ports::{AgentFeed, Agents, Answer, Failure};
 use usher_api::refusal::Refusal as Border;
 use usher_api::views::{AgentTold, Beat, BeatAnswer, Enrolled, Registration};
 use usher_domain::object::id::PeerId;
@@ -44,9 +44,13 @@ impl Agents for Services {
             Outcome::Refused(refusal) => return Err(refusal.into()),
         };
         tracing::info!(%node, resource = %registration.resource, "a node registered");
-        // Whoever registers is listened for from then on, although it may never call again.
-        self.met(node).await?;
-        self.heard(node, 0, &registration.agent_version).await?;
+        // Whoever registers is listened for from then on, although it may never call again. One that
+        // was put out meanwhile must still learn who it is in order to leave.
+        match self.met(node).await {
+            Ok(_) => self.heard(node, 0, &registration.agent_version).await?,
+            Err(Failure::Refused(_)) => {}
+            Err(why) => return Err(why),
+        }
         let heartbeat = self.mesh().figures().heartbeat.interval;
         Ok(Enrolled { node, secret: self.inside.key.node_secret(node), heartbeat })
     }
@@ -88,9 +92,7 @@ impl Agents for Services {
         match self.inside.advance(&peer, DrainStep::RevokeKey, now).await {
             // Whoever was faster has done it.
             Ok(()) | Err(Trouble::Conflict) => Ok(()),
-            Err(trouble) => {
-                Err(usher_api::ports::Failure::Unavailable { what: trouble.to_string() })
-            }
+            Err(trouble) => Err(Failure::Unavailable { what: trouble.to_string() }),
         }
     }
 }

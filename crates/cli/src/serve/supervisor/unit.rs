@@ -141,11 +141,14 @@ impl Units {
         fs::remove_dir_all(unnamed)
     }
 
-    /// Removes what a crash left between two names.
+    /// Removes what a crash left before it had a name or after it lost it. The caller sees to it
+    /// that nobody records anything meanwhile.
     pub fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with(UNNAMED) {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if [STAGED, UNNAMED].iter().any(|it| name.starts_with(it)) {
                 ignore_missing(fs::remove_dir_all(entry.path()))?;
             }
         }
@@ -261,10 +264,10 @@ mod tests {
     fn what_has_no_name_is_no_record_and_is_swept() {
         let dir = tempfile::tempdir().unwrap();
         let units = Units::open(dir.path().join("process")).unwrap();
-        let left_over = units.root().join(format!("{UNNAMED}x"));
-        fs::create_dir(&left_over).unwrap();
+        let left_over = [STAGED, UNNAMED].map(|it| units.root().join(format!("{it}x")));
+        left_over.iter().for_each(|it| fs::create_dir(it).unwrap());
         assert_eq!(units.names().unwrap(), Vec::<String>::new());
         units.sweep().unwrap();
-        assert!(!left_over.exists());
+        assert!(!left_over.iter().any(|it| it.exists()));
     }
 }
