@@ -44,8 +44,8 @@ impl Agents for Services {
             Outcome::Refused(refusal) => return Err(refusal.into()),
         };
         tracing::info!(%node, resource = %registration.resource, "a node registered");
-        // Whoever registers is listened for from then on, although it may never call again. One that
-        // was put out meanwhile must still learn who it is in order to leave.
+        // Whoever registers is listened for from then on, although it may never call again. One
+        // that was put out meanwhile must still learn who it is in order to leave.
         match self.met(node).await {
             Ok(_) => self.heard(node, 0, &registration.agent_version).await?,
             Err(Failure::Refused(_)) => {}
