@@ -7,7 +7,7 @@
 //!
 //! **Invariants**
 //! - A wake-up is noted only while a driver has yet to give its lease back. A driver that is cut
-//!   off leaves the note to whoever postpones its life; a process that dies leaves the lease behind.
+//!   off leaves the note to whoever postpones its life; a process that dies leaves its lease.
 //! - What was noted before the last look began is seen by it. Whoever looked and was overtaken
 //!   wakes the life, because whoever overtook it may have looked before the change.
 
