@@ -37,7 +37,7 @@ impl Steps for Acting {
                 self.store.postpone(life, claim, trouble).await?;
             }
             // It goes on twice under its lease.
-            "goes-on" if self.done("goes-on") % 3 > 0 => return Ok(Some(leased)),
+            "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
             _ => {
                 let release = Release { life, claim, wake: Wake::OnChange, reason };
                 self.store.release(release).await?;
