@@ -265,7 +265,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let units = Units::open(dir.path().join("process")).unwrap();
         let left_over = [STAGED, UNNAMED].map(|it| units.root().join(format!("{it}x")));
-        left_over.iter().for_each(|it| fs::create_dir(it).unwrap());
+        for it in &left_over {
+            fs::create_dir(it).unwrap();
+        }
         assert_eq!(units.names().unwrap(), Vec::<String>::new());
         units.sweep().unwrap();
         assert!(!left_over.iter().any(|it| it.exists()));
