@@ -17,9 +17,7 @@ pub(crate) struct Args {
 /// How many tests of one program run at a time: many of them wait for processes and databases, and
 /// leave the machine to others meanwhile.
 fn threads() -> usize {
-    let asked = std::env::var("RUST_TEST_THREADS").ok().and_then(|it| it.parse().ok());
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    asked.unwrap_or_else(|| cores() * 3)
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 3
 }
 
 /// Runs `cargo test` over the whole workspace.
