@@ -7,6 +7,7 @@ use usher_domain::tokens::ServerKey;
 use usher_kernel::Generation;
 
 use crate::house::House;
+use crate::rest::NEVER_LOST;
 
 /// A method and a path, a body, and what is answered.
 type Case = ((&'static str, String), Value, (u16, &'static str));
@@ -63,7 +64,13 @@ fn declaration(name: &str, change: (&str, Value)) -> Value {
 
 /// A house with a resource that waits for its node, and nothing else on its way.
 async fn waiting() -> (House, String) {
-    let mut house = House::up(&["local.agent=external", "broker.reconcile_interval=1h"]).await;
+    let settings = [
+        "local.agent=external",
+        "broker.reconcile_interval=1h",
+        "mesh.drain_grace=20m",
+        NEVER_LOST,
+    ];
+    let mut house = House::up(&settings).await;
     let id = house.provision("taken").await;
     house.until_reason(&id, "WaitingForNode").await;
     (house, id)
