@@ -18,7 +18,7 @@ use crate::yard::{Yard, script, signal};
 #[tokio::test]
 async fn a_node_really_enrols_and_really_leaves() {
     let mut yard = Yard::new(Wish::default()).await;
-    yard.keep(&[]);
+    yard.keep_patiently("60000", &[]);
     yard.the_agent().await;
     assert_eq!(yard.plane.state().asked.len(), 1);
     yard.plane.until_listened_to().await;

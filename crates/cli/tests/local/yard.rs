@@ -40,10 +40,15 @@ impl Yard {
         Self { stage, plane, keepers: vec![] }
     }
 
-    /// Starts a keeper with more arguments; which one it is.
+    /// Starts a keeper with more arguments, which kills whoever hangs soon; which one it is.
     pub(crate) fn keep(&mut self, args: &[&str]) -> usize {
+        self.keep_patiently("400", args)
+    }
+
+    /// Starts a keeper that leaves agents so many milliseconds to end; which one it is.
+    pub(crate) fn keep_patiently(&mut self, grace_ms: &str, args: &[&str]) -> usize {
         let mut command = Command::new(USHER);
-        command.arg("keep-world").arg(self.stage.root()).args(["--grace-ms", "400"]).args(args);
+        command.arg("keep-world").arg(self.stage.root()).args(["--grace-ms", grace_ms]).args(args);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         self.keepers.push(child);
         self.keepers.len() - 1
