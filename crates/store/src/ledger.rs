@@ -42,11 +42,27 @@ pub type InTime = dyn Fn() -> bool + Sync;
 
 /// What a commit says of the lease it is made under.
 #[derive(Clone, Copy, Debug)]
-struct Ending {
+enum Ending {
+    Stays(Stay),
+    Ends(Release),
+}
+
+impl Ending {
     /// How it ends the step, if it does.
-    ended: Option<Lease>,
-    stay: Option<Stay>,
-    release: Option<Release>,
+    const fn lease(self) -> Option<Lease> {
+        match self {
+            Self::Stays(Stay { finished: true, .. }) => Some(Lease::Kept),
+            Self::Stays(Stay { finished: false, .. }) => None,
+            Self::Ends(_) => Some(Lease::GivenBack),
+        }
+    }
+
+    const fn parts(self) -> (Option<Stay>, Option<Release>) {
+        match self {
+            Self::Stays(stay) => (Some(stay), None),
+            Self::Ends(release) => (None, Some(release)),
+        }
+    }
 }
 
 /// What becomes of a lease when its step ends.
@@ -134,27 +150,24 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
     ) -> Result<Ending, Trouble> {
         let (life, claim, wake) = (self.life, self.claim, decision.wake);
         let finished = decision.effect.is_none();
-        let stay = Some(Stay { life, claim, reason, finished });
+        let stays = Ending::Stays(Stay { life, claim, reason, finished });
         if !finished {
-            return Ok(Ending { ended: None, stay, release: None });
+            return Ok(stays);
         }
         let lease = self.end(wake).await.map_err(|error| error.trouble())?;
         Ok(match lease {
-            Lease::Kept => Ending { ended: Some(lease), stay, release: None },
-            Lease::GivenBack => {
-                let release = Some(Release { life, claim, wake, reason });
-                Ending { ended: Some(lease), stay: None, release }
-            }
+            Lease::Kept => stays,
+            Lease::GivenBack => Ending::Ends(Release { life, claim, wake, reason }),
         })
     }
 
     /// The record after a commit, and how that ended the step.
-    fn committed(&self, (next, rows): (&S, &[Row]), ended: Option<Lease>) {
+    fn committed(&self, (next, rows): (&S, &[Row]), ending: Ending) {
         let Record { version, book, .. } = &self.record;
         let next = Record { version: version.next(), state: next.clone(), book: book.with(rows) };
         // A step commits once.
         let _ = self.written.set(next);
-        if let Some(lease) = ended {
+        if let Some(lease) = ending.lease() {
             let _ = self.ended.set(lease);
         }
     }
@@ -168,17 +181,18 @@ impl LeasedLedger<'_, Resource> {
         event: Option<Event>,
         ending: Ending,
     ) -> Result<(), Trouble> {
+        let (lease, release) = ending.parts();
         let write = ResourceWrite {
             version,
             before: self.record.state.clone(),
             next: next.clone(),
             rows: rows.to_vec(),
             event,
-            lease: ending.stay,
-            release: ending.release,
+            lease,
+            release,
         };
         self.store.commit(write).await.map_err(|error| error.trouble())?;
-        self.committed((next, rows), ending.ended);
+        self.committed((next, rows), ending);
         Ok(())
     }
 }
@@ -225,16 +239,17 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
         decision: &Decision<provider_config::Life>,
     ) -> Result<(), Trouble> {
         let ending = self.turn(decision, decision.reason.as_str()).await?;
+        let (lease, release) = ending.parts();
         let write = ConfigWrite {
             version,
             before: self.record.state.clone(),
             next: decision.next.clone(),
             rows: decision.rows.clone(),
-            lease: ending.stay,
-            release: ending.release,
+            lease,
+            release,
         };
         self.store.commit_config(write).await.map_err(|error| error.trouble())?;
-        self.committed((&decision.next, decision.rows.as_slice()), ending.ended);
+        self.committed((&decision.next, decision.rows.as_slice()), ending);
         Ok(())
     }
 }

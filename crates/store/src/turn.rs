@@ -42,7 +42,11 @@ impl Turns {
     /// Begins a turn, during which wake-ups are noted.
     pub(crate) fn begin(&self, life: Life, claim: Claim) -> Turn<'_> {
         let turn = Turn { turns: self, life, fence: claim.fence };
-        self.inner().running.insert(life, Running { fence: turn.fence, woken: false });
+        let mut inner = self.inner();
+        inner.running.insert(life, Running { fence: turn.fence, woken: false });
+        // The look that follows sees it.
+        inner.left.remove(&life);
+        drop(inner);
         turn
     }
 
@@ -105,5 +109,35 @@ impl Drop for Turn<'_> {
         if inner.end(self) {
             inner.left.insert(self.life);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_domain::object::id::ResourceId;
+    use usher_kernel::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn claim(fence: u64) -> Claim {
+        Claim { fence: Fence(fence), wake_seq: 0, attempt: 1, until: Timestamp::ZERO }
+    }
+
+    #[test]
+    fn what_is_left_is_told_once_unless_a_new_turn_looks() {
+        let (turns, life) = (Turns::default(), Life::Resource(ResourceId::from_uuid(Uuid::nil())));
+        let cut_off = |fence| {
+            let turn = turns.begin(life, claim(fence));
+            turn.look();
+            assert!(turns.note(life));
+            drop(turn);
+        };
+        assert!(!turns.note(life), "nobody steps it");
+        cut_off(1);
+        assert!(turns.take_left(life) && !turns.take_left(life));
+        cut_off(2);
+        drop(turns.begin(life, claim(3)));
+        assert!(!turns.take_left(life), "a life that went on has looked since");
     }
 }
