@@ -1,9 +1,9 @@
 //! The server and its keeper.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,6 +39,7 @@ while read -r word; do
         stop) kill -QUIT "$server"; wait "$server" ;;
         start) start "$@" ;;
     esac
+    echo done
 done
 kill -QUIT "$server" 2>/dev/null
 wait "$server"
@@ -52,7 +53,13 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub struct Server {
     address: Address,
     /// Keeps the server running; `None` if somebody else does.
-    keeper: Option<Arc<Mutex<ChildStdin>>>,
+    keeper: Option<Arc<Mutex<Keeper>>>,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,9 +81,9 @@ impl Server {
         let dir = Path::new(ROOT).join(format!("{PREFIX}{}-{number}", std::process::id()));
         let user = find::plain_user();
         match launch(&programs, &dir, user, settings) {
-            Ok(pipe) => Some(Self {
+            Ok(keeper) => Some(Self {
                 address: Address::Socket(dir),
-                keeper: Some(Arc::new(Mutex::new(pipe))),
+                keeper: Some(Arc::new(Mutex::new(keeper))),
             }),
             Err(error) => panic!("cannot start PostgreSQL in \"{}\": {error}", dir.display()),
         }
@@ -102,7 +109,7 @@ impl Server {
         }
     }
 
-    /// Ends the server as a crash would, without a word to its clients.
+    /// Ends the server as a crash would, without a word to its clients; it is gone on return.
     pub fn stop(&self) {
         self.tell("stop");
     }
@@ -114,9 +121,9 @@ impl Server {
 
     fn tell(&self, word: &str) {
         if let Some(keeper) = &self.keeper {
-            let mut pipe = keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let _ = writeln!(pipe, "{word}");
-            let _ = pipe.flush();
+            let mut keeper = keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _ = writeln!(keeper.orders, "{word}");
+            let _ = keeper.answers.read_line(&mut String::new());
         }
     }
 
@@ -144,7 +151,7 @@ fn launch(
     dir: &Path,
     user: Option<User>,
     settings: &[&str],
-) -> std::io::Result<ChildStdin> {
+) -> std::io::Result<Keeper> {
     std::fs::create_dir(dir)?;
     if let Some(user) = user {
         std::os::unix::fs::chown(dir, Some(user.uid), Some(user.gid))?;
@@ -166,10 +173,13 @@ fn launch(
         .args(options)
         .current_dir(dir)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    keeper.stdin.take().ok_or_else(|| std::io::Error::other("the keeper has no pipe"))
+    let (Some(orders), Some(answers)) = (keeper.stdin.take(), keeper.stdout.take()) else {
+        return Err(std::io::Error::other("the keeper has no pipes"));
+    };
+    Ok(Keeper { orders, answers: BufReader::new(answers) })
 }
 
 fn become_user(mut command: Command, user: Option<User>) -> Command {

@@ -167,7 +167,7 @@ pub(crate) async fn on_both_grounds(test: impl AsyncFn(Ground)) {
 /// Reads events until there are so many: whoever has a transaction open anywhere on the server
 /// delays them, and other tests do.
 pub(crate) async fn told(store: &Store, after: Cursor, count: usize) -> Vec<Told> {
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         let told = store.events(after, 100).await.unwrap();
         if told.len() >= count {
             return told;

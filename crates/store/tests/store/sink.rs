@@ -99,7 +99,7 @@ impl Receiver {
 
     /// Waits until there are so many deliveries.
     pub(crate) async fn heard(&self, count: usize) -> Vec<Delivery> {
-        for _ in 0..4_000 {
+        for _ in 0..12_000 {
             let deliveries = self.deliveries();
             if deliveries.len() >= count {
                 return deliveries;
