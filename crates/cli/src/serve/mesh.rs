@@ -85,6 +85,8 @@ struct Node {
     left: bool,
     /// Whether it is written down as lost.
     lost: bool,
+    /// When its row was last read.
+    read_at: Instant,
     orders: watch::Sender<Orders>,
 }
 
@@ -112,6 +114,7 @@ impl Mesh {
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
         node.lost = lost_since.is_some();
+        node.read_at = Instant::now();
         node.order(self.orders(peer, snapshot, now));
         node.orders.subscribe()
     }
@@ -158,6 +161,15 @@ impl Mesh {
     /// What a node that was met is to know.
     pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
         self.inner().nodes.get(&id).map(|it| *it.orders.borrow())
+    }
+
+    /// The same, if its row was read lately: that is done once per heartbeat, however often a node
+    /// calls to acknowledge.
+    pub fn fresh_orders_of(&self, id: PeerId) -> Option<Orders> {
+        let inner = self.inner();
+        let node = inner.nodes.get(&id)?;
+        let fresh = node.read_at.elapsed() < self.figures.heartbeat.interval / 2;
+        fresh.then(|| *node.orders.borrow())
     }
 
     /// Hears a node's last word.
@@ -248,11 +260,15 @@ impl Mesh {
 
     /// Writes down who falls silent, until it is told to stop.
     pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+        let mut next = None;
         loop {
-            let next = self.next_silence();
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                () = self.heard.notified() => continue,
+                () = self.heard.notified() => {
+                    // Whoever was heard just now falls silent after everybody else.
+                    next = next.or_else(|| Some(Instant::now() + self.patience()));
+                    continue;
+                }
                 () = until(next) => {}
             }
             for id in self.silent() {
@@ -269,6 +285,7 @@ impl Mesh {
                     }
                 }
             }
+            next = self.next_silence();
         }
     }
 
@@ -318,10 +335,13 @@ impl Mesh {
 impl Node {
     fn order(&self, orders: Orders) {
         self.orders.send_if_modified(|it| {
-            // The deadline of a drain is fixed when it is first heard of.
-            let leave_by = it.leave_by.filter(|_| orders.leave_by.is_some()).or(orders.leave_by);
-            let snapshot = it.snapshot.max(orders.snapshot);
-            let next = Orders { snapshot, leave_by, out: orders.out };
+            // Nobody comes back from its way out: who says so has read an older row. The deadline
+            // of a drain is fixed when it is first heard of.
+            let next = Orders {
+                snapshot: it.snapshot.max(orders.snapshot),
+                leave_by: it.leave_by.or(orders.leave_by),
+                out: it.out || orders.out,
+            };
             std::mem::replace(it, next) != next
         });
     }
@@ -335,6 +355,7 @@ impl Inner {
             acknowledged: 0,
             left: false,
             lost: false,
+            read_at: Instant::now(),
             orders: watch::Sender::new(Orders::default()),
         };
         self.nodes.entry(peer.id).or_insert_with(fresh)

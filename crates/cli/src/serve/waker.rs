@@ -22,7 +22,7 @@ use super::local::LocalWorld;
 use super::local::error;
 use super::local::object::{Condition, Kind, Object};
 use super::local::registry::Registry;
-use super::local::watch::{Item, Touched, Watch};
+use super::local::watch::{Item, News, Touched};
 use super::tally::{Count, Tally};
 use super::worker::stopped;
 use crate::stop::chain;
@@ -63,27 +63,33 @@ impl Waker {
         }
     }
 
+    /// Follows the world; why it cannot any more.
     async fn attend(&self) -> String {
-        let watch = match self.listing().await {
+        let mut watch = match self.world.watch() {
             Ok(watch) => watch,
-            Err(why) => return why,
+            Err(why) => return chain(&why),
         };
-        self.listed.send_replace(true);
-        match self.follow(watch).await {
-            Ok(never) => match never {},
-            Err(why) => chain(&why),
+        loop {
+            match watch.next().await {
+                Ok(News::All(listed)) => {
+                    if let Err(why) = self.compare_all(&listed).await {
+                        return why;
+                    }
+                    self.listed.send_replace(true);
+                }
+                Ok(News::Changes(touched)) => self.wake_touched(&touched).await,
+                Err(why) => return chain(&why),
+            }
         }
     }
 
-    /// Begins a watch and compares what stands with what is recorded.
-    async fn listing(&self) -> Result<Watch, String> {
-        let mut watch = self.world.watch().map_err(|why| chain(&why))?;
-        let touched = watch.next().await.map_err(|why| chain(&why))?;
-        let standing = Standings::read(self.world.registry(), &touched);
+    /// Compares what stands with what is recorded.
+    async fn compare_all(&self, listed: &[Touched]) -> Result<(), String> {
+        let standing = Standings::read(self.world.registry(), listed);
         let standing = standing.map_err(|why| chain(&why))?;
         let woken = self.compare(&standing).await.map_err(|why| chain(&why))?;
-        tracing::info!(objects = touched.len(), woken, "compared the local world with the ledger");
-        Ok(watch)
+        tracing::info!(objects = listed.len(), woken, "compared the local world with the ledger");
+        Ok(())
     }
 
     async fn compare(&self, standing: &Standings) -> Result<u64, Error> {
@@ -116,16 +122,13 @@ impl Waker {
         Ok(woken)
     }
 
-    async fn follow(&self, mut watch: Watch) -> Result<std::convert::Infallible, error::Error> {
-        loop {
-            let touched = watch.next().await?;
-            let lives: BTreeSet<Uuid> = touched.iter().filter_map(life).collect();
-            let lives: Vec<Uuid> = lives.into_iter().collect();
-            for lives in lives.chunks(WOKEN_MAX) {
-                while let Err(error) = self.wake(lives).await {
-                    tracing::warn!(error = %chain(&error), "cannot wake lives");
-                    sleep(RETRY_AFTER).await;
-                }
+    async fn wake_touched(&self, touched: &[Touched]) {
+        let lives: BTreeSet<Uuid> = touched.iter().filter_map(life).collect();
+        let lives: Vec<Uuid> = lives.into_iter().collect();
+        for lives in lives.chunks(WOKEN_MAX) {
+            while let Err(error) = self.wake(lives).await {
+                tracing::warn!(error = %chain(&error), "cannot wake lives");
+                sleep(RETRY_AFTER).await;
             }
         }
     }

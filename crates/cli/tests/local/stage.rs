@@ -13,7 +13,7 @@ use usher_cli::serve::local::LocalWorld;
 use usher_cli::serve::local::composer::Agents;
 use usher_cli::serve::local::inside::{Ask, Inside, Known, Trust};
 use usher_cli::serve::local::object::{Kind, Object};
-use usher_cli::serve::local::watch::Watch;
+use usher_cli::serve::local::watch::{News, Watch};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
@@ -229,8 +229,9 @@ impl Stage for LocalStage {
         let mut watch = self.watch.lock().await;
         let life = self.memory.resource().state.id().to_string();
         let mut woken = false;
-        while let Ok(touched) = tokio::time::timeout(Duration::from_millis(1), watch.next()).await {
-            woken |= touched.unwrap().iter().any(|it| it.life.as_ref() == Some(&life));
+        while let Ok(news) = tokio::time::timeout(Duration::from_millis(1), watch.next()).await {
+            let (News::All(touched) | News::Changes(touched)) = news.unwrap();
+            woken |= touched.iter().any(|it| it.life.as_ref() == Some(&life));
         }
         woken
     }

@@ -157,7 +157,7 @@ impl Yard {
 
     /// The machine's part and the record of its process.
     pub(crate) fn machine(&self) -> (PathBuf, PathBuf) {
-        let names = self.stage.world.registry().names(Kind::Part, "").unwrap();
+        let names = self.stage.world.registry().names(Kind::Part).unwrap();
         let name = names.into_iter().find(|it| it.contains("-machine-")).unwrap();
         let part = self.stage.world.registry().path(Kind::Part, &name);
         (part, self.stage.world.units().folder(&name))

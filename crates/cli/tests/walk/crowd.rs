@@ -16,7 +16,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -104,25 +104,36 @@ async fn attend(
     stop: watch::Receiver<bool>,
 ) {
     let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
-    let flags = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM;
+    let flags = WatchFlags::MOVED_TO;
     inotify::add_watch(&events, &folder, flags).unwrap();
     #[expect(deprecated, reason = "its successor is unsafe; this descriptor never changes")]
     let events: AsyncFd<OwnedFd> = AsyncFd::new(events).unwrap();
-    let mut known = BTreeSet::new();
-    loop {
-        let entries = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name());
-        let named = entries.filter_map(|it| it.into_string().ok());
-        let found: BTreeSet<String> = named.filter(|it| !it.starts_with('.')).collect();
-        for name in found.difference(&known) {
-            counts.booted.fetch_add(1, Ordering::Relaxed);
-            let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
-            tokio::spawn(node);
+    let boot = |name: &str| {
+        counts.booted.fetch_add(1, Ordering::Relaxed);
+        let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
+        tokio::spawn(node);
+    };
+    // What comes while this is listed is told as well, and booted once.
+    let mut listed = BTreeSet::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.starts_with('.') {
+            boot(&name);
+            listed.insert(name);
         }
-        known = found;
+    }
+    loop {
         let mut ready = events.readable().await.unwrap();
-        let mut buffer = [const { MaybeUninit::uninit() }; 4096];
-        while inotify::Reader::new(events.get_ref(), &mut buffer).next().is_ok() {}
         ready.clear_ready();
+        let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+        let mut reader = inotify::Reader::new(events.get_ref(), &mut buffer);
+        while let Ok(event) = reader.next() {
+            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "too many at once");
+            let name = event.file_name().and_then(|it| it.to_str().ok()).unwrap();
+            if !name.starts_with('.') && !listed.remove(name) {
+                boot(name);
+            }
+        }
     }
 }
 

@@ -232,13 +232,13 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     for number in 0..4 {
         let resource = world.declare(&format!("web-{number}")).await;
         let (store, over) = (Arc::clone(&store), Arc::clone(&over));
-        let troubled = Arc::new(AtomicU32::new(0));
-        troubles.push(Arc::clone(&troubled));
+        let count = Arc::new(AtomicU32::new(0));
+        troubles.push(Arc::clone(&count));
         writers.push(tokio::spawn(async move {
             let mut acknowledged = 1;
             while !over.load(Ordering::Relaxed) {
                 let Ok(record) = store.resource(resource.id()).await else {
-                    troubled.fetch_add(1, Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
                     continue;
                 };
                 assert!(record.version.0 >= acknowledged, "it was acknowledged");
@@ -246,7 +246,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
                     Ok(()) => acknowledged = record.version.next().0,
                     Err(error) => {
                         assert!(matches!(error.trouble(), Trouble::Unavailable { .. }), "{error}");
-                        troubled.fetch_add(1, Ordering::Relaxed);
+                        count.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             }
@@ -257,9 +257,9 @@ async fn what_was_acknowledged_survives_a_killed_server() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         server.stop();
         // Everybody notices that the server is gone.
-        for troubled in &troubles {
-            let before = troubled.load(Ordering::Relaxed);
-            while troubled.load(Ordering::Relaxed) == before {
+        for count in &troubles {
+            let before = count.load(Ordering::Relaxed);
+            while count.load(Ordering::Relaxed) == before {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }

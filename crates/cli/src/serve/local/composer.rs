@@ -79,11 +79,10 @@ impl Composer {
         substrate: &Object,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let beginning = format!("{}-", substrate.name);
-        for name in self.registry.names(Kind::Part, &beginning)? {
-            let Some(part) = self.registry.get(Kind::Part, &name)? else { continue };
+        for (kind, name) in self.registry.owned(Kind::Substrate, &substrate.name)? {
+            let Some(part) = self.registry.get(kind, &name)? else { continue };
             if part.owner.as_ref().is_some_and(|it| it.uid == substrate.uid) {
-                change.mark(Kind::Part, (&name, &part.uid), now)?;
+                change.mark(kind, (&name, &part.uid), now)?;
             }
         }
         Ok(())

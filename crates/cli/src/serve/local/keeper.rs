@@ -2,7 +2,7 @@
 //!
 //! A keeper may die at any point, and several may keep one world.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,14 +15,16 @@ use super::composer::{Agents, Composer, Next};
 use super::error::Error;
 use super::object::Kind;
 use super::registry::Registry;
-use super::watch::{Item, Touched, Watch};
+use super::watch::{Closeness, Item, News, Touched, Watch};
 use crate::clock;
 use crate::serve::supervisor::{Outcome, Supervisor, Units, Wanted};
 
 /// How soon something that failed is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How often everything is looked at although nothing changed: the net under the watch.
-const RELIST_AFTER: Duration = Duration::from_mins(1);
+const RELIST_AFTER: Duration = Duration::from_mins(10);
+/// How often the processes are looked at whose records could not be watched.
+const UNWATCHED_AFTER: Duration = Duration::from_secs(2);
 /// How long, and how often, a process that another keeper has is looked at after a change.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 const ENDING_LOOK: Duration = Duration::from_millis(50);
@@ -37,9 +39,7 @@ pub struct Keeper {
     units: Units,
     supervisor: Supervisor,
     due: BTreeMap<Item, Timestamp>,
-    /// What belongs to what, to look after it when its owner changes.
-    owned: BTreeMap<Item, BTreeSet<Item>>,
-    /// The same the other way round.
+    /// What belongs to what, to look after the owner when its own is gone.
     owners: BTreeMap<Item, Item>,
     /// When the records of processes changed that another keeper has.
     changed: BTreeMap<String, Timestamp>,
@@ -62,7 +62,6 @@ impl Keeper {
             units,
             supervisor,
             due: BTreeMap::new(),
-            owned: BTreeMap::new(),
             owners: BTreeMap::new(),
             changed: BTreeMap::new(),
         }
@@ -91,7 +90,8 @@ impl Keeper {
 
     /// Follows the watch for as long as there is one.
     async fn attend(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send)) -> Error {
-        let mut watch = match Watch::new(self.registry.clone(), self.units.clone()) {
+        let (registry, units) = (self.registry.clone(), self.units.clone());
+        let mut watch = match Watch::new(registry, units, Closeness::Processes) {
             Ok(watch) => watch,
             Err(why) => return why,
         };
@@ -102,10 +102,14 @@ impl Keeper {
                 relist_at = now.after(RELIST_AFTER);
                 watch.relist();
             }
+            for name in watch.unwatched() {
+                self.later(Item::Unit(name.to_owned()), now.after(UNWATCHED_AFTER));
+            }
             let next = self.due.values().min().copied().unwrap_or(relist_at).min(relist_at);
             tokio::select! {
-                touched = watch.next() => match touched {
-                    Ok(touched) => self.touch(&touched, clock::now()),
+                news = watch.next() => match news {
+                    Ok(News::All(listed)) => self.touch_all(&listed, clock::now()),
+                    Ok(News::Changes(touched)) => self.touch(&touched, clock::now()),
                     Err(why) => return why,
                 },
                 () = sleep(next.since(now)) => {}
@@ -114,12 +118,18 @@ impl Keeper {
         }
     }
 
+    /// Looks after all there is, and all that was there.
+    fn touch_all(&mut self, listed: &[Touched], now: Timestamp) {
+        let tended = self.supervisor.tended().map(|it| Item::Unit(it.to_owned()));
+        let known: Vec<Item> = tended.chain(self.owners.keys().cloned()).collect();
+        for item in listed.iter().map(|it| it.item.clone()).chain(known) {
+            self.soon(item, now);
+        }
+    }
+
     fn touch(&mut self, touched: &[Touched], now: Timestamp) {
         for it in touched {
             self.soon(it.item.clone(), now);
-            for owned in self.owned.get(&it.item).cloned().into_iter().flatten() {
-                self.soon(owned, now);
-            }
             match &it.item {
                 Item::Object(Kind::Part, name) => self.soon(Item::Unit(name.clone()), now),
                 Item::Unit(name) => {
@@ -127,14 +137,25 @@ impl Keeper {
                     self.changed.insert(name.clone(), now);
                 }
                 Item::Object(
-                    Kind::Anchor | Kind::Substrate | Kind::ProviderConfig | Kind::ExternalSecret,
-                    _,
-                ) => {}
+                    kind @ (Kind::Anchor | Kind::Substrate | Kind::ProviderConfig),
+                    name,
+                ) => {
+                    // Notes that cannot be read are read again when everything is listed.
+                    for (kind, name) in self.registry.owned(*kind, name).unwrap_or_default() {
+                        self.soon(Item::Object(kind, name), now);
+                    }
+                }
+                Item::Object(Kind::ExternalSecret, _) => {}
             }
             if let Some(owner) = self.owners.get(&it.item).cloned() {
                 self.soon(owner, now);
             }
         }
+    }
+
+    /// Looks after an item then, unless it is looked after before.
+    fn later(&mut self, item: Item, at: Timestamp) {
+        self.due.entry(item).or_insert(at);
     }
 
     fn soon(&mut self, item: Item, at: Timestamp) {
@@ -166,25 +187,13 @@ impl Keeper {
     async fn tend_object(&mut self, kind: Kind, name: &str, now: Timestamp) -> Result<Next, Error> {
         let item = Item::Object(kind, name.to_owned());
         let Some(object) = self.registry.get(kind, name)? else {
-            self.forget(&item);
+            self.owners.remove(&item);
             return Ok(Next::Rest);
         };
         if let Some(owner) = object.owner {
-            let owner = Item::Object(owner.kind, owner.name);
-            self.owned.entry(owner.clone()).or_default().insert(item.clone());
-            self.owners.insert(item, owner);
+            self.owners.insert(item, Item::Object(owner.kind, owner.name));
         }
         self.composer.tend(kind, name, now).await
-    }
-
-    fn forget(&mut self, item: &Item) {
-        let Some(owner) = self.owners.remove(item) else { return };
-        if let Some(owned) = self.owned.get_mut(&owner) {
-            owned.remove(item);
-            if owned.is_empty() {
-                self.owned.remove(&owner);
-            }
-        }
     }
 
     fn tend_unit(&mut self, name: &str, now: Timestamp) -> Result<Next, Error> {

@@ -154,11 +154,10 @@ impl Eyes<'_> {
     /// The parts with our labels, and the processes that run without one.
     fn labelled(self, record: &Record<Resource>) -> Result<Vec<Name>, Error> {
         let resource = &record.state;
-        let beginning = format!("{}-", resource.pinned().xr_name);
         let mut found = Vec::new();
-        for name in self.registry.names(Kind::Part, &beginning)? {
+        for (kind, name) in self.registry.owned(Kind::Substrate, &resource.pinned().xr_name)? {
             // One that cannot be read may be ours and new.
-            let Some(it) = self.registry.get(Kind::Part, &name)? else { continue };
+            let Some(it) = self.registry.get(kind, &name)? else { continue };
             if is_ours(&it, resource) {
                 let owner = it.owner.as_ref().map(|it| &it.uid);
                 let generation = generation_of(record, owner).unwrap_or(resource.generation());

@@ -42,7 +42,7 @@ use inside::Inside;
 use keeper::Keeper;
 use look::Eyes;
 use registry::Registry;
-use watch::Watch;
+use watch::{Closeness, Watch};
 
 use crate::serve::supervisor::Units;
 
@@ -87,7 +87,7 @@ impl<I: Inside> LocalWorld<I> {
 
     /// Who tells which lives have changed.
     pub fn watch(&self) -> Result<Watch, Error> {
-        Watch::new(self.registry.clone(), self.units.clone())
+        Watch::new(self.registry.clone(), self.units.clone(), Closeness::Records)
     }
 
     fn composer(&self) -> Composer {

@@ -1,6 +1,8 @@
 //! Who is told that something changed: inotify, with one listing in place of what was missed.
 //!
-//! It only wakes. What a change means is read live by whoever was woken.
+//! It only wakes. What a change means is read live by whoever was woken. Objects are watched by the
+//! folders of their kinds, where every change of one is a rename; the records of processes one by
+//! one, and only for whoever must know when a process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +17,7 @@ use usher_domain::object::name;
 
 use super::error::Error;
 use super::object::Kind;
-use super::registry::Registry;
+use super::registry::{Registry, about_to_be};
 use crate::serve::supervisor::Units;
 
 /// How long an id is in a name.
@@ -40,12 +42,30 @@ pub struct Touched {
     pub life: Option<String>,
 }
 
+/// What a watch tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// All there is. What is not there any more may have gone untold.
+    All(Vec<Touched>),
+    /// What changed since.
+    Changes(Vec<Touched>),
+}
+
+/// How closely the records of processes are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closeness {
+    /// That they come and go.
+    Records,
+    /// What happens inside each as well: the end of a process lets go of its locks.
+    Processes,
+}
+
 /// What a watch descriptor stands for.
 #[derive(Clone, Debug)]
 enum Watched {
     Kind(Kind),
     Units,
-    Item(Item),
+    Unit(String),
 }
 
 /// A watch over one world.
@@ -54,22 +74,34 @@ pub struct Watch {
     registry: Registry,
     units: Units,
     events: AsyncFd<OwnedFd>,
+    closeness: Closeness,
     watched: BTreeMap<i32, Watched>,
-    lives: BTreeMap<String, String>,
+    /// The records that could not be watched: the kernel allows so many and no more.
+    unwatched: BTreeSet<String>,
+    /// Whose an item is, if its name does not say so.
+    lives: BTreeMap<Item, String>,
     /// Whether the next answer is a listing.
     unlisted: bool,
 }
 
 impl Watch {
     /// A watch whose first answer lists all there is.
-    pub fn new(registry: Registry, units: Units) -> Result<Self, Error> {
+    pub fn new(registry: Registry, units: Units, closeness: Closeness) -> Result<Self, Error> {
         let disk = |why: io::Error| Error::disk(registry.root())(why);
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
         let events = events.map_err(|why| disk(why.into()))?;
         #[expect(deprecated, reason = "its successor is unsafe; this descriptor never changes")]
         let events = AsyncFd::new(events).map_err(disk)?;
-        let (watched, lives) = (BTreeMap::new(), BTreeMap::new());
-        let mut watch = Self { registry, units, events, watched, lives, unlisted: true };
+        let mut watch = Self {
+            registry,
+            units,
+            events,
+            closeness,
+            watched: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
+            lives: BTreeMap::new(),
+            unlisted: true,
+        };
         for kind in Kind::ALL {
             watch.add(&watch.registry.folder(kind), Watched::Kind(kind))?;
         }
@@ -78,8 +110,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits for the next changes. Each item is named once, however often it changed.
-    pub async fn next(&mut self) -> Result<Vec<Touched>, Error> {
+    /// Waits for what is new. Each item is named once, however often it changed.
+    pub async fn next(&mut self) -> Result<News, Error> {
         if self.unlisted {
             self.unlisted = false;
             return self.list();
@@ -92,7 +124,7 @@ impl Watch {
                 return self.list();
             }
             if !items.is_empty() {
-                return Ok(self.told(items));
+                return Ok(News::Changes(self.told(items)));
             }
         }
     }
@@ -102,21 +134,23 @@ impl Watch {
         self.unlisted = true;
     }
 
-    /// Everything there is, and everything that was there.
-    fn list(&mut self) -> Result<Vec<Touched>, Error> {
+    /// The records whose changes are not told.
+    pub fn unwatched(&self) -> impl Iterator<Item = &str> {
+        self.unwatched.iter().map(String::as_str)
+    }
+
+    fn list(&mut self) -> Result<News, Error> {
         let mut items: BTreeSet<Item> = BTreeSet::new();
         for kind in Kind::ALL {
-            for name in self.registry.names(kind, "")? {
-                items.insert(self.seen(Item::Object(kind, name)));
-            }
+            let names = self.registry.names(kind)?;
+            items.extend(names.into_iter().map(|name| Item::Object(kind, name)));
         }
-        let names = self.units.names().map_err(Error::disk(self.units.root()))?;
-        for name in names {
-            items.insert(self.seen(Item::Unit(name)));
+        for name in self.units.names().map_err(Error::disk(self.units.root()))? {
+            self.attend(&name);
+            items.insert(Item::Unit(name));
         }
-        let known: Vec<Item> = self.watched.values().filter_map(Watched::item).collect();
-        items.extend(known);
-        Ok(self.told(items))
+        self.lives.retain(|item, _| items.contains(item));
+        Ok(News::All(self.told(items)))
     }
 
     /// Reads all events there are, and whether some were lost.
@@ -139,30 +173,54 @@ impl Watch {
         let mut overrun = false;
         for (wd, name, flags) in found {
             overrun |= flags.contains(ReadFlags::QUEUE_OVERFLOW);
-            let item = match self.watched.get(&wd) {
-                Some(Watched::Item(item)) => Some(item.clone()),
-                Some(Watched::Kind(kind)) => name.map(|it| Item::Object(*kind, it)),
-                Some(Watched::Units) => name.map(Item::Unit),
-                None => None,
-            };
-            if flags.contains(ReadFlags::IGNORED) {
-                self.watched.remove(&wd);
+            items.extend(self.item(wd, name.as_deref(), flags));
+            if flags.contains(ReadFlags::IGNORED)
+                && let Some(Watched::Unit(name)) = self.watched.remove(&wd)
+            {
+                self.unwatched.remove(&name);
             }
-            let Some(item) = item.filter(|it| !it.name().starts_with('.')) else { continue };
-            let appeared = flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-            items.insert(if appeared { self.seen(item) } else { item });
         }
         Ok((items, overrun))
     }
 
-    /// Watches what appeared. What is gone already was watched for nothing.
-    fn seen(&mut self, item: Item) -> Item {
-        let path = match &item {
-            Item::Object(kind, name) => self.registry.path(*kind, name),
-            Item::Unit(name) => self.units.folder(name),
-        };
-        let _ = self.add(&path, Watched::Item(item.clone()));
-        item
+    /// What an event is about.
+    fn item(&mut self, wd: i32, name: Option<&str>, flags: ReadFlags) -> Option<Item> {
+        match self.watched.get(&wd)? {
+            Watched::Unit(name) => Some(Item::Unit(name.clone())),
+            Watched::Kind(kind) => {
+                let name = name?;
+                if !name.starts_with('.') {
+                    return Some(Item::Object(*kind, name.to_owned()));
+                }
+                let written =
+                    flags.contains(ReadFlags::MOVED_FROM).then(|| about_to_be(name))??;
+                Some(Item::Object(*kind, written.to_owned()))
+            }
+            Watched::Units => {
+                let name = name.filter(|it| !it.starts_with('.'))?.to_owned();
+                if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+                    self.attend(&name);
+                } else {
+                    self.unwatched.remove(&name);
+                }
+                Some(Item::Unit(name))
+            }
+        }
+    }
+
+    /// Watches a record that is there, as closely as was asked for.
+    fn attend(&mut self, name: &str) {
+        if self.closeness == Closeness::Records {
+            return;
+        }
+        let added = self.add(&self.units.folder(name), Watched::Unit(name.to_owned()));
+        // What is gone already was watched for nothing.
+        let missed = added.is_err() && self.units.folder(name).exists();
+        if missed {
+            self.unwatched.insert(name.to_owned());
+        } else {
+            self.unwatched.remove(name);
+        }
     }
 
     fn add(&mut self, path: &Path, watched: Watched) -> Result<(), Error> {
@@ -192,11 +250,16 @@ impl Watch {
             Item::Object(kind, name) => (*kind, name),
             Item::Unit(name) => (Kind::Part, name),
         };
-        let key = format!("{}/{name}", kind.folder());
-        let Ok(found) = self.registry.get(kind, name) else { return self.lives.get(&key).cloned() };
-        let Some(found) = found else { return self.lives.remove(&key).or_else(|| named(name)) };
+        let Ok(found) = self.registry.get(kind, name) else {
+            return self.lives.get(item).cloned().or_else(|| named(name));
+        };
+        let Some(found) = found else { return self.lives.remove(item).or_else(|| named(name)) };
         let life = found.label(name::LABEL_RESOURCE_ID).map(str::to_owned)?;
-        self.lives.insert(key, life.clone());
+        if named(name).as_ref() == Some(&life) {
+            self.lives.remove(item);
+        } else {
+            self.lives.insert(item.clone(), life.clone());
+        }
         Some(life)
     }
 
@@ -211,36 +274,87 @@ fn named(name: &str) -> Option<String> {
     places.find(|it| uuid::Uuid::try_parse(it).is_ok()).map(str::to_owned)
 }
 
-impl Item {
-    fn name(&self) -> &str {
-        match self {
-            Self::Object(_, name) | Self::Unit(name) => name,
-        }
-    }
-}
-
-impl Watched {
-    fn item(&self) -> Option<Item> {
-        match self {
-            Self::Item(item) => Some(item.clone()),
-            Self::Kind(_) | Self::Units => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use usher_kernel::{Timestamp, Uid};
+
+    use super::super::object::Object;
     use super::*;
+
+    const ID: &str = "01a1e41e-a79f-7462-9395-0da9d55e18a1";
 
     /// Red by: something that comes and goes between two looks and wakes nobody.
     #[test]
     fn what_came_and_went_unseen_says_by_its_name_whose_it_was() {
-        let id = "01a1e41e-a79f-7462-9395-0da9d55e18a1";
-        for name in [id.to_owned(), format!("pr-{id}"), format!("pr-{id}-machine-abe3734f")] {
-            assert_eq!(named(&name), Some(id.to_owned()), "{name}");
+        for name in [ID.to_owned(), format!("pr-{ID}"), format!("pr-{ID}-machine-abe3734f")] {
+            assert_eq!(named(&name), Some(ID.to_owned()), "{name}");
         }
-        for name in ["", "pr-1", "é".repeat(40).as_str(), &id[1..]] {
+        for name in ["", "pr-1", "é".repeat(40).as_str(), &ID[1..]] {
             assert_eq!(named(name), None, "{name}");
         }
+    }
+
+    fn object(name: &str, life: &str) -> Object {
+        Object {
+            name: name.to_owned(),
+            uid: Uid::new(""),
+            ledger_kind: "Anchor".to_owned(),
+            place: "ns".to_owned(),
+            labels: BTreeMap::from([(name::LABEL_RESOURCE_ID.to_owned(), life.to_owned())]),
+            owner: None,
+            revision: 0,
+            created_at: Timestamp::ZERO,
+            deleting_at: None,
+            manifest: serde_json::Value::Null,
+            substrate: None,
+        }
+    }
+
+    async fn changes(watch: &mut Watch) -> Vec<Touched> {
+        match watch.next().await.unwrap() {
+            News::Changes(touched) => touched,
+            News::All(listed) => panic!("listed: {listed:?}"),
+        }
+    }
+
+    /// Red by: a change that only a watch of the object's own folder would see.
+    #[tokio::test]
+    async fn an_object_that_comes_changes_and_goes_is_told_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path().join("world")).await.unwrap();
+        let units = Units::open(registry.root().join("process")).unwrap();
+        let mut watch = Watch::new(registry.clone(), units, Closeness::Records).unwrap();
+        assert_eq!(watch.next().await.unwrap(), News::All(vec![]));
+        // A name that says nothing: whose it was is remembered.
+        let item = Item::Object(Kind::Anchor, "a".to_owned());
+        let told = [Touched { item, life: Some(ID.to_owned()) }];
+        let change = registry.change().await.unwrap();
+        let made = change.create(Kind::Anchor, object("a", ID)).unwrap();
+        assert_eq!(changes(&mut watch).await, told);
+        change.mark(Kind::Anchor, ("a", &made.uid), Timestamp::ZERO).unwrap();
+        assert_eq!(changes(&mut watch).await, told);
+        change.remove(Kind::Anchor, "a", &made.uid).unwrap();
+        assert_eq!(changes(&mut watch).await, told);
+        assert_eq!(watch.lives, BTreeMap::new());
+        assert_eq!(watch.watched.len(), Kind::ALL.len() + 1, "folders of kinds and no more");
+    }
+
+    /// Red by: the end of a process that its keeper does not hear of.
+    #[tokio::test]
+    async fn who_watches_closely_is_told_what_happens_inside_a_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path().join("world")).await.unwrap();
+        let units = Units::open(registry.root().join("process")).unwrap();
+        let mut watch = Watch::new(registry, units.clone(), Closeness::Processes).unwrap();
+        watch.next().await.unwrap();
+        std::fs::create_dir(units.folder("a")).unwrap();
+        let item = Item::Unit("a".to_owned());
+        let told = [Touched { item, life: None }];
+        assert_eq!(changes(&mut watch).await, told);
+        std::fs::write(units.folder("a").join("left"), "").unwrap();
+        assert_eq!(changes(&mut watch).await, told);
+        assert_eq!(watch.unwatched().count(), 0);
     }
 }

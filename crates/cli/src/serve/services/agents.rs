@@ -59,7 +59,11 @@ impl Agents for Services {
         if !self.inside.key.is_node_secret(node, secret) {
             return Err(Border::Unauthenticated.into());
         }
-        self.met(node).await.map(|_| ())
+        match self.mesh().fresh_orders_of(node) {
+            Some(Orders { out: true, .. }) => Err(Border::KeyRevoked.into()),
+            Some(_) => Ok(()),
+            None => self.met(node).await.map(|_| ()),
+        }
     }
 
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {

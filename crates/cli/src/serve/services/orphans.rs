@@ -97,7 +97,7 @@ impl Services {
         let registry = self.world.registry();
         let mut objects = Vec::new();
         for kind in Kind::ALL {
-            for name in registry.names(kind, "")? {
+            for name in registry.names(kind)? {
                 objects.extend(registry.get(kind, &name)?);
             }
         }

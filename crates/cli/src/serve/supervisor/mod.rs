@@ -92,6 +92,10 @@ impl Supervisor {
         if !self.units.exists(name)? {
             return self.bury(name, now);
         }
+        // Nobody needs a lock, and a file that stays open, for what somebody else runs.
+        if wanted == Wanted::Hold && !self.tended.contains_key(name) {
+            return Ok(Outcome::Resting);
+        }
         let (unit, wanted) = match self.units.read(name) {
             Ok(Some(unit)) => (Some(unit), wanted),
             // Nobody knows what that is for: it ends, and whoever wants it records it again.

@@ -5,15 +5,19 @@
 //!           revision                   raised before every change
 //!           lock                       held during every change
 //!           <kind>/<name>/object.json  one object
+//!           <kind>/.<name>             what it is about to be, until it is moved into its folder
+//!           owned/<owner>/<object>     what belongs to what
 //! ```
 //!
 //! **Invariants**
-//! - An object appears and disappears by one rename, whole. Two of one name never stand.
+//! - An object appears, changes and disappears by one rename, whole. Two of one name never stand.
+//! - Every such rename is seen in the folder of the kind, so nobody has to watch each object.
 //! - Preconditions (the uid, the owner's existence) are judged under the lock.
 //! - The revision is raised first: a crash can waste one and never repeats one.
 //! - A read takes no lock: an object is replaced as a whole, and whoever asks for the revision
 //!   first reads nothing older than that.
 //! - A folder that is there and cannot be read is not absent.
+//! - What belongs to an owner is noted before it stands, and until it does not any more.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -33,12 +37,18 @@ use super::object::{Kind, Object};
 use crate::failpoint::Failpoint;
 use crate::serve::supervisor::{ignore_missing, private_folder, rename_exclusively, write_private};
 
+mod notes;
+
+use notes::Notes;
+
 const ID: &str = "id";
 const REVISION: &str = "revision";
 const LOCK: &str = "lock";
 const OBJECT: &str = "object.json";
 /// Where objects are written before they have a name, and lie after they lost it.
 const ASIDE: &str = "aside";
+/// How the file begins that an object is about to be.
+const NEXT: char = '.';
 /// How files begin that are written before they have a name.
 const STAGED: &str = ".staged-";
 /// How long a change waits for its turn.
@@ -78,6 +88,7 @@ impl Registry {
             make(&path).map_err(Error::disk(&path))?;
         }
         registry.sweep()?;
+        change.index()?;
         drop(change);
         Ok(registry)
     }
@@ -137,21 +148,23 @@ impl Registry {
         }
     }
 
-    /// The names of a kind that begin like this, sorted.
-    pub fn names(&self, kind: Kind, beginning: &str) -> Result<Vec<String>, Error> {
-        let folder = self.folder(kind);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(Error::disk(&folder))? {
-            let name = entry.map_err(Error::disk(&folder))?.file_name();
-            if let Ok(name) = name.into_string()
-                && name.starts_with(beginning)
-                && checked(&name).is_ok()
-            {
-                names.push(name);
-            }
-        }
+    /// Whether something has a name, whatever it is.
+    fn stands(&self, kind: Kind, name: &str) -> Result<bool, Error> {
+        let path = self.path(kind, name);
+        path.try_exists().map_err(Error::disk(&path))
+    }
+
+    /// The names of a kind, sorted.
+    pub fn names(&self, kind: Kind) -> Result<Vec<String>, Error> {
+        let mut names = entries(&self.folder(kind))?;
+        names.retain(|it| checked(it).is_ok());
         names.sort();
         Ok(names)
+    }
+
+    /// What belongs, or belonged a moment ago, to an object of this name, sorted.
+    pub fn owned(&self, kind: Kind, name: &str) -> Result<Vec<(Kind, String)>, Error> {
+        self.notes().of(kind, checked(name)?)
     }
 
     /// Waits for the turn to change the world.
@@ -188,14 +201,18 @@ impl Registry {
             let path = entry.map_err(Error::disk(&aside))?.path();
             ignore_missing(fs::remove_dir_all(&path)).map_err(Error::disk(&path))?;
         }
-        for entry in fs::read_dir(&self.root).map_err(Error::disk(&self.root))? {
-            let entry = entry.map_err(Error::disk(&self.root))?;
-            if entry.file_name().to_string_lossy().starts_with(STAGED) {
-                let path = entry.path();
+        let kinds = Kind::ALL.map(|kind| (self.folder(kind), String::from(NEXT)));
+        for (folder, beginning) in kinds.into_iter().chain([(self.root.clone(), STAGED.into())]) {
+            for name in entries(&folder)?.iter().filter(|it| it.starts_with(&beginning)) {
+                let path = folder.join(name);
                 ignore_missing(fs::remove_file(&path)).map_err(Error::disk(&path))?;
             }
         }
         Ok(())
+    }
+
+    fn notes(&self) -> Notes {
+        Notes::below(&self.root)
     }
 }
 
@@ -216,7 +233,11 @@ impl Change<'_> {
         object.revision = self.count()?;
         let staged = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
         private_folder().create(&staged).map_err(Error::disk(&staged))?;
-        self.write(&staged, &object)?;
+        let content = staged.join(OBJECT);
+        write_private(&content, &bytes(&object, &content)?).map_err(Error::disk(&content))?;
+        if let Some(owner) = &object.owner {
+            self.registry.notes().add(owner, kind, &name)?;
+        }
         Failpoint::ObjectStaged.pass();
         let path = self.registry.path(kind, &name);
         rename_exclusively(&staged, &path).map_err(|why| {
@@ -250,7 +271,10 @@ impl Change<'_> {
             return Ok(before);
         }
         object.revision = self.count()?;
-        self.write(&self.registry.path(kind, name), &object)?;
+        let path = self.registry.path(kind, name).join(OBJECT);
+        let next = self.registry.folder(kind).join(format!("{NEXT}{name}"));
+        write_private(&next, &bytes(&object, &path)?).map_err(Error::disk(&next))?;
+        fs::rename(&next, &path).map_err(Error::disk(&path))?;
         Failpoint::ObjectWritten.pass();
         Ok(object)
     }
@@ -268,15 +292,19 @@ impl Change<'_> {
 
     /// Takes the very object that is meant away; nothing if it is gone.
     pub fn remove(&self, kind: Kind, name: &str, uid: &Uid) -> Result<(), Error> {
-        if self.get(kind, name, uid)?.is_none() {
-            return Ok(());
-        }
+        let Some(found) = self.get(kind, name, uid)? else { return Ok(()) };
         self.count()?;
         let path = self.registry.path(kind, name);
         let unnamed = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
         fs::rename(&path, &unnamed).map_err(Error::disk(&path))?;
         Failpoint::ObjectUnnamed.pass();
         ignore_missing(fs::remove_dir_all(&unnamed)).map_err(Error::disk(&unnamed))?;
+        let notes = self.registry.notes();
+        if let Some(owner) = &found.owner {
+            notes.remove(owner, kind, name)?;
+        }
+        // Somebody may have removed what belonged to it and asked nobody.
+        notes.sweep_of(kind, name, |kind, name| self.registry.stands(kind, name))?;
         Failpoint::ObjectErased.pass();
         Ok(())
     }
@@ -290,12 +318,45 @@ impl Change<'_> {
         Ok(revision)
     }
 
-    fn write(&self, folder: &Path, object: &Object) -> Result<(), Error> {
-        let path = folder.join(OBJECT);
-        let bytes =
-            serde_json::to_vec(object).map_err(|_| Error::Corrupt { path: path.clone() })?;
-        self.registry.replace(&path, &bytes)
+    /// Takes away notes of what does not stand, as a crash leaves them. A world without any notes
+    /// gets them.
+    fn index(&self) -> Result<(), Error> {
+        let (registry, notes) = (self.registry, self.registry.notes());
+        if notes.make()? {
+            return notes.sweep(|kind, name| registry.stands(kind, name));
+        }
+        for kind in Kind::ALL {
+            for name in registry.names(kind)? {
+                // What cannot be read says of no owner; whoever has it on record asks for it.
+                if let Ok(Some(Object { owner: Some(owner), .. })) = registry.get(kind, &name) {
+                    notes.add(&owner, kind, &name)?;
+                }
+            }
+        }
+        Ok(())
     }
+}
+
+fn bytes(object: &Object, path: &Path) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(object).map_err(|_| Error::Corrupt { path: path.to_owned() })
+}
+
+/// The names in a folder.
+fn entries(folder: &Path) -> Result<Vec<String>, Error> {
+    listing(folder).map_err(Error::disk(folder))
+}
+
+fn listing(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// The object that a file in the folder of a kind is about to be.
+pub(super) fn about_to_be(file: &str) -> Option<&str> {
+    file.strip_prefix(NEXT).filter(|it| checked(it).is_ok())
 }
 
 /// Names become folders, so they must be plain.

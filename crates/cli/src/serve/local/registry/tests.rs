@@ -177,7 +177,9 @@ async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened()
     let registry = world(&dir).await;
     fs::create_dir(registry.root().join(ASIDE).join("x")).unwrap();
     fs::write(registry.root().join(format!("{STAGED}x")), "").unwrap();
+    fs::write(registry.folder(Kind::Part).join(format!("{NEXT}x")), "").unwrap();
     world(&dir).await;
+    assert_eq!(fs::read_dir(registry.folder(Kind::Part)).unwrap().count(), 0);
     let mut left: Vec<_> =
         fs::read_dir(registry.root()).unwrap().map(|it| it.unwrap().file_name()).collect();
     left.sort();
@@ -187,6 +189,7 @@ async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened()
         "external-secret",
         "id",
         "lock",
+        "owned",
         "part",
         "provider-config",
         "revision",
@@ -194,6 +197,54 @@ async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened()
     ];
     assert_eq!(left, expected);
     assert_eq!(fs::read_dir(registry.root().join(ASIDE)).unwrap().count(), 0);
+}
+
+/// What is noted as belonging to an anchor.
+fn owned(registry: &Registry, name: &str) -> Vec<(Kind, String)> {
+    registry.owned(Kind::Anchor, name).unwrap()
+}
+
+/// Red by: a note that is written after the object, or one that outlives it.
+#[tokio::test]
+async fn what_belongs_to_an_owner_is_noted_for_as_long_as_it_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let first = anchor(&registry, "a").await;
+    assert_eq!(owned(&registry, "a"), []);
+    let own = |name| object(name, Some(owner(&first)));
+    let make = async |name| {
+        let change = registry.change().await.unwrap();
+        change.create(Kind::Substrate, own(name)).unwrap()
+    };
+    let (one, _two) = (make("one").await, make("two").await);
+    let noted = |names: &[&str]| -> Vec<(Kind, String)> {
+        names.iter().map(|it| (Kind::Substrate, (*it).to_owned())).collect()
+    };
+    assert_eq!(owned(&registry, "a"), noted(&["one", "two"]));
+    registry.change().await.unwrap().remove(Kind::Substrate, "one", &one.uid).unwrap();
+    assert_eq!(owned(&registry, "a"), noted(&["two"]));
+    // Whoever removes it by hand asks nobody.
+    fs::remove_dir_all(registry.path(Kind::Substrate, "two")).unwrap();
+    assert_eq!(owned(&registry, "a"), noted(&["two"]));
+    registry.change().await.unwrap().remove(Kind::Anchor, "a", &first.uid).unwrap();
+    assert_eq!(fs::read_dir(registry.root().join("owned")).unwrap().count(), 0);
+}
+
+/// Red by: a world without notes whose objects belong to nobody, or a note that a crash left.
+#[tokio::test]
+async fn notes_are_mended_when_the_world_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let first = anchor(&registry, "a").await;
+    let own = object("one", Some(owner(&first)));
+    registry.change().await.unwrap().create(Kind::Substrate, own).unwrap();
+    fs::remove_dir_all(registry.root().join("owned")).unwrap();
+    assert!(matches!(registry.owned(Kind::Anchor, "a"), Err(Error::Corrupt { .. })));
+    world(&dir).await;
+    assert_eq!(owned(&registry, "a"), [(Kind::Substrate, "one".to_owned())]);
+    fs::remove_dir_all(registry.path(Kind::Substrate, "one")).unwrap();
+    world(&dir).await;
+    assert_eq!(owned(&registry, "a"), []);
 }
 
 #[tokio::test]
