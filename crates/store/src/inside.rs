@@ -102,6 +102,8 @@ verbs! {
     fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
     /// Reads the peers of a project that are not deregistered.
     fn mesh(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    /// The projects that somebody is on the way out of.
+    fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
     /// Reads the peers of a project that are on their way out.
     fn leaving(project: ProjectId) -> Result<Vec<Attended>, Error>;
     /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.

@@ -167,7 +167,7 @@ impl Store {
     }
 
     /// How often to look for what other processes wrote, if there can be any.
-    pub(crate) const fn log_poll(&self) -> Option<Duration> {
+    pub const fn log_poll(&self) -> Option<Duration> {
         match &self.inner {
             Inner::Postgres(port) => Some(port.settings.log_poll),
             Inner::Sqlite(_) => None,

@@ -1,14 +1,14 @@
 //! Drains of a store that several servers share.
 //!
 //! ```text
-//!   the log tells of a deletion ──▶ its project is looked at, often, until the node is out
-//!                                     ├ a node of ours leaves: it is told to
+//!   the log tells of a deletion ─┬▶ its project is looked at, often, until the node is out
+//!   as often: does anybody leave? ╯   ├ a node of ours leaves: it is told to
 //!                                     ├ a node of ours stays: it is told of the snapshot
 //!                                     └ acknowledgements are asked for: they are written down
 //! ```
 //!
 //! **Invariants**
-//! - While nothing is deleted nothing is asked but the log.
+//! - While nobody leaves nothing is asked but that and the log.
 //! - Nothing is written unless whoever leads a drain asked for it.
 //! - What is missed here costs time and no more: every drain has its deadlines.
 
@@ -40,6 +40,9 @@ pub struct Drains {
     store: Arc<Store>,
     mesh: Arc<Mesh>,
     watched: BTreeMap<ProjectId, Watched>,
+    /// When to ask next whether somebody leaves of whom the log does not tell: a node that is
+    /// replaced, or one that was on its way when this server started.
+    ask_at: Instant,
 }
 
 /// A project that somebody leaves.
@@ -55,20 +58,18 @@ struct Watched {
 
 impl Drains {
     /// Drains of this store's nodes, as far as this mesh hears them.
-    pub const fn new(store: Arc<Store>, mesh: Arc<Mesh>) -> Self {
-        Self { store, mesh, watched: BTreeMap::new() }
+    pub fn new(store: Arc<Store>, mesh: Arc<Mesh>) -> Self {
+        Self { store, mesh, watched: BTreeMap::new(), ask_at: Instant::now() }
     }
 
     /// Follows until it is told to stop. A store that nobody shares has nothing to follow.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        if !self.store.is_shared() {
-            return;
-        }
+        let Some(ask_every) = self.store.log_poll() else { return };
         let mut cursor = None;
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                failed = self.follow(&mut cursor) => {
+                failed = self.follow(&mut cursor, ask_every) => {
                     tracing::warn!(error = %chain(&failed), "cannot follow the drains of others");
                 }
             }
@@ -80,9 +81,9 @@ impl Drains {
     }
 
     /// Follows until something fails.
-    async fn follow(&mut self, cursor: &mut Option<Cursor>) -> Error {
+    async fn follow(&mut self, cursor: &mut Option<Cursor>, ask_every: Duration) -> Error {
         loop {
-            if let Err(error) = self.turn(cursor).await {
+            if let Err(error) = self.turn(cursor, ask_every).await {
                 if matches!(error, Error::Forgotten { .. }) {
                     *cursor = None;
                 }
@@ -91,19 +92,25 @@ impl Drains {
         }
     }
 
-    async fn turn(&mut self, cursor: &mut Option<Cursor>) -> Result<(), Error> {
+    async fn turn(
+        &mut self,
+        cursor: &mut Option<Cursor>,
+        ask_every: Duration,
+    ) -> Result<(), Error> {
+        if Instant::now() >= self.ask_at {
+            for project in self.store.projects_being_left().await? {
+                self.watched.entry(project).or_default();
+            }
+            self.ask_at = Instant::now() + ask_every;
+        }
         let after = match *cursor {
             Some(after) => after,
             None => *cursor.insert(self.store.log_end().await?),
         };
         let store = Arc::clone(&self.store);
         let mut follower = store.follow(after);
-        let tick = async {
-            if self.watched.is_empty() {
-                std::future::pending::<()>().await;
-            }
-            sleep_until(Instant::now() + TICK).await;
-        };
+        let idle = self.watched.is_empty();
+        let tick = if idle { self.ask_at } else { self.ask_at.min(Instant::now() + TICK) };
         tokio::select! {
             told = follower.next(BATCH) => {
                 for it in &told? {
@@ -111,7 +118,7 @@ impl Drains {
                 }
                 *cursor = Some(follower.cursor());
             }
-            () = tick => {}
+            () = sleep_until(tick) => {}
         }
         self.look().await
     }

@@ -2,7 +2,8 @@
 //!
 //! **Invariants**
 //! - A sign of life writes nothing; only falling silent and being heard again do.
-//! - Whoever was not heard since this process began is unknown, never lost.
+//! - Whoever was not heard since this process began is unknown. It is lost after that only if no
+//!   other process could have heard it.
 //! - What a node is told is a state, not a queue: a stream that broke misses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +15,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{Attended, Store};
+use usher_store::{Attended, Error, Store};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
 
 /// How soon something is tried again that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How many projects are read at a time.
+const PAGE: u32 = 100;
 
 /// The figures of the mesh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +85,8 @@ struct Inner {
 struct Node {
     project: ProjectId,
     heard: Option<Heard>,
+    /// Since when it is waited for, although it was not heard yet.
+    expected_since: Option<Instant>,
     acknowledged: u64,
     left: bool,
     /// Whether it is written down as lost.
@@ -191,7 +197,7 @@ impl Mesh {
         let inner = self.inner();
         let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
         match node.and_then(|it| it.heard.as_ref()) {
-            Some(heard) => self.judge(heard),
+            Some(heard) => self.judge(heard.at),
             None if attended.lost_since.is_some() => Liveness::Lost,
             None => Liveness::Unknown,
         }
@@ -201,7 +207,7 @@ impl Mesh {
     pub fn hears(&self, id: PeerId) -> bool {
         let inner = self.inner();
         let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
-        heard.is_some_and(|it| self.judge(it) == Liveness::Live)
+        heard.is_some_and(|it| self.judge(it.at) == Liveness::Live)
     }
 
     /// Who of a project acknowledged a snapshot, or a newer one, to this process.
@@ -261,7 +267,13 @@ impl Mesh {
     /// Writes down who falls silent, until it is told to stop.
     pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
         let mut next = None;
+        let mut unexpected = !store.is_shared();
         loop {
+            if unexpected {
+                unexpected = self.expect(&store).await.is_err();
+                let retry = Instant::now() + RETRY_AFTER;
+                next = if unexpected { Some(retry) } else { self.next_silence() };
+            }
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = self.heard.notified() => {
@@ -289,12 +301,31 @@ impl Mesh {
         }
     }
 
+    /// Waits from now on for every node there is: nobody else hears them.
+    async fn expect(&self, store: &Store) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let projects = store.projects(after, PAGE).await?;
+            let Some(last) = projects.last() else { return Ok(()) };
+            after = Some(last.id);
+            for project in projects {
+                let mesh = store.mesh(project.id).await?;
+                let mut inner = self.inner();
+                for Attended { peer, lost_since, .. } in mesh {
+                    let node = inner.node(&peer);
+                    node.lost = lost_since.is_some();
+                    node.expected_since = Some(Instant::now());
+                }
+            }
+        }
+    }
+
     /// When the first of those who live would be lost.
     fn next_silence(&self) -> Option<Instant> {
         let patience = self.patience();
         let inner = self.inner();
         let live = inner.nodes.values().filter(|it| !it.lost);
-        live.filter_map(|it| it.heard.as_ref()).map(|it| it.at + patience).min()
+        live.filter_map(Node::last_sign).map(|at| at + patience).min()
     }
 
     /// Who has just been lost.
@@ -302,7 +333,7 @@ impl Mesh {
         let mut inner = self.inner();
         let mut silent = Vec::new();
         for (id, node) in &mut inner.nodes {
-            let lost = node.heard.as_ref().is_some_and(|it| self.judge(it) == Liveness::Lost);
+            let lost = node.last_sign().is_some_and(|at| self.judge(at) == Liveness::Lost);
             if lost && !node.lost {
                 node.lost = true;
                 silent.push(*id);
@@ -317,8 +348,8 @@ impl Mesh {
         }
     }
 
-    fn judge(&self, heard: &Heard) -> Liveness {
-        let elapsed = Timestamp::ZERO.after(heard.at.elapsed());
+    fn judge(&self, heard_at: Instant) -> Liveness {
+        let elapsed = Timestamp::ZERO.after(heard_at.elapsed());
         self.figures.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
     }
 
@@ -333,6 +364,11 @@ impl Mesh {
 }
 
 impl Node {
+    /// Since when its silence is counted.
+    fn last_sign(&self) -> Option<Instant> {
+        self.heard.as_ref().map(|it| it.at).or(self.expected_since)
+    }
+
     fn order(&self, orders: Orders) {
         self.orders.send_if_modified(|it| {
             // Nobody comes back from its way out: who says so has read an older row. The deadline
@@ -352,6 +388,7 @@ impl Inner {
         let fresh = || Node {
             project: peer.registration.project,
             heard: None,
+            expected_since: None,
             acknowledged: 0,
             left: false,
             lost: false,

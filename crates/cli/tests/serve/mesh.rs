@@ -54,6 +54,31 @@ async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
     assert_eq!(mesh.liveness(&it), Liveness::Live);
 }
 
+/// Red by: a node that died while nobody ran, and that every drain waits for afterwards.
+#[tokio::test]
+async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
+    let bed = Bed::new().await;
+    let it = node(&bed, "web").await;
+    let mesh = mesh(Duration::from_millis(30));
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    let lost = until_lost(&bed, it.peer.id).await;
+    assert_eq!((mesh.liveness(&it), mesh.liveness(&lost)), (Liveness::Unknown, Liveness::Lost));
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
+/// Waits until a node is written down as lost.
+async fn until_lost(bed: &Bed, id: PeerId) -> Attended {
+    loop {
+        let found = bed.store.peer(id).await.unwrap().unwrap();
+        if found.lost_since.is_some() {
+            return found;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Red by: a write with every sign of life, or none when a node falls silent.
 #[tokio::test]
 async fn only_silence_and_its_end_are_written() {
@@ -64,13 +89,7 @@ async fn only_silence_and_its_end_are_written() {
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
     mesh.meet(&it, bed.store.now().await.unwrap());
     mesh.hear(id, 0, "usher-agent/1");
-    let lost = loop {
-        let found = bed.store.peer(id).await.unwrap().unwrap();
-        if found.lost_since.is_some() {
-            break found;
-        }
-        sleep(Duration::from_millis(5)).await;
-    };
+    let lost = until_lost(&bed, id).await;
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
     let elsewhere = Attended { lost_since: None, ..lost.clone() };
     assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");

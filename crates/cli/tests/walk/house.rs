@@ -397,6 +397,19 @@ impl House {
         unnamed.map(|(_, path)| path).collect()
     }
 
+    /// Waits until this generation of a resource is Ready.
+    pub(crate) async fn until_generation(&mut self, id: &str, generation: u64) {
+        let begun = Instant::now();
+        loop {
+            let it = self.resource(id).await;
+            if it["phase"] == "Ready" && it["generation"] == generation {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{it}\n{}", self.said());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until nothing of anybody is left, and looks everywhere.
     pub(crate) async fn until_nothing_is_left(&mut self) {
         let begun = Instant::now();

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tokio::time::sleep;
 
 use crate::house::{House, PATIENCE};
 
@@ -89,15 +88,7 @@ async fn replaced(house: &mut House, id: &str) {
 async fn replace(house: &mut House, id: &str) {
     let (code, said) = house.usher(&["retry", "node-1", "--replace"]);
     assert_eq!(code, Some(0), "{said}");
-    let begun = Instant::now();
-    loop {
-        let it = house.resource(id).await;
-        if it["phase"] == "Ready" && it["generation"] == 2 {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{it} {}", house.said());
-        sleep(Duration::from_millis(20)).await;
-    }
+    house.until_generation(id, 2).await;
 }
 
 /// Red by: a substrate that goes under a node whose agent was just killed.

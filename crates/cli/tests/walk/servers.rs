@@ -35,18 +35,20 @@ async fn a_server_on_postgresql_that_is_killed_goes_on() {
     assert_eq!(house.told(&id).await, ALL);
 }
 
+/// Every drain takes 10 min unless somebody hears of it.
+const PATIENT: [&str; 5] = [
+    "mesh.heartbeat=10m",
+    "mesh.drain_grace=20m",
+    "mesh.acknowledgements=10m",
+    "database.log_poll=100ms",
+    "worker.due_query=50ms",
+];
+
 /// Red by: a node that hears of its drain only from the server that leads it, or a leader that
 /// hears of acknowledgements only from its own nodes. By themselves these drains take 10 min.
 #[tokio::test]
 async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
-    let settings = [
-        "mesh.heartbeat=10m",
-        "mesh.drain_grace=20m",
-        "mesh.acknowledgements=10m",
-        "database.log_poll=100ms",
-        "worker.due_query=50ms",
-    ];
-    let Some(mut here) = House::serve(&settings).await else { return };
+    let Some(mut here) = House::serve(&PATIENT).await else { return };
     let mut there = here.neighbour().await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
@@ -68,4 +70,26 @@ async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     }
     there.stop().await;
     here.until_nothing_is_left().await;
+}
+
+/// Red by: servers that hear of those who leave from the log only, which tells of no replacement.
+#[tokio::test]
+async fn a_node_is_replaced_whichever_server_hears_it() {
+    let Some(mut here) = House::serve(&PATIENT).await else { return };
+    let mut there = here.neighbour().await;
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        ids.push(here.provision(&format!("{name}-here")).await);
+        ids.push(there.provision(&format!("{name}-there")).await);
+    }
+    for id in &ids {
+        here.until_phase(id, "Ready").await;
+    }
+    for (index, id) in ids.iter().enumerate() {
+        let path = format!("/v1/resources/{id}/replace");
+        let orderer = if index % 2 == 0 { &mut there } else { &mut here };
+        orderer.insist("POST", &path, None).await;
+        here.until_generation(id, 2).await;
+    }
+    there.stop().await;
 }

@@ -12,6 +12,10 @@ use crate::inside::Attended;
 use crate::life::Life;
 
 impl Port {
+    pub(crate) async fn projects_being_left(&self) -> Result<Vec<ProjectId>, Error> {
+        being_left(&mut *self.door.read().await?).await
+    }
+
     pub(crate) async fn leaving(&self, project: ProjectId) -> Result<Vec<Attended>, Error> {
         enrolment::leaving(&mut *self.door.read().await?, project).await
     }
@@ -30,6 +34,13 @@ impl Port {
             self.door.write(move |conn| Box::pin(acknowledge(conn, project, (by, snapshot)))).await;
         self.stirring(written)
     }
+}
+
+async fn being_left(conn: &mut Conn) -> Result<Vec<ProjectId>, Error> {
+    let sql = "SELECT DISTINCT project FROM peers WHERE stage IN ('cordoned', 'draining')";
+    let projects = sqlx::query_scalar::<Db, Uuid>(sql).fetch_all(&mut *conn).await;
+    let projects = projects.doing("read the projects that nodes leave")?;
+    Ok(projects.into_iter().map(ProjectId::from_uuid).collect())
 }
 
 async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {
