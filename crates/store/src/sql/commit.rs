@@ -87,11 +87,11 @@ pub(crate) async fn config(
 }
 
 /// The lease that goes on, or the one that is given back.
-type Turn<'a> = (Option<Stay>, Option<&'a Release>);
+type Kept<'a> = (Option<Stay>, Option<&'a Release>);
 
 /// Gives the leases back, or sees that they still are the newest ones, so that nobody can take the
 /// lives before this is written. Whoever overtook may rest on what it saw and never look at this.
-async fn keep_turns(conn: &mut Conn, turns: &[Turn<'_>]) -> Result<(), Error> {
+async fn keep_turns(conn: &mut Conn, turns: &[Kept<'_>]) -> Result<(), Error> {
     let releases: Vec<&Release> = turns.iter().filter_map(|(_, release)| *release).collect();
     let stays: Vec<Stay> = turns.iter().filter_map(|(stay, _)| *stay).collect();
     if queue::release(conn, &releases).await? != releases.len()
