@@ -9,7 +9,8 @@
 //! **Invariants**
 //! - A deregistered peer has a revoked key: the type has no place for another.
 //! - Force skips acknowledgements and nothing else, and is recorded.
-//! - A peer is lost only after it was heard; silence after a restart is unknown.
+//! - A peer is lost by silence after it was heard, or after somebody began to wait for it whom it
+//!   alone calls; until then it is unknown.
 
 use std::time::Duration;
 

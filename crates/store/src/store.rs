@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Makes the lives of these ids due now, in one transaction: the tombstone of a deleted
-    /// resource, else the life. How many were woken.
+    /// resource, else the life. How many are due. It is for changes outside: see the statement.
     pub async fn wake_labels(&self, mut ids: Vec<Uuid>) -> Result<u64, Error> {
         let asked = ids.len();
         ids.retain(|id| !Life::of(*id).into_iter().any(|life| self.turns.note(life)));

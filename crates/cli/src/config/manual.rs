@@ -15,7 +15,7 @@ const MEANINGS: [(&str, &str); 34] = [
     ("broker.teardown_deadline", "a substrate that has not gone by then is told as overdue"),
     ("data_dir", "where state lies; empty is the data directory of the platform"),
     ("database.connections_max", "the most connections to PostgreSQL, or readers of SQLite"),
-    ("database.log_poll", "how often to ask PostgreSQL what other servers told"),
+    ("database.log_poll", "how often to ask PostgreSQL what other servers told, and who leaves"),
     ("database.statement_timeout", "how long one statement may take"),
     ("database.url", "where PostgreSQL is; only `usher serve` uses it, and needs it"),
     ("keep.events", "how long events are kept at least"),

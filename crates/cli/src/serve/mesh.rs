@@ -19,6 +19,7 @@ use usher_store::{Attended, Error, Store};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
+use crate::stop::chain;
 
 /// How soon something is tried again that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -309,13 +310,26 @@ impl Mesh {
             let Some(last) = projects.last() else { return Ok(()) };
             after = Some(last.id);
             for project in projects {
-                let mesh = store.mesh(project.id).await?;
-                let mut inner = self.inner();
-                for Attended { peer, lost_since, .. } in mesh {
-                    let node = inner.node(&peer);
-                    node.lost = lost_since.is_some();
-                    node.expected_since = Some(Instant::now());
+                match store.mesh(project.id).await {
+                    Ok(mesh) => self.expect_all(&mesh, store.now().await?),
+                    // One row that breaks its rules keeps nobody else from being waited for.
+                    Err(error @ Error::Corrupt { .. }) => {
+                        let error = chain(&error);
+                        tracing::warn!(error, "cannot wait for the nodes of a project");
+                    }
+                    Err(error) => return Err(error),
                 }
+            }
+        }
+    }
+
+    fn expect_all(&self, mesh: &[Attended], now: Timestamp) {
+        for attended in mesh {
+            // Whoever called meanwhile is known better than by this row.
+            if self.last_heard(attended.peer.id).0.is_none() {
+                self.meet(attended, now);
+                let mut inner = self.inner();
+                inner.node(&attended.peer).expected_since.get_or_insert_with(Instant::now);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Wakes lives because something changed in their world, and once at the start those that need it.
 //!
-//! A watch that was not there missed changes. One listing stands in for them: whoever is as it is
-//! recorded, and rests, is left alone.
+//! A watch that was not there, or was told too much at once, missed changes. One listing stands in
+//! for them: whoever is as it is recorded, and rests, is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

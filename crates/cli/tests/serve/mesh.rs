@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use usher_cli::serve::mesh::{Figures, Mesh};
 use usher_domain::object::id::PeerId;
 use usher_domain::object::name;
-use usher_domain::peers::{DrainStep, Heartbeat, Liveness};
+use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::Generation;
 use usher_store::Attended;
@@ -64,6 +64,32 @@ async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
     let lost = until_lost(&bed, it.peer.id).await;
     assert_eq!((mesh.liveness(&it), mesh.liveness(&lost)), (Liveness::Unknown, Liveness::Lost));
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
+/// Red by: a node on its way out that a server which has just started lets in, or lets stay.
+#[tokio::test]
+async fn who_is_waited_for_after_a_restart_has_its_orders() {
+    let bed = Bed::new().await;
+    let (cordoned, draining) = (node(&bed, "a").await, node(&bed, "b").await);
+    let now = bed.store.now().await.unwrap();
+    let move_to = async |peer: Peer, step| {
+        let next = peer.advance(step, now);
+        bed.store.move_peer(peer, next.clone()).await.unwrap();
+        next
+    };
+    move_to(cordoned.peer.clone(), DrainStep::Cordon).await;
+    let out = move_to(draining.peer.clone(), DrainStep::Cordon).await;
+    move_to(out, DrainStep::RevokeKey).await;
+    let mesh = mesh(Duration::from_secs(10));
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    while mesh.orders_of(draining.peer.id).is_none() || mesh.orders_of(cordoned.peer.id).is_none() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(mesh.fresh_orders_of(draining.peer.id).unwrap().out);
+    assert!(mesh.fresh_orders_of(cordoned.peer.id).unwrap().leave_by.is_some());
     stop.send_replace(true);
     listening.await.unwrap();
 }

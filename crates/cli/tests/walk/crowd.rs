@@ -104,23 +104,29 @@ async fn attend(
     stop: watch::Receiver<bool>,
 ) {
     let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
-    let flags = WatchFlags::MOVED_TO;
+    let flags = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM;
     inotify::add_watch(&events, &folder, flags).unwrap();
     #[expect(deprecated, reason = "its successor is unsafe; this descriptor never changes")]
     let events: AsyncFd<OwnedFd> = AsyncFd::new(events).unwrap();
-    let boot = |name: &str| {
+    let mut known = BTreeSet::new();
+    // What comes while all are listed is told as well, and booted once.
+    let mut boot = |name: &str, there: bool| {
+        if name.starts_with('.') {
+            return;
+        }
+        if !there {
+            known.remove(name);
+            return;
+        }
+        if !known.insert(name.to_owned()) {
+            return;
+        }
         counts.booted.fetch_add(1, Ordering::Relaxed);
         let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
         tokio::spawn(node);
     };
-    // What comes while this is listed is told as well, and booted once.
-    let mut listed = BTreeSet::new();
     for entry in fs::read_dir(&folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if !name.starts_with('.') {
-            boot(&name);
-            listed.insert(name);
-        }
+        boot(&entry.unwrap().file_name().into_string().unwrap(), true);
     }
     loop {
         let mut ready = events.readable().await.unwrap();
@@ -130,9 +136,7 @@ async fn attend(
         while let Ok(event) = reader.next() {
             assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "too many at once");
             let name = event.file_name().and_then(|it| it.to_str().ok()).unwrap();
-            if !name.starts_with('.') && !listed.remove(name) {
-                boot(name);
-            }
+            boot(name, event.events().contains(ReadFlags::MOVED_TO));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The due-queue: the statements that are the twins of the kernel's rules for one entry.
+//! The due-queue: the statements that are the twins of the kernel's rules for one entry. Only
+//! `wake_labels` writes less than its rule, where nobody could see the difference.
 
 use sqlx::QueryBuilder;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};

@@ -19,6 +19,25 @@ fn release(life: Life, claim: Claim, wake: Wake) -> Release {
     Release { life, claim, wake, reason: REASON }
 }
 
+/// Red by: a write for a change outside that whoever takes the life sees anyway.
+#[tokio::test]
+async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let id = world.declare("web").await.id();
+        let life = Life::Resource(id);
+        let before = bed.store.entry(life).await.unwrap();
+        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1, "it is due");
+        assert_eq!(bed.store.entry(life).await.unwrap(), before);
+        world.claim(life).await;
+        let claimed = bed.store.entry(life).await.unwrap().unwrap();
+        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
+        let woken = bed.store.entry(life).await.unwrap().unwrap();
+        assert_eq!(woken.wake_seq, claimed.wake_seq + 1, "whoever has it must look again");
+    })
+    .await;
+}
+
 /// Red by: `Utc::now()` of this process anywhere in a claim; the database is a day ahead here.
 #[tokio::test]
 async fn leases_and_the_present_come_from_the_clock_of_the_database() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use usher_kernel::Trouble;
 use usher_store::migrate::Way;
 use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
@@ -260,6 +261,10 @@ async fn what_was_acknowledged_survives_a_killed_server() {
         for count in &troubles {
             let before = count.load(Ordering::Relaxed);
             while count.load(Ordering::Relaxed) == before {
+                assert!(
+                    !writers.iter().any(JoinHandle::is_finished),
+                    "a writer found something wrong"
+                );
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }

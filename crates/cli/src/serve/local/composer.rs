@@ -13,6 +13,7 @@ use super::error::Error;
 use super::object::{Boot, Kind, Object, Owner, Reference, Sort};
 use super::registry::{Change, Registry};
 use super::render::{SETTINGS_FILE, TOKEN_FILE};
+use super::watch::Closeness;
 use crate::serve::supervisor::{PROCESS_LOCK, Unit, Units, Wanted};
 
 /// Who runs the agents of this world's machines.
@@ -88,14 +89,24 @@ impl Composer {
         Ok(())
     }
 
+    /// How closely processes must be watched: whose agents somebody else runs ends none.
+    pub const fn closeness(&self) -> Closeness {
+        match self.agents {
+            Agents::Process { .. } => Closeness::Processes,
+            Agents::External => Closeness::Records,
+        }
+    }
+
     /// What is wanted of the process that is recorded under a part's name.
     pub fn wanted(&self, name: &str, unit: &Unit) -> Result<Wanted, Error> {
         let part = self.registry.get(Kind::Part, name)?;
         let lives = part.is_some_and(|it| it.uid == unit.owner && it.deleting_at.is_none());
+        // What was recorded for somebody else to run names no program.
+        let ours = !unit.program.as_os_str().is_empty();
         Ok(match (lives, &self.agents) {
             (false, _) => Wanted::Stop,
-            (true, Agents::Process { .. }) => Wanted::Run,
-            (true, Agents::External) => Wanted::Hold,
+            (true, Agents::Process { .. }) if ours => Wanted::Run,
+            (true, Agents::Process { .. } | Agents::External) => Wanted::Hold,
         })
     }
 

@@ -15,7 +15,7 @@ use super::composer::{Agents, Composer, Next};
 use super::error::Error;
 use super::object::Kind;
 use super::registry::Registry;
-use super::watch::{Closeness, Item, News, Touched, Watch};
+use super::watch::{Item, News, Touched, Watch};
 use crate::clock;
 use crate::serve::supervisor::{Outcome, Supervisor, Units, Wanted};
 
@@ -91,7 +91,7 @@ impl Keeper {
     /// Follows the watch for as long as there is one.
     async fn attend(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send)) -> Error {
         let (registry, units) = (self.registry.clone(), self.units.clone());
-        let mut watch = match Watch::new(registry, units, Closeness::Processes) {
+        let mut watch = match Watch::new(registry, units, self.composer.closeness()) {
             Ok(watch) => watch,
             Err(why) => return why,
         };
@@ -123,6 +123,9 @@ impl Keeper {
         let tended = self.supervisor.tended().map(|it| Item::Unit(it.to_owned()));
         let known: Vec<Item> = tended.chain(self.owners.keys().cloned()).collect();
         for item in listed.iter().map(|it| it.item.clone()).chain(known) {
+            if let Item::Unit(name) = &item {
+                self.changed.insert(name.clone(), now);
+            }
             self.soon(item, now);
         }
     }
@@ -133,7 +136,12 @@ impl Keeper {
             match &it.item {
                 Item::Object(Kind::Part, name) => self.soon(Item::Unit(name.clone()), now),
                 Item::Unit(name) => {
-                    self.soon(Item::Object(Kind::Part, name.clone()), now);
+                    let part = Item::Object(Kind::Part, name.clone());
+                    // What its process says of itself is news for the substrate.
+                    if let Some(substrate) = self.owners.get(&part).cloned() {
+                        self.soon(substrate, now);
+                    }
+                    self.soon(part, now);
                     self.changed.insert(name.clone(), now);
                 }
                 Item::Object(

@@ -151,7 +151,7 @@ impl Eyes<'_> {
         Ok(wanted.into_iter().map(look).collect())
     }
 
-    /// The parts with our labels, and the processes that run without one.
+    /// The parts with our labels.
     fn labelled(self, record: &Record<Resource>) -> Result<Vec<Name>, Error> {
         let resource = &record.state;
         let mut found = Vec::new();

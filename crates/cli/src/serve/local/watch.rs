@@ -145,6 +145,7 @@ impl Watch {
             let names = self.registry.names(kind)?;
             items.extend(names.into_iter().map(|name| Item::Object(kind, name)));
         }
+        self.unwatched.clear();
         for name in self.units.names().map_err(Error::disk(self.units.root()))? {
             self.attend(&name);
             items.insert(Item::Unit(name));
@@ -174,10 +175,17 @@ impl Watch {
         for (wd, name, flags) in found {
             overrun |= flags.contains(ReadFlags::QUEUE_OVERFLOW);
             items.extend(self.item(wd, name.as_deref(), flags));
-            if flags.contains(ReadFlags::IGNORED)
-                && let Some(Watched::Unit(name)) = self.watched.remove(&wd)
-            {
-                self.unwatched.remove(&name);
+            if flags.intersects(ReadFlags::IGNORED | ReadFlags::MOVE_SELF) {
+                match self.watched.get(&wd) {
+                    // Whatever stands in its place is another folder.
+                    Some(Watched::Kind(_) | Watched::Units) => {
+                        return Err(Error::Corrupt { path: self.root() });
+                    }
+                    Some(Watched::Unit(_)) if flags.contains(ReadFlags::IGNORED) => {
+                        self.watched.remove(&wd);
+                    }
+                    Some(Watched::Unit(_)) | None => {}
+                }
             }
         }
         Ok((items, overrun))
@@ -224,12 +232,18 @@ impl Watch {
     }
 
     fn add(&mut self, path: &Path, watched: Watched) -> Result<(), Error> {
-        let flags = WatchFlags::CREATE
-            | WatchFlags::CLOSE_WRITE
-            | WatchFlags::MOVED_FROM
+        let renames = WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
+            | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
+        // What is about to be an object is told when it is one.
+        let flags = match watched {
+            Watched::Kind(_) => renames,
+            Watched::Units | Watched::Unit(_) => {
+                renames | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE
+            }
+        };
         let wd = inotify::add_watch(self.events.get_ref(), path, flags);
         let wd = wd.map_err(|why| Error::disk(path)(why.into()))?;
         self.watched.insert(wd, watched);

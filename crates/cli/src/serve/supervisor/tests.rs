@@ -63,6 +63,19 @@ fn what_shall_run_is_started_once_and_again_after_its_end() {
     until("it ran again", || runs() == 2);
 }
 
+/// Red by: a lock, and with it an open file, for every node that somebody else runs.
+#[test]
+fn what_somebody_else_runs_is_left_alone_until_it_shall_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let units = units(&dir);
+    units.record("a", &script("touch ran"), &[]).unwrap();
+    let mut supervisor = Supervisor::new(units.clone());
+    assert_eq!(supervisor.tend("a", Wanted::Hold, at(1)).unwrap(), Outcome::Resting);
+    assert_eq!(supervisor.tended().count(), 0);
+    assert_eq!(supervisor.tend("a", Wanted::Stop, at(2)).unwrap(), Outcome::Gone);
+    assert_eq!(units.names().unwrap(), Vec::<String>::new());
+}
+
 #[test]
 fn what_shall_stop_is_asked_and_its_record_goes_last() {
     let dir = tempfile::tempdir().unwrap();

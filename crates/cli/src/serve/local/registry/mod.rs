@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   <world>/id                         what a rebuilt world does not have
-//!           revision                   raised before every change
+//!           changes                    as long as there were changes: the revision
 //!           lock                       held during every change
 //!           <kind>/<name>/object.json  one object
 //!           <kind>/.<name>             what it is about to be, until it is moved into its folder
@@ -13,7 +13,8 @@
 //! - An object appears, changes and disappears by one rename, whole. Two of one name never stand.
 //! - Every such rename is seen in the folder of the kind, so nobody has to watch each object.
 //! - Preconditions (the uid, the owner's existence) are judged under the lock.
-//! - The revision is raised first: a crash can waste one and never repeats one.
+//! - The revision is raised first: a crash can waste one and never repeats one. It is the length of
+//!   a file, which is read and written at once and leaves no file behind.
 //! - A read takes no lock: an object is replaced as a whole, and whoever asks for the revision
 //!   first reads nothing older than that.
 //! - A folder that is there and cannot be read is not absent.
@@ -21,6 +22,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +44,7 @@ mod notes;
 use notes::Notes;
 
 const ID: &str = "id";
-const REVISION: &str = "revision";
+const CHANGES: &str = "changes";
 const LOCK: &str = "lock";
 const OBJECT: &str = "object.json";
 /// Where objects are written before they have a name, and lie after they lost it.
@@ -80,7 +82,7 @@ impl Registry {
         let change = registry.change().await?;
         let id = registry.root.join(ID);
         if !id.try_exists().map_err(Error::disk(&id))? {
-            registry.replace(&registry.root.join(REVISION), b"1")?;
+            change.count()?;
             registry.replace(&id, Uuid::new_v4().to_string().as_bytes())?;
         }
         for folder in Kind::ALL.map(Kind::folder).into_iter().chain([ASIDE]) {
@@ -110,16 +112,17 @@ impl Registry {
 
     /// What the world says it is. Whoever lost its memory says so.
     pub fn pin(&self) -> Result<Pin, Error> {
-        let text = |file: &str| {
-            let path = self.root.join(file);
-            match fs::read_to_string(&path) {
-                Ok(text) => Ok(text),
-                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-                Err(why) => Err(Error::disk(&path)(why)),
-            }
+        let missing = |why: &io::Error| why.kind() == io::ErrorKind::NotFound;
+        let (id, changes) = (self.root.join(ID), self.root.join(CHANGES));
+        let identity = match fs::read_to_string(&id) {
+            Err(why) if missing(&why) => String::new(),
+            read => read.map_err(Error::disk(&id))?,
         };
-        let identity = Uid::new(text(ID)?.trim());
-        Ok(Pin { identity, revision: text(REVISION)?.trim().parse().unwrap_or_default() })
+        let revision = match fs::metadata(&changes) {
+            Err(why) if missing(&why) => 0,
+            found => found.map_err(Error::disk(&changes))?.len(),
+        };
+        Ok(Pin { identity: Uid::new(identity.trim()), revision })
     }
 
     /// The object under a name. A folder without a readable object is neither there nor absent.
@@ -205,7 +208,9 @@ impl Registry {
         for (folder, beginning) in kinds.into_iter().chain([(self.root.clone(), STAGED.into())]) {
             for name in entries(&folder)?.iter().filter(|it| it.starts_with(&beginning)) {
                 let path = folder.join(name);
-                ignore_missing(fs::remove_file(&path)).map_err(Error::disk(&path))?;
+                if path.is_file() {
+                    ignore_missing(fs::remove_file(&path)).map_err(Error::disk(&path))?;
+                }
             }
         }
         Ok(())
@@ -311,9 +316,12 @@ impl Change<'_> {
 
     /// Raises the revision before anything changes.
     fn count(&self) -> Result<u64, Error> {
-        let revision = self.registry.pin()?.revision + 1;
-        let path = self.registry.root.join(REVISION);
-        self.registry.replace(&path, revision.to_string().as_bytes())?;
+        let path = self.registry.root.join(CHANGES);
+        let mut open = OpenOptions::new();
+        let file = open.append(true).create(true).mode(0o600).open(&path);
+        let file = file.map_err(Error::disk(&path))?;
+        let revision = file.metadata().map_err(Error::disk(&path))?.len() + 1;
+        file.set_len(revision).map_err(Error::disk(&path))?;
         Failpoint::WorldCounted.pass();
         Ok(revision)
     }
@@ -322,18 +330,20 @@ impl Change<'_> {
     /// gets them.
     fn index(&self) -> Result<(), Error> {
         let (registry, notes) = (self.registry, self.registry.notes());
-        if notes.make()? {
+        if notes.exist()? {
             return notes.sweep(|kind, name| registry.stands(kind, name));
         }
-        for kind in Kind::ALL {
-            for name in registry.names(kind)? {
-                // What cannot be read says of no owner; whoever has it on record asks for it.
-                if let Ok(Some(Object { owner: Some(owner), .. })) = registry.get(kind, &name) {
-                    notes.add(&owner, kind, &name)?;
+        notes.found(&registry.root.join(ASIDE), |notes| {
+            for kind in Kind::ALL {
+                for name in registry.names(kind)? {
+                    // What cannot be read says of no owner; whoever has it on record asks for it.
+                    if let Ok(Some(Object { owner: Some(owner), .. })) = registry.get(kind, &name) {
+                        notes.add(&owner, kind, &name)?;
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Notes of what belongs to what, so that nobody reads through all objects to find a few.
 //!
-//! A note is an empty file. It is made before what it is about, and goes after that.
+//! A note is an empty file. It is made before what it is about, and goes after that. Where the
+//! folder of all notes is missing nothing is known; it is made as a whole when the world is opened.
 
 use std::fs;
 use std::io;
@@ -25,18 +26,28 @@ impl Notes {
         Self { root: root.join(OWNED) }
     }
 
-    /// Makes the folder of all notes; whether it was there.
-    pub(super) fn make(&self) -> Result<bool, Error> {
-        let there = self.root.try_exists().map_err(Error::disk(&self.root))?;
-        private_folder().recursive(true).create(&self.root).map_err(Error::disk(&self.root))?;
-        Ok(there)
+    /// Whether there are any, so that what is not noted is not there.
+    pub(super) fn exist(&self) -> Result<bool, Error> {
+        self.root.try_exists().map_err(Error::disk(&self.root))
+    }
+
+    /// Makes all of them at once, written aside before.
+    pub(super) fn found(
+        &self,
+        aside: &Path,
+        fill: impl FnOnce(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let staged = Self { root: aside.join(OWNED) };
+        private_folder().create(&staged.root).map_err(Error::disk(&staged.root))?;
+        fill(&staged)?;
+        fs::rename(&staged.root, &self.root).map_err(Error::disk(&self.root))
     }
 
     /// What is noted of an owner, sorted.
     pub(super) fn of(&self, kind: Kind, name: &str) -> Result<Vec<(Kind, String)>, Error> {
         let notes = listed(&self.root.join(label(kind, name)))?;
         // Where all notes are gone, nothing is proven of these.
-        if notes.is_empty() && !self.root.try_exists().map_err(Error::disk(&self.root))? {
+        if notes.is_empty() && !self.exist()? {
             return Err(Error::Corrupt { path: self.root.clone() });
         }
         let mut owned: Vec<(Kind, String)> = notes.iter().filter_map(|it| labelled(it)).collect();
@@ -47,7 +58,10 @@ impl Notes {
     /// Notes that something belongs to an owner.
     pub(super) fn add(&self, owner: &Owner, kind: Kind, name: &str) -> Result<(), Error> {
         let folder = self.root.join(label(owner.kind, &owner.name));
-        private_folder().recursive(true).create(&folder).map_err(Error::disk(&folder))?;
+        match private_folder().create(&folder) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(Error::disk(&folder))?,
+        }
         let note = folder.join(label(kind, name));
         write_private(&note, b"").map_err(Error::disk(&note))
     }
@@ -83,10 +97,11 @@ fn sweep(folder: &Path, stands: &impl Fn(Kind, &str) -> Result<bool, Error>) -> 
             None => false,
         };
         if !stands {
-            forget(folder, &note)?;
+            let note = folder.join(note);
+            ignore_missing(fs::remove_file(&note)).map_err(Error::disk(&note))?;
         }
     }
-    Ok(())
+    remove_empty(folder)
 }
 
 /// The notes in an owner's folder; none if it has none.
@@ -101,6 +116,10 @@ fn listed(folder: &Path) -> Result<Vec<String>, Error> {
 fn forget(folder: &Path, note: &str) -> Result<(), Error> {
     let note = folder.join(note);
     ignore_missing(fs::remove_file(&note)).map_err(Error::disk(&note))?;
+    remove_empty(folder)
+}
+
+fn remove_empty(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir(folder) {
         Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
         done => ignore_missing(done).map_err(Error::disk(folder)),

@@ -165,7 +165,7 @@ async fn names_that_lead_elsewhere_are_refused() {
 async fn a_lost_memory_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let registry = world(&dir).await;
-    fs::remove_file(registry.root().join(REVISION)).unwrap();
+    fs::remove_file(registry.root().join(CHANGES)).unwrap();
     assert_eq!(registry.pin().unwrap().revision, 0);
     fs::remove_file(registry.root().join(ID)).unwrap();
     assert_eq!(registry.pin().unwrap().identity, Uid::new(""));
@@ -186,13 +186,13 @@ async fn what_a_crash_left_between_two_names_is_swept_when_the_world_is_opened()
     let expected = [
         "anchor",
         "aside",
+        "changes",
         "external-secret",
         "id",
         "lock",
         "owned",
         "part",
         "provider-config",
-        "revision",
         "substrate",
     ];
     assert_eq!(left, expected);
@@ -204,7 +204,7 @@ fn owned(registry: &Registry, name: &str) -> Vec<(Kind, String)> {
     registry.owned(Kind::Anchor, name).unwrap()
 }
 
-/// Red by: a note that is written after the object, or one that outlives it.
+/// Red by: a note that is missing, or one that outlives what it is about.
 #[tokio::test]
 async fn what_belongs_to_an_owner_is_noted_for_as_long_as_it_stands() {
     let dir = tempfile::tempdir().unwrap();
