@@ -49,7 +49,7 @@ struct Sizes {
 }
 
 const FULL: Sizes =
-    Sizes { round: Duration::from_secs(10), rounds: 3, timed: 300, resources: 10_000 };
+    Sizes { round: Duration::from_secs(10), rounds: 3, timed: 300, resources: 100_000 };
 const QUICK: Sizes =
     Sizes { round: Duration::from_secs(4), rounds: 1, timed: 100, resources: 1_000 };
 

@@ -370,6 +370,23 @@ impl House {
         processes(&self.data(), "")
     }
 
+    /// What the one agent of this world keeps of itself, once it knows who it is: that may be a
+    /// moment after its resource is Ready.
+    pub(crate) async fn identity(&self) -> Value {
+        let begun = Instant::now();
+        loop {
+            let mut standing = self.standing().into_iter();
+            let unit = standing.find(|it| it.to_string_lossy().contains("/process/")).unwrap();
+            let text = fs::read_to_string(unit.join("identity.json")).unwrap_or_default();
+            let identity: Value = serde_json::from_str(&text).unwrap_or_default();
+            if identity["node"]["secret"].is_string() {
+                return identity;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{identity}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Signals every agent of this world.
     pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
         signal_agents(&self.data(), "", signal);
@@ -386,14 +403,15 @@ impl House {
         paths.filter(|it| !is_hidden(it)).collect()
     }
 
-    /// What lies in the world without a name: half made, or half erased.
+    /// What lies in the world without a name, half made or half erased, and notes of what is gone.
     pub(crate) fn unnamed(&self) -> Vec<PathBuf> {
         let world = self.data().join("world");
-        let entries = ["aside", "process", "."].into_iter().flat_map(|folder| {
+        let entries = ["aside", "owned", "process", "."].into_iter().flat_map(|folder| {
             fs::read_dir(world.join(folder)).into_iter().flatten().map(move |it| (folder, it))
         });
         let paths = entries.map(|(folder, it)| (folder, it.unwrap().path()));
-        let unnamed = paths.filter(|(folder, path)| *folder == "aside" || is_hidden(path));
+        let unnamed =
+            paths.filter(|(folder, path)| ["aside", "owned"].contains(folder) || is_hidden(path));
         unnamed.map(|(_, path)| path).collect()
     }
 

@@ -83,9 +83,7 @@ async fn no_secret_reaches_a_log_an_answer_or_the_database() {
 async fn secrets_stay_secret(mut house: House) {
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
-    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
-    let identity = fs::read_to_string(unit.unwrap().join("identity.json")).unwrap();
-    let identity: serde_json::Value = serde_json::from_str(&identity).unwrap();
+    let identity = house.identity().await;
     let secret = |name: &str| fs::read_to_string(house.data().join(name)).unwrap();
     let canaries = [
         secret("admin.token").trim().to_owned(),
