@@ -112,8 +112,7 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
     server.execute("CREATE DATABASE usher").await;
     let place = Place::Postgres(server.url("usher"));
     Store::migrate(&place, Way::Up).await.unwrap();
-    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::default() };
-    let store = Arc::new(Store::open(&place, settings).await.unwrap());
+    let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let life = Life::Resource(world.declare("web").await.id());
     server.stop();
@@ -225,8 +224,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     server.execute("CREATE DATABASE usher").await;
     let place = Place::Postgres(server.url("usher"));
     Store::migrate(&place, Way::Up).await.unwrap();
-    let settings = Settings { connect_timeout: Duration::from_millis(300), ..Settings::default() };
-    let store = Arc::new(Store::open(&place, settings).await.unwrap());
+    let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let over = Arc::new(AtomicBool::new(false));
     let (mut writers, mut troubles) = (vec![], vec![]);
