@@ -13,7 +13,7 @@ const WORLDS: [(&str, &str); 5] = [
     ("broker", "6000"),
     ("usage", "3000"),
     ("direct", "20000"),
-    ("fleet", "10000"),
+    ("fleet", "6000"),
     ("combined", "1500"),
 ];
 
