@@ -17,7 +17,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Attended, Beside, Error, Store, WorldState};
+use usher_store::{Attended, Beside, Error, Life, Store, WorldState};
 
 use super::alarm::Alarms;
 use super::local::inside::{Ask, Inside, Known, Trust};
@@ -189,7 +189,9 @@ impl Joined {
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        self.mesh.moved(&after, now);
+        for resource in self.mesh.moved(&after, now) {
+            self.store.wake(Life::Resource(resource)).await.map_err(told)?;
+        }
         Ok(())
     }
 

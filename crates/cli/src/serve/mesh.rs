@@ -148,15 +148,7 @@ impl Mesh {
         node.acknowledged = node.acknowledged.max(acknowledged);
         let was_lost = std::mem::take(&mut node.lost);
         let acknowledged = node.acknowledged;
-        let mut woken = Vec::new();
-        for (resource, waiting) in &mut inner.waiting {
-            if acknowledged >= waiting.snapshot
-                && waiting.missing.remove(&id)
-                && waiting.missing.is_empty()
-            {
-                woken.push(*resource);
-            }
-        }
+        let woken = inner.heard_of(id, acknowledged);
         drop(inner);
         // Whoever is not listened for yet, or not any more, is listened for from now on.
         if first || was_lost {
@@ -236,8 +228,9 @@ impl Mesh {
         }
     }
 
-    /// Tells a node what follows from where it is now. Who is out is forgotten.
-    pub fn moved(&self, peer: &Peer, now: Timestamp) {
+    /// Tells a node what follows from where it is now. Who is out is forgotten. Who waited for its
+    /// acknowledgement and for nobody else's any more: whoever leaves acknowledges nothing.
+    pub fn moved(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let orders = self.orders(peer, snapshot, now);
@@ -248,6 +241,7 @@ impl Mesh {
             inner.nodes.remove(&peer.id);
             inner.waiting.remove(&peer.registration.resource);
         }
+        if peer.stage == Stage::Registered { vec![] } else { inner.heard_of(peer.id, u64::MAX) }
     }
 
     /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
@@ -258,8 +252,8 @@ impl Mesh {
         mut missing: BTreeSet<PeerId>,
     ) -> bool {
         let mut inner = self.inner();
-        // Whoever was heard since it was found missing is not waited for.
-        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.acknowledged < snapshot));
+        // Whoever was heard since it was found missing, or leaves itself, is not waited for.
+        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.owes(snapshot)));
         let waits = !missing.is_empty();
         inner.waiting.insert(resource, Waiting { snapshot, missing });
         waits
@@ -383,6 +377,12 @@ impl Node {
         self.heard.as_ref().map(|it| it.at).or(self.expected_since)
     }
 
+    /// Whether it has still to acknowledge a snapshot. Whoever leaves has not.
+    fn owes(&self, snapshot: u64) -> bool {
+        let Orders { leave_by, out, .. } = *self.orders.borrow();
+        self.acknowledged < snapshot && leave_by.is_none() && !out
+    }
+
     fn order(&self, orders: Orders) {
         self.orders.send_if_modified(|it| {
             // Nobody comes back from its way out: who says so has read an older row. The deadline
@@ -398,6 +398,20 @@ impl Node {
 }
 
 impl Inner {
+    /// Who waited for this acknowledgement and for nobody else's any more.
+    fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
+        let mut woken = Vec::new();
+        for (resource, waiting) in &mut self.waiting {
+            if acknowledged >= waiting.snapshot
+                && waiting.missing.remove(&id)
+                && waiting.missing.is_empty()
+            {
+                woken.push(*resource);
+            }
+        }
+        woken
+    }
+
     fn node(&mut self, peer: &Peer) -> &mut Node {
         let fresh = || Node {
             project: peer.registration.project,

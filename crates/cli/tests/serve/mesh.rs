@@ -145,10 +145,15 @@ async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
     assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot is none");
     assert_eq!(mesh.hear(b.peer.id, 8, "").woken, [leaver]);
     assert_eq!(mesh.hear(b.peer.id, 9, "").woken, [], "once");
-    assert!(!mesh.await_all(leaver, 7, both), "what was heard before is not waited for");
+    assert!(!mesh.await_all(leaver, 7, both.clone()), "what was heard before is not waited for");
     let project = a.peer.registration.project;
     assert_eq!(mesh.acknowledged_by(project, 7).len(), 2);
     assert_eq!(mesh.acknowledged_by(project, 8), [b.peer.id]);
+    assert!(mesh.await_all(leaver, 10, both));
+    assert_eq!(mesh.hear(a.peer.id, 10, "").woken, []);
+    let cordoned = b.peer.advance(DrainStep::Cordon, now);
+    assert_eq!(mesh.moved(&cordoned, now), [leaver], "who leaves as well is not waited for");
+    assert!(!mesh.await_all(leaver, 11, BTreeSet::from([b.peer.id])), "nor is it from now on");
 }
 
 /// Red by: a stream that was not there and missed the order to leave, or a row that was read before
