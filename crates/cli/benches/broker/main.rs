@@ -26,6 +26,8 @@ mod memory;
 mod pace;
 #[path = "../../../store/benches/store/report.rs"]
 mod report;
+#[path = "../../tests/walk/running.rs"]
+mod running;
 #[path = "../../tests/walk/together.rs"]
 mod together;
 mod walks;

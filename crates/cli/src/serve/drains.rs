@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
-use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::id::{PeerId, ProjectId};
 use usher_kernel::Timestamp;
-use usher_store::{Attended, Error, Life, Store};
+use usher_store::{Attended, Error, Store};
 
 use super::inside::snapshot_of;
 use super::mesh::Mesh;
@@ -83,7 +83,7 @@ impl Drains {
             let now = self.store.now().await?;
             for it in &leaving {
                 watched.leavers.insert(it.peer.id);
-                wake(&self.store, self.mesh.moved(&it.peer, now)).await?;
+                self.mesh.tell_moved(&self.store, &it.peer, now).await?;
                 if let Some(snapshot) = snapshot_of(&it.peer) {
                     self.mesh.publish(*project, snapshot);
                 }
@@ -108,7 +108,7 @@ impl Watched {
         let gone: Vec<PeerId> = self.leavers.iter().filter(out).copied().collect();
         for id in gone {
             if let Some(found) = store.peer(id).await? {
-                wake(store, mesh.moved(&found.peer, now)).await?;
+                mesh.tell_moved(store, &found.peer, now).await?;
             }
             self.leavers.remove(&id);
         }
@@ -137,11 +137,4 @@ impl Watched {
         }
         Ok(())
     }
-}
-
-async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), Error> {
-    for resource in waited {
-        store.wake(Life::Resource(resource)).await?;
-    }
-    Ok(())
 }

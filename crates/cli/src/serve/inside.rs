@@ -17,7 +17,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Attended, Beside, Error, Life, Store, WorldState};
+use usher_store::{Attended, Beside, Error, Store, WorldState};
 
 use super::alarm::Alarms;
 use super::local::inside::{Ask, Inside, Known, Trust};
@@ -189,10 +189,7 @@ impl Joined {
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        for resource in self.mesh.moved(&after, now) {
-            self.store.wake(Life::Resource(resource)).await.map_err(told)?;
-        }
-        Ok(())
+        self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)
     }
 
     fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {

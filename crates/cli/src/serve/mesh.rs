@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{Attended, Error, Store};
+use usher_store::{Attended, Error, Life, Store};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
@@ -244,6 +244,16 @@ impl Mesh {
         if peer.stage == Stage::Registered { vec![] } else { inner.heard_of(peer.id, u64::MAX) }
     }
 
+    /// The same, and wakes those who waited.
+    pub async fn tell_moved(
+        &self,
+        store: &Store,
+        peer: &Peer,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        wake(store, self.moved(peer, now)).await
+    }
+
     /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
     pub fn await_all(
         &self,
@@ -425,6 +435,14 @@ impl Inner {
         };
         self.nodes.entry(peer.id).or_insert_with(fresh)
     }
+}
+
+/// Wakes resources that waited for an acknowledgement.
+pub(super) async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), Error> {
+    for resource in waited {
+        store.wake(Life::Resource(resource)).await?;
+    }
+    Ok(())
 }
 
 async fn until(at: Option<Instant>) {

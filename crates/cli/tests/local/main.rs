@@ -6,6 +6,8 @@ mod crowd;
 #[path = "../../../agent/tests/plane/mod.rs"]
 mod plane;
 mod processes;
+#[path = "../walk/running.rs"]
+mod running;
 mod stage;
 mod substrate;
 mod yard;

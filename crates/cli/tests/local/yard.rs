@@ -17,6 +17,7 @@ use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate::Stage as _;
 
 use crate::plane::Plane;
+use crate::running::running_below;
 use crate::stage::LocalStage;
 
 /// The program under test.
@@ -133,18 +134,7 @@ impl Yard {
 
     /// The processes that run in the folders of this world.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let folder = self.stage.root().join("process");
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap() {
-            let path = entry.unwrap().path();
-            let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
-            if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
-                && place.starts_with(&folder)
-            {
-                found.push(number);
-            }
-        }
-        found
+        running_below(&self.stage.root().join("process"), "")
     }
 
     /// The one process of this world, once it is enrolled and knows who it is: it throws its token

@@ -14,6 +14,7 @@ use usher_store::migrate::Way;
 use usher_store::{Place, Store};
 
 use crate::caller::{Caller, SOON, declaration};
+use crate::running::running_below;
 
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
@@ -367,7 +368,7 @@ impl House {
 
     /// The processes that run in the folders of this world.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        processes(&self.data(), "")
+        running_below(&self.data().join("world/process"), "")
     }
 
     /// What the one agent of this world keeps of itself, once it knows who it is: that may be a
@@ -486,26 +487,10 @@ pub(crate) fn free_port() -> u16 {
 
 /// Signals the agents whose folders have such names.
 pub(crate) fn signal_agents(data: &Path, like: &str, signal: rustix::process::Signal) {
-    for number in processes(data, like) {
+    for number in running_below(&data.join("world/process"), like) {
         let pid = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
-}
-
-/// The processes that run in the folders with such names of the world in a data directory.
-fn processes(data: &Path, like: &str) -> Vec<i32> {
-    let folder = data.join("world/process");
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap() {
-        let path = entry.unwrap().path();
-        let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
-        if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
-            && place.strip_prefix(&folder).is_ok_and(|it| it.to_string_lossy().contains(like))
-        {
-            found.push(number);
-        }
-    }
-    found
 }
 
 fn is_hidden(path: &Path) -> bool {

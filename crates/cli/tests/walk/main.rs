@@ -16,6 +16,7 @@ mod order;
 mod refusals;
 mod rest;
 mod runbook;
+mod running;
 mod servers;
 mod together;
 mod trouble;

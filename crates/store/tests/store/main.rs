@@ -34,6 +34,8 @@ mod relay;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
+mod running;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod siblings;

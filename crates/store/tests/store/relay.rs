@@ -1,24 +1,20 @@
 //! The relay: at least once, in order, with the same ids, and no sink in another's way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use usher_domain::object::slug::Slug;
 use usher_domain::sinks::{Parked, Proof, Scheme, SecretCoordinate, SecretPlace, Sink};
 use usher_kernel::schedule::Pace;
-use usher_store::relay::{Figures, Relay, SecretsOf};
+use usher_store::relay::Figures;
 use usher_store::{
     Beginning, Cursor, Error, Moved, Order, RoundEnd, Settings, Settlement, SinkState, Store,
 };
 
 use crate::bed::{Bed, on_both, on_both_with, told};
 use crate::declare::World;
+use crate::running::{Running, SECRET};
 use crate::sink::{Delivery, Receiver, Reply};
-
-const SECRET: &str = "c2VjcmV0LW9mLXRoZS1ob29r";
 
 /// Retries come at once; nothing runs out while a slow machine works.
 fn hurried() -> Figures {
@@ -38,36 +34,6 @@ fn hurried() -> Figures {
 /// Lets the time of every lease pass.
 async fn end_lease(bed: &Bed) {
     bed.ground.execute("UPDATE sinks SET lease_until = created_at").await;
-}
-
-/// A running relay.
-struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Running {
-    fn start(store: &Arc<Store>, figures: Figures) -> Self {
-        let secrets = SecretsOf(|name: &str| (name == "HOOK").then(|| SECRET.to_owned()));
-        let relay = Relay::new(Arc::clone(store), Arc::new(secrets), figures).unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(relay.run(async {
-            let _ = stopped.await;
-        }));
-        Self { stop, task }
-    }
-
-    /// Ends it as a program that is told to end does.
-    async fn stop(self) {
-        let _ = self.stop.send(());
-        self.task.await.unwrap();
-    }
-
-    /// Ends it as `kill -9` does.
-    async fn kill(self) {
-        self.task.abort();
-        let _ = self.task.await;
-    }
 }
 
 async fn state(store: &Store, sink: &Sink) -> SinkState {

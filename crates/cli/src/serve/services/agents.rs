@@ -13,13 +13,13 @@ use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{DrainStep, Stage};
 use usher_domain::tokens::{Outcome, Refusal, Request};
 use usher_kernel::Trouble;
-use usher_store::{Attended, Life};
+use usher_store::Attended;
 use usher_wire::http::{AgentEvent, Drain};
 use uuid::Uuid;
 
 use super::{Services, failure};
 use crate::failpoint::Failpoint;
-use crate::serve::mesh::Orders;
+use crate::serve::mesh::{Orders, wake};
 
 #[async_trait]
 impl Agents for Services {
@@ -120,9 +120,7 @@ impl Services {
     /// Hears a node that was met, and writes what follows from it.
     async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
         let heard = self.mesh().hear(node, acknowledged, agent_version);
-        for resource in heard.woken {
-            self.store.wake(Life::Resource(resource)).await.map_err(failure)?;
-        }
+        wake(&self.store, heard.woken).await.map_err(failure)?;
         if heard.was_lost {
             self.store.hear_peer(node, true).await.map_err(failure)?;
             tracing::info!(%node, "a node is heard again");

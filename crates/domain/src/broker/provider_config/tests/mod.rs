@@ -1,6 +1,7 @@
 //! The row, and the judgement of a look.
 
 mod decisions;
+mod fixture;
 
 use std::time::Duration;
 
@@ -11,66 +12,11 @@ use usher_kernel::{
 
 use super::*;
 use crate::broker::facts::{Anchor, Gate, Sight};
-use crate::broker::fixture::{G1, G2, NOW, foreign, gone, installation, intended, seen, uuid};
-use crate::broker::look::{self, Heard};
+use crate::broker::fixture::{G1, G2, NOW, foreign, gone, intended, seen};
+use crate::broker::look::Heard;
 use crate::broker::render::{self, anchor::is_anchor};
 use crate::object::authority::Authority;
-
-fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
-    let mut config = ProviderConfig {
-        id: ProviderConfigId::from_uuid(uuid(7)),
-        installation: installation(),
-        world: "local".to_owned(),
-        namespace: "ns".to_owned(),
-        provider: Provider::Local,
-        credential: CredentialId::from_uuid(uuid(5)),
-        coordinates: KvCoordinates::new("secret", "clouds/main").unwrap(),
-        users: 1,
-        phase: Phase::Pending,
-        generation: G1,
-        quiet_until: None,
-    };
-    bend(&mut config);
-    config
-}
-
-fn out(generation: Generation) -> ProviderConfig {
-    config(|it| {
-        it.phase = Phase::Leaving;
-        it.users = 0;
-        it.generation = generation;
-    })
-}
-
-fn object(uid: &str, owner: Option<&str>) -> look::Object {
-    look::Object {
-        uid: Uid::new(uid),
-        installation: Some(installation().to_string()),
-        life: Some(config(|_| ()).id.to_string()),
-        owner: owner.map(Uid::new),
-        deleting: false,
-    }
-}
-
-fn found(uid: &str, owner: &str) -> Found {
-    Found { object: object(uid, Some(owner)), drifted: false, revision: format!("r-{uid}") }
-}
-
-fn bent(bend: impl FnOnce(&mut Look)) -> Look {
-    let mut look = Look {
-        by: "cluster".to_owned(),
-        at: NOW,
-        authority: Authority::Pinned,
-        rail_tripped: false,
-        namespace_ready: Ok(true),
-        anchors: Ok([].into()),
-        config: Ok(None),
-        external_secret: Ok(None),
-        secret: Ok(None),
-    };
-    bend(&mut look);
-    look
-}
+use fixture::{bent, config, found, object, out};
 
 const NOTHING: Facts = Facts {
     sight: Sight::Clear,

@@ -1,0 +1,64 @@
+//! Rows and looks to begin with.
+
+use usher_kernel::Uid;
+
+use super::super::*;
+use crate::broker::fixture::{G1, NOW, installation, uuid};
+use crate::broker::look;
+use crate::object::authority::Authority;
+
+pub(super) fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
+    let mut config = ProviderConfig {
+        id: ProviderConfigId::from_uuid(uuid(7)),
+        installation: installation(),
+        world: "local".to_owned(),
+        namespace: "ns".to_owned(),
+        provider: Provider::Local,
+        credential: CredentialId::from_uuid(uuid(5)),
+        coordinates: KvCoordinates::new("secret", "clouds/main").unwrap(),
+        users: 1,
+        phase: Phase::Pending,
+        generation: G1,
+        quiet_until: None,
+    };
+    bend(&mut config);
+    config
+}
+
+pub(super) fn out(generation: Generation) -> ProviderConfig {
+    config(|it| {
+        it.phase = Phase::Leaving;
+        it.users = 0;
+        it.generation = generation;
+    })
+}
+
+pub(super) fn object(uid: &str, owner: Option<&str>) -> look::Object {
+    look::Object {
+        uid: Uid::new(uid),
+        installation: Some(installation().to_string()),
+        life: Some(config(|_| ()).id.to_string()),
+        owner: owner.map(Uid::new),
+        deleting: false,
+    }
+}
+
+pub(super) fn found(uid: &str, owner: &str) -> Found {
+    Found { object: object(uid, Some(owner)), drifted: false, revision: format!("r-{uid}") }
+}
+
+pub(super) fn bent(bend: impl FnOnce(&mut Look)) -> Look {
+    let mut look = Look {
+        by: "cluster".to_owned(),
+        at: NOW,
+        authority: Authority::Pinned,
+        rail_tripped: false,
+        namespace_ready: Ok(true),
+        anchors: Ok([].into()),
+        config: Ok(None),
+        external_secret: Ok(None),
+        secret: Ok(None),
+    };
+    bend(&mut look);
+    look
+}
