@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{AgentMode, Broker, Config, Database, Error, Keep, Local, Mesh, Rail, Tokens, Worker};
+use super::{
+    AgentMode, Broker, Config, Database, Error, Fleet, Keep, Local, Mesh, Rail, Tokens, Worker,
+};
 use crate::config::span::Span;
 
 const MINUTE: u64 = 60;
@@ -25,6 +27,7 @@ impl Default for Config {
             rail: Rail::default(),
             keep: Keep::default(),
             local: Local::default(),
+            fleet: Fleet::default(),
         }
     }
 }
@@ -108,7 +111,7 @@ impl Default for Local {
 impl Config {
     /// Refuses the first figure that is out of its bounds.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Self { database, worker, broker, tokens, mesh, rail, keep, local, .. } = self;
+        let Self { database, worker, broker, tokens, mesh, rail, keep, local, fleet, .. } = self;
         let tenth = Duration::from_millis(100);
         let spans = [
             ("database.statement_timeout", database.statement_timeout, tenth, HOUR),
@@ -134,7 +137,7 @@ impl Config {
             ("keep.tombstones", keep.tombstones, Duration::from_mins(1), 365 * DAY),
             ("local.agent_grace", local.agent_grace, tenth, HOUR),
         ];
-        for (key, value, min, max_secs) in spans {
+        for (key, value, min, max_secs) in spans.into_iter().chain(fleet.spans()) {
             within(key, value, (Span(min), Span::secs(max_secs)))?;
         }
         let numbers = [
@@ -144,7 +147,7 @@ impl Config {
             ("rail.count", rail.count, 0, 1_000_000),
             ("rail.percent", rail.percent, 0, 100),
         ];
-        for (key, value, min, max) in numbers {
+        for (key, value, min, max) in numbers.into_iter().chain(fleet.numbers()) {
             within(key, value, (min, max))?;
         }
         self.check_order()

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// What each setting means, in the order of the file.
-const MEANINGS: [(&str, &str); 34] = [
+const MEANINGS: [(&str, &str); 56] = [
     ("agent_image", "what agents run from, where they are containers"),
     ("api_url", "where agents find this server; empty is the address it listens on"),
     ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
@@ -18,6 +18,28 @@ const MEANINGS: [(&str, &str); 34] = [
     ("database.log_poll", "how often to ask PostgreSQL what other servers told, and who leaves"),
     ("database.statement_timeout", "how long one statement may take"),
     ("database.url", "where PostgreSQL is; only `usher serve` uses it, and needs it"),
+    ("fleet.call_deadline", "how long a verb, or a question about one machine, may take"),
+    ("fleet.configure_deadline", "a machine that did not join by then is asked again"),
+    ("fleet.create_deadline", "a host that was not made by then is asked for again"),
+    ("fleet.cycle_interval", "how often to list machines and to plan although nothing was heard"),
+    ("fleet.delete_deadline", "a host that was not given back by then is asked for again"),
+    ("fleet.drain_deadline", "a machine that did not leave by then, and its grace, is asked again"),
+    ("fleet.failed_wait", "how long a failed machine is left alone before it is given back"),
+    ("fleet.full_list_interval", "how often to list all machines, and not only what changed"),
+    ("fleet.idle_on_demand", "how long a machine that is paid for while it stands is kept idle"),
+    ("fleet.idle_spot", "how long a machine that may be taken away is kept idle"),
+    ("fleet.lease", "how long the lease of the shard runs"),
+    ("fleet.list_deadline", "how long a list of machines may take"),
+    ("fleet.poll_interval", "the longest rest of a machine that is on its way"),
+    ("fleet.provider", "where the provider of machines listens, as host:port; empty is no shard"),
+    ("fleet.provider_name", "what the provider is called in rows"),
+    ("fleet.reclaim_percent", "the share of a cluster's nodes that may be on their way out at once"),
+    ("fleet.shard", "what the shard is called, toward the provider as well"),
+    ("fleet.steps_max", "the most machines that are worked on at a time"),
+    ("fleet.switch", "whether plans are acted upon: `run`, `dry-run` or `paused`"),
+    ("fleet.tls_ca", "the file of who vouches for the provider; all three files or none"),
+    ("fleet.tls_cert", "the file of the certificate that is shown to the provider"),
+    ("fleet.tls_key", "the file of its key"),
     ("keep.events", "how long events are kept at least"),
     ("keep.idempotency_keys", "how long idempotency keys are remembered"),
     ("keep.tombstones", "how long a deleted resource is watched and holds its project"),

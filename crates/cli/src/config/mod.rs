@@ -6,6 +6,7 @@
 //! - What is dumped holds no password.
 
 mod bounds;
+mod fleet;
 pub mod manual;
 pub mod span;
 
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
+
+pub use fleet::{Fleet, SwitchMode};
 
 use span::Span;
 
@@ -51,6 +54,8 @@ pub struct Config {
     pub keep: Keep,
     /// The local world.
     pub local: Local,
+    /// The shard of machines.
+    pub fleet: Fleet,
 }
 
 /// The database.

@@ -21,6 +21,8 @@ use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
 use super::drains::Drains;
+use super::fleet::bootstrap::Nothing;
+use super::fleet::shard::Shard;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::local::composer::Agents;
@@ -32,7 +34,7 @@ use super::steps::{Lives, LocalSteps};
 use super::tally::Tally;
 use super::waker::Waker;
 use super::worker::Worker;
-use super::{housekeeping, mesh, rails, seed, worker};
+use super::{fleet, housekeeping, mesh, rails, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::stop::{Stop, chain};
 
@@ -59,6 +61,8 @@ pub struct Server {
     store: Arc<Store>,
     joined: Joined,
     tally: Arc<Tally>,
+    fleet: Arc<fleet::tally::Tally>,
+    shard: Option<Shard>,
 }
 
 impl Server {
@@ -106,7 +110,9 @@ impl Server {
             mesh: Arc::new(mesh),
             alarms: Arc::default(),
         };
-        Ok(Self { config, data, listener, url, store, joined, tally })
+        let fleet = Arc::new(fleet::tally::Tally::default());
+        let shard = fleet::settings::shard(&config, &store, Arc::new(Nothing), &fleet)?;
+        Ok(Self { config, data, listener, url, store, joined, tally, fleet, shard })
     }
 
     /// Where it listens.
@@ -120,7 +126,7 @@ impl Server {
     }
 
     /// Runs until it is asked to stop, then ends everything in order.
-    pub async fn run(self) -> Result<(), Stop> {
+    pub async fn run(mut self) -> Result<(), Stop> {
         let asked_to_stop = asked_to_stop();
         let agents = agents(&self.config)?;
         let root = self.data.world();
@@ -129,7 +135,10 @@ impl Server {
         let world = Arc::new(world);
         let (stopping, stop) = watch::channel(false);
         let (listed, is_listed) = watch::channel(false);
-        let parts = Parts::start(&self, &world, listed, &stop)?;
+        let mut parts = Parts::start(&self, &world, listed, &stop)?;
+        if let Some(shard) = self.shard.take() {
+            parts.tasks.push(tokio::spawn(shard.run(stop.clone())));
+        }
         let router = self.router(&world, is_listed, &stop)?;
         self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
@@ -175,6 +184,7 @@ impl Server {
         };
         let mut registry = Registry::default();
         self.tally.register(&mut registry);
+        self.fleet.register(&mut registry);
         let metrics = usher_api::Metrics::register(&mut registry);
         let ports = Arc::new(services).ports();
         Ok(Surface::new(ports, Arc::new(registry), metrics).router())

@@ -173,6 +173,11 @@ impl Fleet {
         })
     }
 
+    /// Whether a window has ended, so that a plan may give something back.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.due.first().is_some_and(|it| it.0 <= seconds(now))
+    }
+
     /// How many machines stand in lots.
     pub fn machines(&self) -> usize {
         self.lots.iter().map(|it| it.machines.len()).sum()
