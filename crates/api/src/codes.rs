@@ -62,6 +62,7 @@ pub const BY_STATUS: [(u16, &[&str]); 12] = [
         409,
         &[
             "assignment_state",
+            "cluster_served",
             "credential_expired",
             "credential_revoked",
             "idempotency_key_reused",

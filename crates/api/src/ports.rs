@@ -96,6 +96,7 @@ refusals! {
     usher_domain::credentials::BadCoordinates,
     usher_domain::credentials::UseRefusal,
     usher_domain::credentials::VerdictRefusal,
+    usher_domain::fleet::refusal::Refusal,
     usher_domain::idempotency::Refusal,
     usher_domain::labels::TooManyLabels,
     usher_domain::object::enrolment::BadNonce,

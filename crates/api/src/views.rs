@@ -5,15 +5,14 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use usher_domain::blueprint::{InjectionStrategy, MeshRole, ParameterSchema};
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::EffectKind;
 use usher_domain::idempotency;
 use usher_domain::object::enrolment::{Nonce, PublicKey, TokenText};
 use usher_domain::object::id::{
-    CloudId, CredentialId, EventId, OperatorTokenId, PeerId, ProjectId, ProviderConfigId,
-    ResourceId,
+    CloudId, CredentialId, EventId, MachineLifeId, OperatorTokenId, PeerId, ProjectId,
+    ProviderConfigId, ResourceId,
 };
 use usher_domain::object::manifest::SecretText;
 use usher_domain::object::provider::Provider;
@@ -260,18 +259,25 @@ pub struct Told {
     pub cursor: Cursor,
     /// Its id, the same in every delivery.
     pub id: EventId,
-    /// What was told.
-    pub event_type: EventType,
+    /// What was told, from the closed set of the context.
+    pub event_type: &'static str,
     /// About whom.
-    pub resource: ResourceId,
-    /// In which project.
-    pub project: ProjectId,
+    pub subject: Subject,
     /// With which version of the record.
     pub version: Version,
     /// When.
     pub occurred_at: Timestamp,
     /// What else is worth knowing.
     pub data: Map<String, Value>,
+}
+
+/// Whom a row of the log is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A resource of a project.
+    Resource(ResourceId, ProjectId),
+    /// A machine, which belongs to no project.
+    Machine(MachineLifeId),
 }
 
 /// A project to be made.

@@ -409,10 +409,12 @@ bodies! {
         /// What was told.
         #[serde(rename = "type")]
         pub kind: String,
-        /// About which resource.
-        pub resource: String,
-        /// In which project.
-        pub project: String,
+        /// About which resource, if it is about one.
+        pub resource: Option<String>,
+        /// About which life of a machine, if it is about one.
+        pub machine: Option<String>,
+        /// In which project, if in one.
+        pub project: Option<String>,
         /// With which version of the record.
         pub version: u64,
         /// When.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::json;
 use tokio::sync::Notify;
 use usher_api::ports::{Answer, Failure, Ports};
-use usher_api::views::{Caller, Check, Page, Paging, ResourceView, Told};
+use usher_api::views::{Caller, Check, Page, Paging, ResourceView, Subject, Told};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterValues};
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
 use usher_domain::idempotency::Digest;
@@ -133,9 +133,8 @@ impl Fake {
         state.events.push(Told {
             cursor: usher_api::views::Cursor(format!("1.0.{seq}")),
             id: EventId::from_uuid(uuid(1_000 + u128::from(n))),
-            event_type: usher_domain::broker::event::EventType::Ready,
-            resource: first(),
-            project,
+            event_type: usher_domain::broker::event::EventType::Ready.as_str(),
+            subject: Subject::Resource(first(), project),
             version: Version(n),
             occurred_at: START,
             data: serde_json::Map::new(),

@@ -1,5 +1,12 @@
 //! When a roll-up is believed: not before the first, and not at once when it suddenly shrinks.
 
+use serde::{Deserialize, Serialize};
+
+use super::index::Fleet;
+use super::lot::Candidates;
+use super::need::Need;
+use crate::fleet::ident::ClusterId;
+use crate::fleet::refusal::Refusal;
 use crate::object::closed::closed_set;
 
 /// A roll-up is held if it keeps less than one in so many rows of the one before...
@@ -19,18 +26,19 @@ closed_set! {
     }
 }
 
-/// How far the roll-ups of one cluster can be believed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trust {
+/// How far the roll-ups of one cluster can be believed. It is kept with the demand, so that a
+/// roll-up is judged once, whoever hears it and however often it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trust {
     /// The rows of the last one that was accepted; none before the first.
-    pub(super) rows: Option<usize>,
+    rows: Option<usize>,
     /// The rows of the last one that was held, and how many like it were in a row.
     held: Option<(usize, u8)>,
 }
 
 impl Trust {
     /// Judges a roll-up of so many rows.
-    pub(super) fn hear(&mut self, rows: usize) -> Judged {
+    pub fn hear(&mut self, rows: usize) -> Judged {
         let baseline = self.rows.unwrap_or(0);
         let shrinks = baseline >= ROWS_MIN && rows * SHRINK < baseline;
         let alike = self.held.filter(|it| it.0 == rows).map_or(1, |it| it.1 + 1);
@@ -43,13 +51,62 @@ impl Trust {
     }
 
     /// Whether anything was ever heard.
-    pub(super) const fn is_heard(self) -> bool {
+    pub const fn is_heard(self) -> bool {
         self.rows.is_some()
     }
 
     /// Whether the last roll-up waits for others that say the same.
-    pub(super) const fn is_held(self) -> bool {
+    pub const fn is_held(self) -> bool {
         self.held.is_some()
+    }
+}
+
+impl Fleet {
+    /// Hears a roll-up, which replaces the one before. A need that cannot be read is kept as such:
+    /// machines that may serve it are not surplus.
+    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Judged {
+        let number = self.cluster(cluster);
+        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
+        let mut trust = entry.trust;
+        let heard = trust.hear(rows.len());
+        match heard {
+            Judged::Held => entry.trust = trust,
+            Judged::Accepted => self.believe(cluster, rows, trust),
+        }
+        heard
+    }
+
+    /// Takes over a demand that was judged when it was told, with what was judged.
+    pub fn believe(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>, trust: Trust) {
+        let number = self.cluster(cluster);
+        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return };
+        entry.trust = trust;
+        let old = std::mem::take(&mut entry.needs);
+        let mut needs = Vec::with_capacity(rows.len());
+        let mut unread = vec![];
+        for row in rows {
+            match row {
+                Ok(need) => needs.push(self.wanting(cluster, &need)),
+                Err(refusal) => unread.push(refusal),
+            }
+        }
+        needs.sort_by_key(|it| std::cmp::Reverse(it.priority));
+        if let Some(entry) = self.by_cluster.get_mut(number as usize) {
+            entry.needs = needs;
+            entry.unread = unread;
+        }
+        for it in old {
+            self.release_tie(it.tie);
+            if self.profiles.give_back(it.profile) {
+                self.candidates[it.profile as usize] = Candidates::default();
+            }
+        }
+    }
+
+    /// Whether a cluster was heard since this index was made.
+    pub fn hears(&self, cluster: &ClusterId) -> bool {
+        let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
+        entry.is_some_and(|it| it.trust.is_heard())
     }
 }
 
