@@ -35,12 +35,12 @@ pub(crate) struct Manners {
     pub(crate) failing: u32,
     /// Nobody is answered.
     pub(crate) is_silent: bool,
-    /// What lists show instead of the truth.
-    pub(crate) shown: Option<Vec<Machine>>,
     /// What every list goes through before it is sent.
     pub(crate) bend: Option<fn(&mut Vec<Machine>)>,
-    /// Lists say no revision, so that each one is full.
-    pub(crate) has_no_revision: bool,
+    /// Lists are made and not sent.
+    pub(crate) holds_lists: bool,
+    /// Answers to verbs are made and not sent.
+    pub(crate) holds_answers: bool,
 }
 
 struct Unit {
@@ -57,6 +57,8 @@ struct Inside {
     operations: u64,
     deeds: Vec<Deed>,
     manners: Manners,
+    lists: u32,
+    held: u32,
 }
 
 /// The provider.
@@ -113,6 +115,18 @@ impl Plant {
         change(&mut self.inside().manners);
     }
 
+    /// Sends what was held.
+    pub(crate) fn release(&self) {
+        self.behave(|it| (it.holds_lists, it.holds_answers) = (false, false));
+        self.changed.send_modify(|it| *it += 1);
+    }
+
+    /// How many lists were asked for, and how many answers are made and not sent.
+    pub(crate) fn traffic(&self) -> (u32, u32) {
+        let inside = self.inside();
+        (inside.lists, inside.held)
+    }
+
     /// Changes a machine behind everybody's back.
     pub(crate) fn bend(&self, id: &str, change: impl FnOnce(&mut Machine)) {
         self.inside().touch(id, change);
@@ -160,9 +174,8 @@ impl Plant {
 
     async fn answer(&self) -> Result<(), Status> {
         if self.inside().manners.is_silent {
-            let mut changed = self.changed.subscribe();
-            // Nobody answers; whoever asked gives up.
-            let _ = changed.wait_for(|it| *it == u64::MAX).await;
+            // Whoever asked gives up.
+            std::future::pending::<()>().await;
         }
         let mut inside = self.inside();
         if inside.manners.failing > 0 {
@@ -174,6 +187,13 @@ impl Plant {
 
     async fn verb(&self, asked: Asked) -> Result<Response<TransitionAck>, Status> {
         self.answer().await?;
+        let (answer, holds) = self.do_it(asked)?;
+        self.hold(holds).await;
+        Ok(Response::new(answer))
+    }
+
+    /// Does a verb, and says whether its answer is held.
+    fn do_it(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
         let mut inside = self.inside();
         if inside.manners.fenced > 0 {
             inside.manners.fenced -= 1;
@@ -184,7 +204,30 @@ impl Plant {
             inside.manners.lost_answers -= 1;
             return Err(Status::unavailable("the answer was lost"));
         }
-        Ok(Response::new(answer))
+        Ok((answer, inside.manners.holds_answers))
+    }
+
+    /// A list as it is now, and whether it is held.
+    fn listed(&self, since: u64) -> (MachineList, bool) {
+        let inside = self.inside();
+        let changed = inside.units.values().filter(|it| it.changed > since);
+        let mut machines: Vec<Machine> = changed.map(|it| it.machine.clone()).collect();
+        if let Some(bend) = inside.manners.bend {
+            bend(&mut machines);
+        }
+        let revision = inside.revision.to_string().into();
+        (MachineList { machines, revision }, inside.manners.holds_lists)
+    }
+
+    /// Waits with something that is made until it is released.
+    async fn hold(&self, holds: bool) {
+        if !holds {
+            return;
+        }
+        let mut changed = self.changed.subscribe();
+        self.inside().held += 1;
+        let _ = changed.changed().await;
+        self.inside().held -= 1;
     }
 }
 
@@ -362,23 +405,11 @@ impl CapacityProvider for Plant {
     }
 
     async fn list(&self, request: Request<ListFilter>) -> Result<Response<MachineList>, Status> {
+        self.inside().lists += 1;
         self.answer().await?;
-        let inside = self.inside();
         let since = String::from_utf8_lossy(&request.into_inner().since_revision).into_owned();
-        let since: u64 = since.parse().unwrap_or(0);
-        let changed = inside.units.values().filter(|it| it.changed > since);
-        let mut machines = match &inside.manners.shown {
-            Some(shown) => shown.clone(),
-            None => changed.map(|it| it.machine.clone()).collect(),
-        };
-        if let Some(bend) = inside.manners.bend {
-            bend(&mut machines);
-        }
-        let revision = if inside.manners.has_no_revision {
-            String::new()
-        } else {
-            inside.revision.to_string()
-        };
-        Ok(Response::new(MachineList { machines, revision: revision.into() }))
+        let (list, holds) = self.listed(since.parse().unwrap_or(0));
+        self.hold(holds).await;
+        Ok(Response::new(list))
     }
 }

@@ -67,7 +67,7 @@ impl Yard {
         let id: ShardId = "shard-0".parse().unwrap();
         let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
         let patience =
-            Patience { call: Duration::from_secs(1), list: Duration::from_secs(1) };
+            Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
         let shard = Shard {
             provider: Provider::new("plant".to_owned(), id.clone(), channel, patience),
             id,
@@ -144,6 +144,15 @@ impl Yard {
         }
     }
 
+    /// Waits until all rows are in a phase; what is begun meanwhile is let go.
+    pub(crate) async fn until_ended(&self, what: &str, phase: Phase) {
+        self.until_rows(what, |rows| {
+            self.plant.let_go();
+            rows.iter().all(|it| it.record.state.phase() == phase)
+        })
+        .await;
+    }
+
     /// Waits until something is so.
     pub(crate) async fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
         let begun = Instant::now();
@@ -156,6 +165,27 @@ impl Yard {
     /// Everything that was told.
     pub(crate) async fn told(&self) -> Vec<Told> {
         self.store.events(Cursor::default(), 10_000).await.unwrap()
+    }
+
+    /// What is told of the shard's measurements.
+    pub(crate) fn shown(&self) -> String {
+        let mut registry = prometheus_client::registry::Registry::default();
+        self.tally.register(&mut registry);
+        let mut told = String::new();
+        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
+        told
+    }
+
+    /// Whether the last full list is not believed.
+    pub(crate) fn is_list_quarantined(&self) -> bool {
+        self.shown().contains("\nusher_fleet_list_quarantined 1\n")
+    }
+
+    /// How many questions were asked that nobody answered so far.
+    pub(crate) fn gave_up(&self) -> u64 {
+        let shown = self.shown();
+        let line = shown.lines().find(|it| it.starts_with("usher_fleet_unanswered_total"));
+        line.and_then(|it| it.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
     }
 
     /// No verb led to a row that breaks its own rules.

@@ -74,6 +74,7 @@ impl Lister {
                 done = self.list() => match done {
                     Ok(()) => {}
                     Err(Failed::Provider(Failure { class, text, .. })) => {
+                        self.epoch.tally.count(Done::Unanswered);
                         tracing::warn!(%class, error = text, "cannot list machines");
                     }
                     Err(Failed::Store(error)) => {

@@ -116,3 +116,65 @@ impl Mark {
 pub fn is_open(machine: &Machine) -> bool {
     machine.fields().order != Order::None || machine.fields().disputed.is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use usher_domain::fleet::accept::adopt;
+
+    use super::*;
+
+    fn machine() -> fleet::Machine {
+        fleet::Machine {
+            id: "m".to_owned(),
+            state: fleet::MachineState::Configured as i32,
+            host: Some(fleet::HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() }),
+            instance_type: "t".to_owned(),
+            zone: "z".to_owned(),
+            capacity_type: fleet::CapacityType::Spot as i32,
+            price_per_hour: 0.5,
+            interruption_probability: 0.25,
+            cluster: "a".to_owned(),
+            ..fleet::Machine::default()
+        }
+    }
+
+    fn report(machine: fleet::Machine) -> Report {
+        Report::read(&raw(machine)).unwrap()
+    }
+
+    #[test]
+    fn a_record_with_one_bad_text_is_still_somebodys() {
+        let whole = machine().encode_to_vec();
+        assert_eq!(decode(&whole), Entry::Whole(Box::new(raw(machine()))));
+        let broken: Vec<u8> = [&whole[..], &[0x2a, 1, 0xff]].concat();
+        assert_eq!(decode(&broken), Entry::Broken("m".parse().unwrap()), "its zone is no text");
+        let bad_id = [0x0a, 2, 0xff, 0xfe];
+        assert_eq!(decode(&bad_id), Entry::Lost);
+        assert_eq!(decode(&[0xff; 9]), Entry::Lost);
+    }
+
+    #[test]
+    fn a_record_that_says_nothing_new_has_the_mark_of_its_row() {
+        let owner = "s".parse().unwrap();
+        let now = usher_kernel::Timestamp::from_millis(1);
+        let row = |it: &Report| adopt(it, "p", &owner, now).unwrap().machine;
+        let same = report(machine());
+        assert_eq!(Mark::of_report(&same), Mark::of_row(&row(&same)));
+        let changes: [fn(&mut fleet::Machine); 7] = [
+            |it| it.price_per_hour = 0.75,
+            |it| it.price_per_hour = -1.0,
+            |it| it.interruption_probability = 0.5,
+            |it| drop(it.labels.insert("a".to_owned(), "b".to_owned())),
+            |it| it.set_state(fleet::MachineState::Draining),
+            |it| "b".clone_into(&mut it.cluster),
+            |it| it.host.as_mut().unwrap().r#ref.push('2'),
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut other = machine();
+            change(&mut other);
+            let other = report(other);
+            assert_ne!(Mark::of_report(&other), Mark::of_row(&row(&same)), "{index}");
+            assert_eq!(Mark::of_report(&other), Mark::of_row(&row(&other)), "{index}");
+        }
+    }
+}

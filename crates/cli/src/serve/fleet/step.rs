@@ -114,6 +114,7 @@ impl Step {
         match self.epoch.provider.get(machine.id()).await {
             Ok(raw) => Ok(raw.map(|it| self.epoch.tally.read(Report::read(&it)))),
             Err(failure) => {
+                self.epoch.tally.count(Done::Unanswered);
                 tracing::debug!(machine = %machine.id(), error = failure.text, "not answered");
                 Err(Unknown::Unreachable)
             }

@@ -70,6 +70,8 @@ pub enum Outcome {
 pub enum Done {
     /// Questions about one machine.
     Gets,
+    /// Questions and lists that were not answered.
+    Unanswered,
     /// Steps that were cut off at their deadline.
     TooSlow,
     /// Steps that panicked.
@@ -183,8 +185,9 @@ impl Outcome {
 }
 
 impl Done {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Gets,
+        Self::Unanswered,
         Self::TooSlow,
         Self::Panicked,
         Self::Adopted,
@@ -195,6 +198,7 @@ impl Done {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Gets => ("gets", "Questions about one machine"),
+            Self::Unanswered => ("unanswered", "Questions and lists that were not answered"),
             Self::TooSlow => ("steps_too_slow", "Steps that were cut off at their deadline"),
             Self::Panicked => ("steps_panicked", "Steps that panicked"),
             Self::Adopted => ("machines_adopted", "Machines that were taken over"),

@@ -443,3 +443,6 @@ impl Memory {
         self.is_changed = true;
     }
 }
+
+#[cfg(test)]
+mod tests;
