@@ -13,10 +13,12 @@
 
 pub mod backend;
 pub mod book;
+pub mod conformance;
 pub mod fake;
 pub mod journal;
 pub mod kit;
 pub mod point;
+pub mod program;
 pub mod server;
 pub mod service;
 
