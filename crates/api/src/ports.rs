@@ -26,6 +26,7 @@ use usher_domain::operators::{OperatorToken, TokenHash};
 use usher_domain::placements::Placement;
 use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 
+use crate::fleet::Fleet;
 use crate::views::{
     AgentTold, AssignmentKey, AssignmentView, Beat, BeatAnswer, Bundle, Caller, Check,
     CredentialView, Cursor, Declaration, Enrolled, Imported, KeyUse, Layer, NewCloud,
@@ -138,6 +139,8 @@ pub struct Ports {
     pub labels: Arc<dyn LabelLayers>,
     /// Bootstrap tokens and nodes.
     pub nodes: Arc<dyn Nodes>,
+    /// Machines, shards and demand.
+    pub fleet: Arc<dyn Fleet>,
     /// Operators' tokens and the audit log.
     pub operators: Arc<dyn Operators>,
     /// What agents ask for.

@@ -60,7 +60,7 @@ pub(crate) fn why(why: &Why) -> wire::Why {
     }
 }
 
-fn blocker(it: &Blocker) -> wire::Blocker {
+pub(crate) fn blocker(it: &Blocker) -> wire::Blocker {
     wire::Blocker {
         kind: it.kind.clone(),
         name: it.name.clone(),
@@ -69,7 +69,7 @@ fn blocker(it: &Blocker) -> wire::Blocker {
     }
 }
 
-fn advice(it: &Advice) -> wire::Advice {
+pub(crate) fn advice(it: &Advice) -> wire::Advice {
     wire::Advice {
         symptom: it.symptom.clone(),
         diagnosis: it.diagnosis.clone(),

@@ -112,8 +112,10 @@ pub struct MachineQuery {
     pub shard: Option<ShardId>,
     /// Bound to which cluster.
     pub cluster: Option<ClusterId>,
-    /// In which phase; without one all but those that are gone.
+    /// In which phase.
     pub phase: Option<Phase>,
+    /// Also those that are gone, where no phase is asked for.
+    pub gone: bool,
 }
 
 /// What a step, or an aim, changes of one machine.

@@ -9,6 +9,7 @@ mod credential;
 mod deprovision;
 mod events;
 mod failpoints;
+mod fleet;
 mod get;
 mod keep_world;
 mod label;

@@ -4,6 +4,7 @@
 //! holds beyond what a reader knows, the reader ignores; a request with a field that nobody knows
 //! is refused. The answers are also what `usher -o json` prints.
 
+mod fleet;
 mod siblings;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,10 @@ use serde_json::{Map, Value};
 
 use crate::http::Secret;
 
+pub use fleet::{
+    Aim, ClusterStanding, Demand, FleetPlan, HeardDemand, Machine, MachineWhy, Need, NeedStanding,
+    Requirement, SetDryRun, SettleMachine, Shard, WriteDemand,
+};
 pub use siblings::{
     Assignment, AuditEntry, Blueprint, BlueprintVersion, Check, Cloud, Credential, Finding,
     Imported, IssuedOperatorToken, Labels, Node, OperatorToken, Placement, Project, Ready, Tenancy,

@@ -8,6 +8,9 @@ mod agents;
 mod catalog;
 mod credentials;
 mod events;
+mod fleet;
+mod fleet_plan;
+mod fleet_runbook;
 mod labels;
 mod lint;
 mod names;
@@ -92,6 +95,7 @@ impl Services {
             credentials: self.clone(),
             labels: self.clone(),
             nodes: self.clone(),
+            fleet: self.clone(),
             operators: self.clone(),
             agents: self.clone(),
             readiness: self,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::index::Fleet;
 use super::lot::Candidates;
-use super::need::Need;
+use super::need::{Need, RawNeed};
 use crate::fleet::ident::ClusterId;
 use crate::fleet::refusal::Refusal;
 use crate::object::closed::closed_set;
@@ -15,6 +15,9 @@ const SHRINK: usize = 10;
 const ROWS_MIN: usize = 10;
 /// ...until so many in a row have the same number of rows.
 const CONFIRMATIONS: u8 = 3;
+
+/// The most needs of one cluster.
+pub const NEEDS_MAX: usize = 4_096;
 
 closed_set! {
     /// What became of a roll-up.
@@ -34,6 +37,16 @@ pub struct Trust {
     rows: Option<usize>,
     /// The rows of the last one that was held, and how many like it were in a row.
     held: Option<(usize, u8)>,
+}
+
+/// Checks a roll-up that somebody types: each of its needs can be read, or the first that cannot is
+/// refused by name.
+pub fn check_needs(needs: &[RawNeed]) -> Result<(), Refusal> {
+    let (count, max) = (needs.len(), NEEDS_MAX);
+    if count > max {
+        return Err(Refusal::DemandTooLong { count, max });
+    }
+    needs.iter().try_for_each(|it| Need::read(it).map(drop))
 }
 
 impl Trust {
@@ -142,5 +155,52 @@ mod tests {
         trust.hear(30);
         trust.hear(1);
         assert!(trust.is_heard() && trust.is_held());
+    }
+
+    fn cpus(count: &str) -> RawNeed {
+        let aggregate = [("cpu".to_owned(), count.to_owned())].into();
+        RawNeed { aggregate, ..RawNeed::default() }
+    }
+
+    #[test]
+    fn the_first_need_that_cannot_be_read_is_refused_by_name() {
+        assert_eq!(check_needs(&[]), Ok(()));
+        let refused = check_needs(&[cpus("1"), cpus("much"), RawNeed::default()]).unwrap_err();
+        assert_eq!(refused, Refusal::Quantity { text: "much".to_owned() });
+        let many = vec![cpus("1"); NEEDS_MAX + 1];
+        assert_eq!(check_needs(&many[1..]), Ok(()));
+        assert_eq!(check_needs(&many).unwrap_err().code(), "demand_too_long");
+    }
+
+    /// Red by: a demand that is judged again by whoever reads it.
+    #[test]
+    fn what_was_judged_elsewhere_is_taken_over_with_the_judgement() {
+        use crate::fleet::plan::{Circumstances, Figures, HeldBack, Switch, Windows, plan};
+        let owner = "s".parse().unwrap();
+        let cluster: ClusterId = "a".parse().unwrap();
+        let rows = |count: usize| (0..count).map(|_| Need::read(&cpus("1"))).collect::<Vec<_>>();
+        let held_back = |fleet: &Fleet| {
+            let at = Circumstances {
+                now: usher_kernel::Timestamp::from_millis(1),
+                store_up: true,
+                list_believed: true,
+                switch: Switch::Run,
+                figures: Figures::default(),
+            };
+            let report = plan(fleet, &at).report;
+            (report.needs.len(), report.clusters[0].held_back)
+        };
+        let mut fleet = Fleet::new(owner, Windows::default());
+        let mut trust = Trust::default();
+        trust.hear(20);
+        fleet.believe(&cluster, rows(20), trust);
+        assert_eq!((fleet.hears(&cluster), held_back(&fleet)), (true, (20, None)));
+        trust.hear(1);
+        fleet.believe(&cluster, rows(20), trust);
+        assert_eq!(held_back(&fleet), (20, Some(HeldBack::RollUpQuarantined)));
+        trust.hear(1);
+        trust.hear(1);
+        fleet.believe(&cluster, rows(1), trust);
+        assert_eq!(held_back(&fleet), (1, None), "it was said three times");
     }
 }

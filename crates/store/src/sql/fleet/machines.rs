@@ -278,6 +278,7 @@ pub(crate) async fn query(
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
     match query.phase {
         Some(phase) => sql.push("phase = ").push_bind(phase.as_str()),
+        None if query.gone => sql.push("phase = phase"),
         None => sql.push("phase <> 'Gone'"),
     };
     if let Some(shard) = &query.shard {
