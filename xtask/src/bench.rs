@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of broker, fleet, kernel, rules, store";
+        let sentence =
+            "cannot measure \"speed\": choose one of broker, fleet, kernel, rules, store";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
         assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }

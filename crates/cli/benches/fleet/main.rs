@@ -165,8 +165,7 @@ fn wire(number: u32, machines: u32, dear: bool) -> fleet::Machine {
     let served = number / CLUSTERS % NEEDS;
     let shape = if serves { served } else { number };
     let assignment: Assignment = Need::read(&need(served)).unwrap().assignment;
-    let state =
-        if serves { fleet::MachineState::Configured } else { fleet::MachineState::Idle };
+    let state = if serves { fleet::MachineState::Configured } else { fleet::MachineState::Idle };
     let amounts = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
     fleet::Machine {
         id: format!("machine-{number:08}"),

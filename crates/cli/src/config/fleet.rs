@@ -30,6 +30,8 @@ pub struct Fleet {
     pub switch: SwitchMode,
     /// How often to list and to plan although nothing was heard.
     pub cycle_interval: Span,
+    /// How often to list what changed while machines are on their way.
+    pub passing_interval: Span,
     /// How often to list everything, and not only what changed.
     pub full_list_interval: Span,
     /// The longest rest of a machine that is on its way.
@@ -83,6 +85,7 @@ impl Default for Fleet {
             tls_ca: String::new(),
             switch: SwitchMode::Run,
             cycle_interval: Span::secs(10),
+            passing_interval: Span(Duration::from_millis(500)),
             full_list_interval: Span::secs(5 * MINUTE),
             poll_interval: Span::secs(30),
             steps_max: 32,
@@ -103,11 +106,12 @@ impl Default for Fleet {
 
 impl Fleet {
     /// Every span with its least and its most, in seconds.
-    pub(super) const fn spans(&self) -> [(&'static str, Span, Duration, u64); 13] {
+    pub(super) const fn spans(&self) -> [(&'static str, Span, Duration, u64); 14] {
         let (ms, second) = (Duration::from_millis(10), Duration::from_secs(1));
         let tenth = Duration::from_millis(100);
         [
             ("fleet.cycle_interval", self.cycle_interval, ms, HOUR),
+            ("fleet.passing_interval", self.passing_interval, ms, HOUR),
             ("fleet.full_list_interval", self.full_list_interval, ms, DAY),
             ("fleet.poll_interval", self.poll_interval, ms, HOUR),
             ("fleet.call_deadline", self.call_deadline, tenth, HOUR),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// What each setting means, in the order of the file.
-const MEANINGS: [(&str, &str); 56] = [
+const MEANINGS: [(&str, &str); 57] = [
     ("agent_image", "what agents run from, where they are containers"),
     ("api_url", "where agents find this server; empty is the address it listens on"),
     ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
@@ -30,10 +30,14 @@ const MEANINGS: [(&str, &str); 56] = [
     ("fleet.idle_spot", "how long a machine that may be taken away is kept idle"),
     ("fleet.lease", "how long the lease of the shard runs"),
     ("fleet.list_deadline", "how long a list of machines may take"),
+    ("fleet.passing_interval", "how often to list what changed while machines are on their way"),
     ("fleet.poll_interval", "the longest rest of a machine that is on its way"),
     ("fleet.provider", "where the provider of machines listens, as host:port; empty is no shard"),
     ("fleet.provider_name", "what the provider is called in rows"),
-    ("fleet.reclaim_percent", "the share of a cluster's nodes that may be on their way out at once"),
+    (
+        "fleet.reclaim_percent",
+        "the share of a cluster's nodes that may be on their way out at once",
+    ),
     ("fleet.shard", "what the shard is called, toward the provider as well"),
     ("fleet.steps_max", "the most machines that are worked on at a time"),
     ("fleet.switch", "whether plans are acted upon: `run`, `dry-run` or `paused`"),

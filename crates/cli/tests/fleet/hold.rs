@@ -32,8 +32,7 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     let mut yard = Yard::open(2).await;
     yard.until(Phase::Speculative, 2).await;
     let holder = ResourceId::from_uuid(Uuid::from_u128(9));
-    let binding =
-        Binding { cluster: "broker".parse().unwrap(), assignment: Assignment::default() };
+    let binding = Binding { cluster: "broker".parse().unwrap(), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
     let id = yard.row("m0").await.id;
     let order = MachineOrder::Hold { holder, wanted };

@@ -4,8 +4,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod bad;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/caller.rs"]
+mod caller;
 mod drain;
 mod edges;
+#[path = "../walk/figures.rs"]
+mod figures;
 mod hold;
+mod kills;
 mod plant;
 mod yard;

@@ -241,7 +241,8 @@ impl Inside {
     }
 
     fn accept(&mut self, asked: Asked) -> Result<TransitionAck, Status> {
-        let Asked { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } = asked;
+        let Asked { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } =
+            asked;
         let mark = self.marks.entry((shard, id.clone())).or_insert((i64::MIN, 0));
         if (epoch, sequence) <= *mark {
             return Err(Status::failed_precondition("fenced"));
@@ -274,7 +275,10 @@ impl Inside {
         if !self.manners.is_staged {
             self.complete(&id);
         }
-        Ok(TransitionAck { operation_id: operation, machine: Some(self.units[&id].machine.clone()) })
+        Ok(TransitionAck {
+            operation_id: operation,
+            machine: Some(self.units[&id].machine.clone()),
+        })
     }
 
     fn complete(&mut self, id: &str) {

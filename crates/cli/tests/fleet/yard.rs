@@ -15,15 +15,11 @@ use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::life::Life;
 use usher_domain::fleet::phase::Phase;
-use usher_domain::fleet::plan::{
-    Figures as PlanFigures, RawNeed, RawRequirement, Switch, Windows,
-};
+use usher_domain::fleet::plan::{Figures as PlanFigures, RawNeed, RawRequirement, Switch, Windows};
 use usher_domain::object::authority::Rail;
 use usher_kernel::schedule::Pace;
 use usher_store::migrate::Way;
-use usher_store::{
-    Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMachine, Told,
-};
+use usher_store::{Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMachine, Told};
 
 use crate::plant::Plant;
 
@@ -66,8 +62,7 @@ impl Yard {
     pub(crate) fn start(&mut self) {
         let id: ShardId = "shard-0".parse().unwrap();
         let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
-        let patience =
-            Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
+        let patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
         let shard = Shard {
             provider: Provider::new("plant".to_owned(), id.clone(), channel, patience),
             id,
@@ -220,6 +215,7 @@ fn figures() -> Figures {
         steps_max: 8,
         step_deadline: Duration::from_secs(5),
         cycle: Duration::from_millis(50),
+        passing: Duration::from_millis(50),
         full_list: Duration::from_millis(500),
         lease: Duration::from_secs(2),
         request_bound: Duration::from_millis(200),

@@ -70,12 +70,8 @@ pub fn weigh(
     rail: Option<Rail>,
 ) -> Weighed {
     let missing: Vec<MachineId> = recorded.difference(listed).cloned().collect();
-    let counts = Counts {
-        recorded: recorded.len(),
-        missing: missing.len(),
-        listed: listed.len(),
-        whole,
-    };
+    let counts =
+        Counts { recorded: recorded.len(), missing: missing.len(), listed: listed.len(), whole };
     match counts.credence(rail) {
         credence @ Credence::Whole => Weighed { credence, missing },
         credence @ (Credence::Cut | Credence::TooSmall) => Weighed { credence, missing: vec![] },

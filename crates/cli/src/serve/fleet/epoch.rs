@@ -41,6 +41,8 @@ pub struct Figures {
     pub step_deadline: Duration,
     /// How often machines are listed and a plan is made although nothing was heard.
     pub cycle: Duration,
+    /// How often what changed is listed while machines are on their way.
+    pub passing: Duration,
     /// How often everything is listed, and not only what changed.
     pub full_list: Duration,
     /// How long the lease runs.

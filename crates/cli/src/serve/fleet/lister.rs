@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -66,9 +67,13 @@ impl Lister {
             tokio::select! {
                 () = stopped(&mut ended) => return,
                 () = sleep_until(next) => {}
-                () = self.epoch.relist.notified() => {}
+                () = self.epoch.relist.notified() => {
+                    let soon = Instant::now() + self.epoch.figures.passing;
+                    next = next.min(soon);
+                    continue;
+                }
             }
-            next = Instant::now() + self.epoch.figures.cycle;
+            let begun = Instant::now();
             tokio::select! {
                 () = stopped(&mut ended) => return,
                 done = self.list() => match done {
@@ -83,9 +88,16 @@ impl Lister {
                     }
                 },
             }
+            next = begun + self.pause();
             self.epoch.stirred.notify_one();
             self.epoch.replan.notify_one();
         }
+    }
+
+    /// How long until the next list: whoever is on its way is not kept waiting.
+    fn pause(&self) -> Duration {
+        let is_passing = self.epoch.memory().passing() > 0;
+        if is_passing { self.epoch.figures.passing } else { self.epoch.figures.cycle }
     }
 
     /// One list, and all that follows from it.
@@ -101,8 +113,7 @@ impl Lister {
         };
         let listed = self.epoch.provider.list(since).await.map_err(Failed::Provider)?;
         let (now, rail) = (self.epoch.now(), Some(self.epoch.figures.rail));
-        let taken =
-            self.epoch.memory().take_in(listed.entries, (scope, stamp), rail, now);
+        let taken = self.epoch.memory().take_in(listed.entries, (scope, stamp), rail, now);
         self.epoch.stirred.notify_one();
         self.tell(&taken, scope);
         let lossy = taken.is_lossy;
@@ -154,8 +165,7 @@ impl Lister {
             let (now, provider) = (self.epoch.now(), self.epoch.provider.name());
             let found = |it: &Report| adopt(it, provider, &lease.shard, now).ok();
             let adopted: Vec<Adopted> = reports.iter().filter_map(found).collect();
-            let cycle =
-                Cycle { lease, writes: vec![], adopted: adopted.clone(), lists: vec![] };
+            let cycle = Cycle { lease, writes: vec![], adopted: adopted.clone(), lists: vec![] };
             let written = self.epoch.store.commit_cycle(cycle).await?;
             let mut memory = self.epoch.memory();
             for (Adopted { machine, .. }, life) in adopted.iter().zip(written.adopted) {

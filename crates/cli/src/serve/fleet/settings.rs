@@ -70,6 +70,7 @@ fn figures(config: &Config) -> Figures {
         // A step asks once and sends once, between a read and a write of the store.
         step_deadline: fleet.call_deadline.0 * 2 + worker.step_deadline.0,
         cycle: fleet.cycle_interval.0,
+        passing: fleet.passing_interval.0.min(fleet.cycle_interval.0),
         full_list: fleet.full_list_interval.0,
         lease: fleet.lease.0,
         request_bound: worker.request_bound.0,

@@ -66,9 +66,7 @@ impl Step {
     }
 
     /// Does it.
-    pub async fn run(
-        self,
-    ) -> Result<Reported<Reason>, Stopped> {
+    pub async fn run(self) -> Result<Reported<Reason>, Stopped> {
         let now = self.epoch.now();
         step(&self.epoch.figures.life, &self, &self, now).await
     }
@@ -99,13 +97,18 @@ impl Step {
             (Order::Recorded, None) if is_over => memory.settle_at(token, self.slot, late),
             (Order::Recorded | Order::Sent | Order::None, _) => {}
         }
+        let after_written = after.is_some();
         let (version, machine) = match after {
             Some(machine) => (before.version.next(), machine),
             None => (before.version, before.state),
         };
         memory.note(self.life, version, &machine);
+        let begins = machine.phase().is_passing() && after_written;
         drop(memory);
         self.epoch.replan.notify_one();
+        if begins {
+            self.epoch.relist.notify_one();
+        }
     }
 
     /// Asks the provider for this very machine.
@@ -176,9 +179,7 @@ impl World<Life> for Step {
     async fn apply(&self, record: &Record<Machine>, effect: &Effect) -> Result<(), Trouble> {
         let machine = &record.state;
         let blob = match &effect.verb {
-            Verb::Configure { cluster, .. } => {
-                self.epoch.bootstrap.blob(machine, cluster).await?
-            }
+            Verb::Configure { cluster, .. } => self.epoch.bootstrap.blob(machine, cluster).await?,
             Verb::Create | Verb::Drain { .. } | Verb::Delete => vec![],
         };
         if !self.epoch.is_ours() {

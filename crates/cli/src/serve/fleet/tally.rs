@@ -262,7 +262,11 @@ impl Tally {
         registry.register("inventory_machines", "Machines", self.machines.clone());
         registry.register("needs", "Needs by how they stand", self.needs.clone());
         registry.register("execute_inflight", "Steps that run", self.inflight.clone());
-        registry.register("action_queue_depth", "Machines that wait for a step", self.waiting.clone());
+        registry.register(
+            "action_queue_depth",
+            "Machines that wait for a step",
+            self.waiting.clone(),
+        );
         registry.register("epoch", "The epoch of the shard's lease", self.epoch.clone());
         registry.register("actuation_paused", "Whether nothing is begun", self.paused.clone());
         let what = "Whether the last full list is not believed";

@@ -64,8 +64,7 @@ impl Writing {
     async fn write(&self, asked: Vec<Asked>) {
         let (writes, waiting): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let ids: Vec<_> = writes.iter().map(|it| it.id).collect();
-        let cycle =
-            Cycle { lease: self.epoch.lease(), writes, adopted: vec![], lists: vec![] };
+        let cycle = Cycle { lease: self.epoch.lease(), writes, adopted: vec![], lists: vec![] };
         let written = self.epoch.store.commit_cycle(cycle).await;
         if matches!(written, Err(Error::LeaseLost { .. })) {
             self.epoch.lost.notify_one();

@@ -178,6 +178,12 @@ impl Memory {
         &self.phases
     }
 
+    /// How many machines are on their way.
+    pub fn passing(&self) -> usize {
+        let passing = Phase::ALL.iter().zip(&self.phases).filter(|it| it.0.is_passing());
+        passing.map(|it| it.1).sum()
+    }
+
     /// The machine of a name.
     pub fn find(&self, id: &MachineId) -> Option<Slot> {
         self.by_id.get(id.as_str()).map(|it| Slot(*it))

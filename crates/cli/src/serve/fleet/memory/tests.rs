@@ -47,7 +47,11 @@ fn whole(number: u128) -> Record {
     Record::Whole(Box::new(raw(number, 3)))
 }
 
-fn take_in(memory: &mut Memory, entries: Vec<Record>, scope: Scope) -> crate::serve::fleet::lists::Taken {
+fn take_in(
+    memory: &mut Memory,
+    entries: Vec<Record>,
+    scope: Scope,
+) -> crate::serve::fleet::lists::Taken {
     let stamp = memory.stamp();
     memory.take_in(entries, (scope, stamp), Some(Rail::default()), at(9))
 }
