@@ -104,7 +104,7 @@ impl Default for Keep {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { agent: AgentMode::Process, agent_grace: Span::secs(30) }
+        Self { agent: AgentMode::Process, agent_grace: Span::secs(30), machines: 64 }
     }
 }
 
@@ -144,6 +144,7 @@ impl Config {
             ("database.connections_max", database.connections_max, 2, 1_000),
             ("worker.steps_max", worker.steps_max, 1, 10_000),
             ("mesh.missed_max", mesh.missed_max, 1, 1_000),
+            ("local.machines", local.machines, 1, 10_000),
             ("rail.count", rail.count, 0, 1_000_000),
             ("rail.percent", rail.percent, 0, 100),
         ];

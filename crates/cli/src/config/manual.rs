@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// What each setting means, in the order of the file.
-const MEANINGS: [(&str, &str); 57] = [
+const MEANINGS: [(&str, &str); 58] = [
     ("agent_image", "what agents run from, where they are containers"),
     ("api_url", "where agents find this server; empty is the address it listens on"),
     ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
@@ -48,8 +48,9 @@ const MEANINGS: [(&str, &str); 57] = [
     ("keep.idempotency_keys", "how long idempotency keys are remembered"),
     ("keep.tombstones", "how long a deleted resource is watched and holds its project"),
     ("listen", "where to listen"),
-    ("local.agent", "who runs the agents of the local world: `process` or `external`"),
+    ("local.agent", "who runs the agents of the local world: `process`, `fleet` or `external`"),
     ("local.agent_grace", "how long an agent may take to end before it is killed"),
+    ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
     ("log", "how much is told on stderr: error, warn, info, debug or trace"),
     ("mesh.acknowledgements", "how long other nodes may take to acknowledge that one left"),
     ("mesh.drain_grace", "how long a node may take to leave"),

@@ -158,10 +158,12 @@ pub struct Keep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Local {
-    /// Who runs agents: `process` is this world, `external` somebody else.
+    /// Who runs agents: `process` is this world, `fleet` its shard, `external` somebody else.
     pub agent: AgentMode,
     /// How long an agent may take to end.
     pub agent_grace: Span,
+    /// How many machines the fleet of this machine has.
+    pub machines: u32,
 }
 
 /// Who runs the agents of the local world.
@@ -172,6 +174,8 @@ pub enum AgentMode {
     Process,
     /// Somebody else.
     External,
+    /// The fleet: a shard of this server, and a provider of hosts on this machine.
+    Fleet,
 }
 
 /// Why a configuration is none.

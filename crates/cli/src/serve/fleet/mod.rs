@@ -9,10 +9,13 @@
 //! Read in this order: [`shard`] (leases and epochs), [`epoch`] (what its parts share), [`memory`]
 //! and [`lists`] (what is remembered, and how a list is taken in), [`step`] and [`pool`] (one
 //! machine, and many), [`lister`], [`planner`], [`writer`], [`provider`] and [`record`] (the wire),
-//! [`bootstrap`] (what machines are given), [`tally`].
+//! [`bootstrap`] (what machines are given), [`holding`] (machines behind resources), [`home`] (this
+//! machine's own provider), [`tally`].
 
 pub mod bootstrap;
 pub mod epoch;
+pub mod holding;
+pub mod home;
 pub mod lister;
 pub mod lists;
 pub mod memory;

@@ -20,31 +20,47 @@ use super::tally::Tally;
 use crate::config::{Config, SwitchMode};
 use crate::stop::{Stop, chain};
 
-/// The shard that the settings ask for, if they ask for one.
+/// Where a provider is.
+pub struct At {
+    /// What it is called in rows.
+    pub name: String,
+    /// Its host and port.
+    pub address: String,
+}
+
+/// What the shard is called.
+pub fn shard_id(config: &Config) -> Result<ShardId, Stop> {
+    config.fleet.shard.parse().map_err(|why| Stop::usage(format!("{why}")))
+}
+
+/// The provider that the settings name, if they name one.
+pub fn provider(config: &Config) -> Option<At> {
+    let (name, address) = (config.fleet.provider_name.clone(), config.fleet.provider.clone());
+    (!address.is_empty()).then_some(At { name, address })
+}
+
+/// The shard of a provider, as the settings say.
 pub fn shard(
     config: &Config,
-    store: &Arc<Store>,
-    bootstrap: Arc<dyn Bootstrap>,
+    at: At,
+    (store, bootstrap): (&Arc<Store>, Arc<dyn Bootstrap>),
     tally: &Arc<Tally>,
-) -> Result<Option<Shard>, Stop> {
+) -> Result<Shard, Stop> {
     let fleet = &config.fleet;
-    if fleet.provider.is_empty() {
-        return Ok(None);
-    }
-    let id: ShardId = fleet.shard.parse().map_err(|why| Stop::usage(format!("{why}")))?;
+    let id = shard_id(config)?;
     let file = |text: &String| (!text.is_empty()).then(|| PathBuf::from(text));
     let (cert, key, ca) = (file(&fleet.tls_cert), file(&fleet.tls_key), file(&fleet.tls_ca));
     let files = Files::of(cert, key, ca).map_err(|why| Stop::usage(chain(&why)))?;
     let keyring = files.map(Keyring::open).transpose();
     let keyring = keyring.map_err(|why| Stop::usage(chain(&why)))?.map(Arc::new);
-    let channel = channel(&fleet.provider, keyring).map_err(|why| {
-        let (address, why) = (&fleet.provider, chain(&why));
+    let channel = channel(&at.address, keyring).map_err(|why| {
+        let (address, why) = (&at.address, chain(&why));
         Stop::usage(format!("cannot use fleet.provider = \"{address}\": {why}"))
     })?;
     let patience = Patience { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
-    let provider = Provider::new(fleet.provider_name.clone(), id.clone(), channel, patience);
+    let provider = Provider::new(at.name, id.clone(), channel, patience);
     let (store, tally) = (Arc::clone(store), Arc::clone(tally));
-    Ok(Some(Shard { id, store, provider, bootstrap, figures: figures(config), tally }))
+    Ok(Shard { id, store, provider, bootstrap, figures: figures(config), tally })
 }
 
 fn figures(config: &Config) -> Figures {
