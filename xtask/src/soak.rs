@@ -38,10 +38,14 @@ const WALK_FIGURES: [(&str, &str); 7] = [
     ("USHER_SOAK_REST_SECONDS", "600"),
 ];
 
-/// The tests of the shard that grow with their figures, and the figures.
+/// The tests of shards and providers that grow with their figures, and the figures.
 const FLEET_TESTS: [&str; 1] = ["kills::"];
-const FLEET_FIGURES: [(&str, &str); 2] =
-    [("USHER_SOAK_PASSINGS", "12"), ("USHER_SOAK_LIFECYCLES", "1000")];
+const PROVIDER_TESTS: [&str; 1] = ["killed::"];
+const FLEET_FIGURES: [(&str, &str); 3] = [
+    ("USHER_SOAK_PASSINGS", "12"),
+    ("USHER_SOAK_LIFECYCLES", "1000"),
+    ("USHER_SOAK_PROVIDER_KILLS", "100"),
+];
 
 /// Which check to run.
 #[derive(clap::Args)]
@@ -81,9 +85,11 @@ fn soak_walk(repo: &Repo) -> Outcome {
     soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
 }
 
-/// Shards and providers that are killed at every failpoint and at any moment while machines come
-/// and go.
+/// Providers, and shards with their providers, that are killed at every failpoint and at any moment
+/// while machines come and go.
 fn soak_fleet(repo: &Repo) -> Outcome {
+    let words = ["--release", "--package", "usher-provider", "--test", "provider"];
+    soak_tests(repo, &words, &PROVIDER_TESTS, &FLEET_FIGURES)?;
     let words = ["--release", "--package", "usher-cli", "--test", "fleet"];
     soak_tests(repo, &words, &FLEET_TESTS, &FLEET_FIGURES)
 }

@@ -29,7 +29,7 @@ use crate::point::{self, Pass, Point};
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Verbs that are asked of a substrate at once.
-const VERBS_MAX: usize = 512;
+const VERBS_MAX: usize = 4_096;
 
 /// How a provider is kept.
 #[derive(Clone, Debug)]

@@ -158,7 +158,7 @@ impl Suite {
                 return self.dial(address, keyring.as_ref(), lane);
             }
             (Target::Address(..), _) => {
-                let why = "the lane starts the candidate itself: say --boot";
+                let why = "the lane starts the candidate itself: name its program";
                 return Err(Stop::Skipped(why.to_owned()));
             }
             (Target::Program(boot), _) => boot,
