@@ -62,7 +62,7 @@ fn plans(memory: &mut Memory, machines: u32, cycles: usize) {
             let changed: Vec<(u32, Machine)> = (0..changes)
                 .map(|it| {
                     let number = machines - 1 - (cycle * changes + it) % (machines / 2);
-                    (number, row(&wire(number, machines, cycle % 2 == 0)))
+                    (number, row(&wire(number, machines, cycle.is_multiple_of(2))))
                 })
                 .collect();
             let version = Version(2 + u64::from(cycle));
@@ -162,9 +162,9 @@ fn life(number: u32) -> MachineLifeId {
 /// A machine on the wire: the first half are nodes, five to a need.
 fn wire(number: u32, machines: u32, dear: bool) -> fleet::Machine {
     let serves = number < machines / 2;
-    let served = number / CLUSTERS % NEEDS;
-    let shape = if serves { served } else { number };
-    let assignment: Assignment = Need::read(&need(served)).unwrap().assignment;
+    let need_number = number / CLUSTERS % NEEDS;
+    let shape = if serves { need_number } else { number };
+    let assignment: Assignment = Need::read(&need(need_number)).unwrap().assignment;
     let state = if serves { fleet::MachineState::Configured } else { fleet::MachineState::Idle };
     let amounts = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
     fleet::Machine {

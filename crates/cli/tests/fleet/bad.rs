@@ -44,7 +44,9 @@ fn garbage() -> Vec<Machine> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_hinders_nobody_and_is_never_given_to_a_need() {
     let mut yard = Yard::closed(3).await;
-    garbage().into_iter().for_each(|it| yard.plant.add(it));
+    for it in garbage() {
+        yard.plant.add(it);
+    }
     yard.start();
     // What has a state is followed; what offers nothing that can be read is given to nobody.
     yard.until(Phase::Speculative, 6).await;

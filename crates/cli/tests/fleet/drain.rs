@@ -1,5 +1,7 @@
 //! What an asynchronous provider once broke: capacity that is drained and never comes back.
 
+use std::collections::BTreeMap;
+
 use usher_cli::serve::fleet::tally::{Kind, Outcome};
 use usher_domain::fleet::aggregate::State;
 use usher_domain::fleet::phase::Phase;
@@ -102,7 +104,7 @@ async fn every_edge_is_told_once_however_it_was_finished() {
     yard.plant.let_go();
     yard.until(Phase::Idle, 12).await;
     yard.stop().await;
-    let mut paths: std::collections::BTreeMap<String, Vec<String>> = Default::default();
+    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for told in yard.told().await {
         let text = |key: &str| told.data[key].as_str().unwrap().to_owned();
         paths.entry(text("machine")).or_default().push(text("to"));

@@ -57,7 +57,9 @@ async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_n
     first.until(Phase::Configured, 3).await;
     first.stop().await;
     let mut second = Yard::closed(0).await;
-    first.plant.machines().into_iter().for_each(|it| second.plant.add(it));
+    for it in first.plant.machines() {
+        second.plant.add(it);
+    }
     second.start();
     second.until(Phase::Configured, 3).await;
     for row in second.rows().await {

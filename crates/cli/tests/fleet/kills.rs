@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::caller::{Caller, SOON};
 use crate::figures::{Dice, asked};
 
-const USHER: &str = env!("CARGO_BIN_EXE_usher");
+pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long one life of all machines may take while somebody dies.
 const PATIENCE: Duration = Duration::from_mins(3);
 /// How many machines there are.
@@ -197,7 +197,7 @@ async fn shard_and_provider_that_are_killed_at_any_moment_leave_nothing_behind()
     println!("{lives} lives of machines, {kills} kills, nothing left, {took:.1?}");
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().port()
 }

@@ -12,6 +12,9 @@ mod edges;
 #[path = "../walk/figures.rs"]
 mod figures;
 mod hold;
+mod home;
 mod kills;
 mod plant;
+#[path = "../walk/running.rs"]
+mod running;
 mod yard;

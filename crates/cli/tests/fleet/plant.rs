@@ -24,6 +24,7 @@ pub(crate) struct Deed {
 
 /// How the provider behaves.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Manners {
     /// Verbs end when they are let go, not at once.
     pub(crate) is_staged: bool,
@@ -297,7 +298,12 @@ impl Inside {
                     it.shard_metadata.clear();
                 }
                 MachineState::Deleting => it.host = None,
-                _ => {}
+                MachineState::Unspecified
+                | MachineState::Speculative
+                | MachineState::Idle
+                | MachineState::Configuring
+                | MachineState::Configured
+                | MachineState::Failed => {}
             }
         });
     }
@@ -309,7 +315,11 @@ fn goal(state: MachineState) -> MachineState {
         MachineState::Creating | MachineState::Draining => MachineState::Idle,
         MachineState::Configuring => MachineState::Configured,
         MachineState::Deleting => MachineState::Speculative,
-        _ => MachineState::Unspecified,
+        MachineState::Unspecified
+        | MachineState::Speculative
+        | MachineState::Idle
+        | MachineState::Configured
+        | MachineState::Failed => MachineState::Unspecified,
     }
 }
 

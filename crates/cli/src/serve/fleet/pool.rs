@@ -70,21 +70,21 @@ impl Pool {
         }
         let now = self.epoch.now();
         let turns = self.epoch.memory().claim(self.epoch.figures.steps_max, now);
-        turns.into_iter().for_each(|it| self.begin(it));
+        for turn in turns {
+            self.begin(turn);
+        }
     }
 
     fn begin(&mut self, turn: Turn) {
         let (epoch, slot) = (Arc::clone(&self.epoch), turn.slot);
         let step = Step::new(Arc::clone(&epoch), self.writer.clone(), &turn);
         let task = self.running.spawn(async move {
-            let done = match timeout(epoch.figures.step_deadline, step.run()).await {
-                Ok(done) => done,
-                Err(_) => {
-                    epoch.tally.count(Done::TooSlow);
-                    let what = "the end of a step before its deadline".to_owned();
-                    Err(Stopped { stage: Stage::Observe, trouble: Trouble::Unavailable { what } })
-                }
-            };
+            let done = timeout(epoch.figures.step_deadline, step.run()).await;
+            let done = done.unwrap_or_else(|_| {
+                epoch.tally.count(Done::TooSlow);
+                let what = "the end of a step before its deadline".to_owned();
+                Err(Stopped { stage: Stage::Observe, trouble: Trouble::Unavailable { what } })
+            });
             if let Err(Stopped { stage, trouble }) = &done {
                 tracing::debug!(slot = slot.0, %stage, %trouble, "a step met trouble");
             }

@@ -125,7 +125,7 @@ impl Provider {
                 client.delete(self.request(asked)).await
             }
         };
-        let answer: TransitionAck = answer.map_err(failure)?.into_inner();
+        let answer: TransitionAck = answer.map_err(|it| failure(&it))?.into_inner();
         Ok(answer.machine.map(record::raw))
     }
 
@@ -135,7 +135,7 @@ impl Provider {
         match self.client.clone().get(asked).await {
             Ok(answer) => Ok(Some(record::raw(answer.into_inner()))),
             Err(status) if status.code() == Code::NotFound => Ok(None),
-            Err(status) => Err(failure(status)),
+            Err(status) => Err(failure(&status)),
         }
     }
 
@@ -147,12 +147,12 @@ impl Provider {
         asked.extensions_mut().insert(GrpcMethod::new(SERVICE_NAME, "List"));
         let mut grpc = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX);
-        let unready = |why: tonic::transport::Error| failure(Status::unavailable(why.to_string()));
+        let unready = |why: tonic::transport::Error| failure(&Status::unavailable(why.to_string()));
         grpc.ready().await.map_err(unready)?;
         let path = PathAndQuery::from_maybe_shared(format!("/{SERVICE_NAME}/List"));
-        let path = path.map_err(|why| failure(Status::internal(why.to_string())))?;
+        let path = path.map_err(|why| failure(&Status::internal(why.to_string())))?;
         let codec = tonic_prost::ProstCodec::<ListFilter, Envelope>::default();
-        let answer = grpc.unary(asked, path, codec).await.map_err(failure)?;
+        let answer = grpc.unary(asked, path, codec).await.map_err(|it| failure(&it))?;
         let Envelope { machines, revision } = answer.into_inner();
         let entries = machines.iter().map(|it| record::decode(it)).collect();
         Ok(Listed { entries, revision })
@@ -169,7 +169,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn failure(status: Status) -> Failure {
+fn failure(status: &Status) -> Failure {
     let code = status.code();
     // A deadline of ours ends a call as cancelled, one of theirs as exceeded.
     let too_slow = matches!(code, Code::DeadlineExceeded | Code::Cancelled);

@@ -133,7 +133,7 @@ impl Step {
         };
         self.notes().fresh = Some(fresh);
         let (source, stamp, heard) = match message {
-            Some(Message { source, stamp, heard }) => (source, stamp, said(heard)),
+            Some(Message { source, stamp, heard }) => (source, stamp, Ok(said(&heard))),
             None => (Source::Get, stamp, self.ask(machine).await),
         };
         let listing = self.epoch.memory().listing(self.slot);
@@ -162,11 +162,11 @@ impl Drop for Step {
     }
 }
 
-fn said(heard: Heard) -> Said {
+fn said(heard: &Heard) -> Option<Result<Report, Refusal>> {
     match heard {
-        Heard::Record(raw) => Ok(Some(Report::read(&raw))),
-        Heard::Broken => Ok(Some(Err(Refusal::MachineState { text: String::new() }))),
-        Heard::Missing => Ok(None),
+        Heard::Record(raw) => Some(Report::read(raw)),
+        Heard::Broken => Some(Err(Refusal::MachineState { text: String::new() })),
+        Heard::Missing => None,
     }
 }
 

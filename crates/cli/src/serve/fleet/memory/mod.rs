@@ -77,7 +77,7 @@ enum Work {
 }
 
 /// A machine that may be stepped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Its number.
     pub slot: Slot,
