@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
-use crate::kills::{USHER, free_port};
+use crate::kills::{USHER, free_port, until_ready};
 use crate::running::running_below;
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -103,11 +103,16 @@ fn entries(folder: &Path) -> usize {
 #[tokio::test]
 async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
     let server = Server::up();
+    until_ready(&server.caller).await;
     let begun = Instant::now();
     let id = server.caller.provision("node-1").await;
     server.caller.until_phase(&id, "Ready").await;
-    println!("ready after {:.1?}, start of the server included", begun.elapsed());
-    assert_eq!(server.machines("Configured").await, (1, 1), "a resource holds it");
+    println!("a node is ready {:.1?} after it was declared", begun.elapsed());
+    // The node was heard before the shard looked again.
+    while server.machines("Configured").await != (1, 1) {
+        assert!(begun.elapsed() < PATIENCE, "never a machine that a resource holds");
+        sleep(SOON).await;
+    }
     assert_eq!(running_below(&server.caller.data.join("fleet"), "").len(), 1);
     server.caller.deprovision(&id).await;
     server.caller.until_phase(&id, "Deleted").await;
@@ -117,12 +122,14 @@ async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
 #[tokio::test]
 async fn a_node_on_the_fleet_outlives_its_server_and_is_shown_out_by_the_next() {
     let mut server = Server::up();
+    until_ready(&server.caller).await;
     let id = server.caller.provision("node-1").await;
     server.caller.until_phase(&id, "Ready").await;
     let before = running_below(&server.caller.data.join("fleet"), "");
     server.kill();
     assert_eq!(running_below(&server.caller.data.join("fleet"), ""), before, "it goes on");
     server.start();
+    until_ready(&server.caller).await;
     server.caller.deprovision(&id).await;
     server.caller.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;

@@ -97,22 +97,42 @@ impl Pair {
         self.server.as_mut().is_some_and(|it| it.try_wait().unwrap().is_some())
     }
 
-    async fn need(&self, machines: usize) {
+    /// Does something, and starts the server again whenever it died by itself meanwhile.
+    async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SOON) => if self.has_died() {
+                    self.start_server(None);
+                }
+            }
+        }
+    }
+
+    async fn need(&mut self, machines: usize) {
         // Each machine has one processor, so each need takes one machine.
         let need = |number: usize| json!({ "aggregate": { "cpu": "1" }, "priority": number });
         let needs: Vec<Value> = (0..machines).map(need).collect();
         let body = json!({ "shard": "shard-0", "needs": needs });
-        self.caller.insist("PUT", "/v1/fleet/demand/a", Some(&body)).await;
+        let caller = self.caller.clone();
+        self.alive_while(async {
+            until_ready(&caller).await;
+            caller.insist("PUT", "/v1/fleet/demand/a", Some(&body)).await
+        })
+        .await;
     }
 
     /// Waits until so many machines are in a phase; whoever died by itself is started again.
     async fn until(&mut self, phase: &str, count: usize) {
         let begun = Instant::now();
         loop {
-            if self.has_died() {
-                self.start_server(None);
-            }
-            let machines = self.caller.list("/v1/fleet/machines").await;
+            let caller = self.caller.clone();
+            let listed = async {
+                until_ready(&caller).await;
+                caller.list("/v1/fleet/machines").await
+            };
+            let machines = self.alive_while(listed).await;
             if machines.iter().filter(|it| it["phase"] == phase).count() == count {
                 return;
             }
@@ -136,6 +156,15 @@ impl Drop for Pair {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// Waits until a server is ready.
+pub(crate) async fn until_ready(caller: &Caller) {
+    let begun = Instant::now();
+    while !matches!(caller.ask("GET", "/readyz", None).await, Some((200, _))) {
+        assert!(begun.elapsed() < PATIENCE, "never ready");
+        sleep(SOON).await;
     }
 }
 
