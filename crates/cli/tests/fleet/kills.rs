@@ -20,15 +20,17 @@ const MACHINES: usize = 6;
 const LIFE_MS: u64 = 1_500;
 /// Where a shard passes.
 const POINTS: [&str; 4] = ["before-effect", "after-effect", "before-commit", "after-commit"];
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 11] = [
     "fleet.cycle_interval=200ms",
     "fleet.passing_interval=50ms",
     "fleet.full_list_interval=1s",
     "fleet.poll_interval=200ms",
     "fleet.reclaim_percent=100",
     "fleet.idle_on_demand=1s",
+    "fleet.idle_spot=1s",
     "fleet.call_deadline=2s",
     "worker.request_bound=200ms",
+    "worker.back_off_base=10ms",
     "worker.back_off_max=500ms",
 ];
 
@@ -40,6 +42,7 @@ struct Pair {
     server: Option<Child>,
     provider: Option<Child>,
     lives: u64,
+    deaths: u64,
 }
 
 impl Pair {
@@ -47,7 +50,8 @@ impl Pair {
         let dir = tempfile::tempdir().unwrap();
         let caller = Caller { port: free_port(), data: dir.path().join("data") };
         let address = format!("127.0.0.1:{}", free_port());
-        let mut pair = Self { dir, caller, address, server: None, provider: None, lives: 0 };
+        let mut pair =
+            Self { dir, caller, address, server: None, provider: None, lives: 0, deaths: 0 };
         pair.start_provider();
         pair
     }
@@ -104,6 +108,7 @@ impl Pair {
             tokio::select! {
                 done = &mut work => return done,
                 () = sleep(SOON) => if self.has_died() {
+                    self.deaths += 1;
                     self.start_server(None);
                 }
             }
@@ -174,6 +179,7 @@ async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
     let mut pair = Pair::new();
     for passing in 1..=asked("USHER_SOAK_PASSINGS", 2) {
         for point in POINTS {
+            let deaths = pair.deaths;
             pair.start_server(Some(&format!("{point}:{passing}")));
             pair.until("Speculative", MACHINES).await;
             pair.need(MACHINES).await;
@@ -182,12 +188,13 @@ async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
             pair.until("Speculative", MACHINES).await;
             pair.lives += MACHINES as u64;
             pair.is_clean();
+            assert!(pair.deaths > deaths, "nobody passed {point} for the {passing}. time");
             let mut server = pair.server.take().unwrap();
             let _ = server.kill();
             server.wait().unwrap();
         }
     }
-    println!("{} lives of machines, {} deaths at failpoints", pair.lives, POINTS.len());
+    println!("{} lives of machines, {} deaths at failpoints", pair.lives, pair.deaths);
 }
 
 /// Red by: a verb that is given up because somebody died, or done twice for one operation.
