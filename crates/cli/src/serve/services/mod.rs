@@ -8,9 +8,7 @@ mod agents;
 mod catalog;
 mod credentials;
 mod events;
-mod fleet;
-mod fleet_plan;
-mod fleet_runbook;
+pub mod fleet;
 mod labels;
 mod lint;
 mod names;
@@ -39,6 +37,7 @@ use usher_domain::object::offender::shortened;
 use usher_store::{Error, Noted, Store};
 use uuid::Uuid;
 
+use self::fleet::Machines;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::mesh::Mesh;
@@ -95,7 +94,7 @@ impl Services {
             credentials: self.clone(),
             labels: self.clone(),
             nodes: self.clone(),
-            fleet: self.clone(),
+            fleet: Arc::new(Machines { store: Arc::clone(&self.store) }),
             operators: self.clone(),
             agents: self.clone(),
             readiness: self,
