@@ -114,6 +114,8 @@ pub struct MachineQuery {
     pub cluster: Option<ClusterId>,
     /// In which phase.
     pub phase: Option<Phase>,
+    /// Held by which resource.
+    pub holder: Option<ResourceId>,
     /// Also those that are gone, where no phase is asked for.
     pub gone: bool,
 }

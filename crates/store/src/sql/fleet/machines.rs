@@ -287,6 +287,9 @@ pub(crate) async fn query(
     if let Some(cluster) = &query.cluster {
         sql.push(" AND cluster = ").push_bind(cluster.to_string());
     }
+    if let Some(holder) = query.holder {
+        sql.push(" AND holder = ").push_bind(*holder.as_uuid());
+    }
     page(conn, sql, after, count).await
 }
 

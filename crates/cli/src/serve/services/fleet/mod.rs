@@ -52,6 +52,7 @@ impl Fleet for Machines {
                     shard: query.shard,
                     cluster: query.cluster,
                     phase: query.phase,
+                    holder: None,
                     gone: query.gone,
                 };
                 self.store.machines(&stored, place, count).await.map_err(failure)?.machines
