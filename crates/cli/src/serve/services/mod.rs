@@ -10,7 +10,6 @@ mod credentials;
 mod events;
 pub mod fleet;
 mod labels;
-mod lint;
 mod names;
 mod nodes;
 mod operators;
