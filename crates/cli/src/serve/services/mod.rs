@@ -142,7 +142,7 @@ fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(refusal) => refusal.into(),
         Error::FleetRefused(refusal) => refusal.into(),
-        Error::Served { .. } => Refused::new("cluster_served", error.to_string()).into(),
+        Error::Served { cluster, shard } => Refusal::ClusterServed { cluster, shard }.into(),
         Error::Taken { .. } => Refused::new("name_in_use", error.to_string()).into(),
         Error::Held { what } => Refusal::StillReferenced { what }.into(),
         Error::Leaving { .. } => Refused::new("resource_leaving", error.to_string()).into(),
