@@ -75,6 +75,14 @@ pub enum Refusal {
         /// What was to be removed.
         what: String,
     },
+    /// Another shard serves the cluster.
+    #[error("cannot hear cluster \"{cluster}\" for another shard: shard \"{shard}\" serves it")]
+    ClusterServed {
+        /// The cluster.
+        cluster: String,
+        /// Who serves it.
+        shard: String,
+    },
     /// Nobody said which shard is meant, and there are several.
     #[error("cannot tell which shard serves cluster \"{cluster}\": there are several")]
     ShardRequired {
@@ -176,6 +184,7 @@ impl Refusal {
             Self::CursorForgotten { .. } => "cursor_forgotten",
             Self::NotFound { thing, .. } => thing.code(),
             Self::StillReferenced { .. } => "still_referenced",
+            Self::ClusterServed { .. } => "cluster_served",
             Self::ShardRequired { .. } => "shard_required",
             Self::VersionPublished { .. } => "version_published",
             Self::BlueprintUnsound { .. } => "blueprint_unsound",

@@ -40,6 +40,7 @@ CREATE UNIQUE INDEX machines_name_key ON machines (provider, name) WHERE phase <
 CREATE INDEX machines_owner ON machines (owner, id) WHERE phase <> 'Gone';
 CREATE INDEX machines_woken ON machines (owner, id) WHERE woken;
 CREATE INDEX machines_cluster ON machines (cluster, id) WHERE cluster IS NOT NULL;
+CREATE INDEX machines_holder ON machines (holder) WHERE holder IS NOT NULL;
 CREATE INDEX machines_name ON machines (name);
 
 -- What each cluster needs, as it was last believed, and how far it is believed.

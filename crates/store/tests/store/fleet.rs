@@ -338,6 +338,9 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         assert_eq!(first.record.state.fields().holder, Some(holder));
         let again = store.order_machine(one.id, hold, None).await.unwrap();
         assert_eq!(again, first, "asking again writes nothing");
+        let held_by = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
+        let behind = store.machines(&held_by, None, 9).await.unwrap().machines;
+        assert_eq!(behind, std::slice::from_ref(&first));
         let woken = store.woken_machines(&shard("s"), 9).await.unwrap().machines;
         assert_eq!(woken, std::slice::from_ref(&first));
         let late = Cycle { writes: vec![joined(&one, "b")], ..cycle(&held) };

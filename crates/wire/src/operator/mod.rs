@@ -416,7 +416,8 @@ bodies! {
         pub kind: String,
         /// About which resource, if it is about one.
         pub resource: Option<String>,
-        /// About which life of a machine, if it is about one.
+        /// About which life of a machine, there only if it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub machine: Option<String>,
         /// In which project, if in one.
         pub project: Option<String>,

@@ -60,7 +60,10 @@ impl Fake {
         if id.as_str() != "s" {
             return Err(missing(Thing::Shard, id).into());
         }
-        let (paused, dry) = (self.state().paused, self.state().dry_run);
+        let (paused, dry) = {
+            let state = self.state();
+            (state.paused, state.dry_run)
+        };
         Ok(ShardView {
             id: id.clone(),
             epoch: 7,

@@ -8,11 +8,8 @@ mod agents;
 mod catalog;
 mod credentials;
 mod events;
-mod fleet;
-mod fleet_plan;
-mod fleet_runbook;
+pub mod fleet;
 mod labels;
-mod lint;
 mod names;
 mod nodes;
 mod operators;
@@ -39,6 +36,7 @@ use usher_domain::object::offender::shortened;
 use usher_store::{Error, Noted, Store};
 use uuid::Uuid;
 
+use self::fleet::Machines;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::mesh::Mesh;
@@ -95,7 +93,7 @@ impl Services {
             credentials: self.clone(),
             labels: self.clone(),
             nodes: self.clone(),
-            fleet: self.clone(),
+            fleet: Arc::new(Machines { store: Arc::clone(&self.store) }),
             operators: self.clone(),
             agents: self.clone(),
             readiness: self,
@@ -144,7 +142,7 @@ fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(refusal) => refusal.into(),
         Error::FleetRefused(refusal) => refusal.into(),
-        Error::Served { .. } => Refused::new("cluster_served", error.to_string()).into(),
+        Error::Served { cluster, shard } => Refusal::ClusterServed { cluster, shard }.into(),
         Error::Taken { .. } => Refused::new("name_in_use", error.to_string()).into(),
         Error::Held { what } => Refusal::StillReferenced { what }.into(),
         Error::Leaving { .. } => Refused::new("resource_leaving", error.to_string()).into(),

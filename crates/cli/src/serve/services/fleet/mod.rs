@@ -1,5 +1,10 @@
 //! Machines, shards and demand, as people see them.
 
+mod plan;
+mod runbook;
+
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Map;
 use usher_api::fleet::{
@@ -20,17 +25,23 @@ use usher_domain::fleet::plan::{Switch, check_needs};
 use usher_domain::fleet::reconcile::as_recorded;
 use usher_domain::object::id::MachineLifeId;
 use usher_kernel::Timestamp;
-use usher_store::{Brake, Demand, MachineOrder, RollUp, ShardState, StoredMachine};
+use usher_store::{Brake, Demand, MachineOrder, RollUp, ShardState, Store, StoredMachine};
 
-use super::fleet_runbook::{self as runbook, Live};
+use self::runbook::Live;
 use super::names::not_found;
-use super::{Services, after, entry, failure, missing, page};
+use super::{after, entry, failure, missing, page};
 
 /// The shard of a cluster where nobody said another and none was acquired yet.
 const SHARD: &str = "shard-0";
 
+/// Who answers for the fleet: the store alone, whoever runs the shards.
+pub struct Machines {
+    /// The store.
+    pub store: Arc<Store>,
+}
+
 #[async_trait]
-impl Fleet for Services {
+impl Fleet for Machines {
     async fn machines(&self, query: MachineQuery, paging: Paging) -> Answer<Page<MachineView>> {
         let count = paging.limit.saturating_add(1);
         let found = match &query.name {
@@ -61,7 +72,7 @@ impl Fleet for Services {
         let found = self.stored_machine(id).await?;
         let sights = self.sights().await?;
         let machine = sights.view(found);
-        Ok(self.explained(machine, &sights).await?)
+        self.explained(machine, &sights).await
     }
 
     async fn settle(
@@ -126,8 +137,8 @@ impl Fleet for Services {
     }
 }
 
-impl Services {
-    pub(super) async fn known_shard(&self, shard: &ShardId) -> Answer<ShardState> {
+impl Machines {
+    async fn known_shard(&self, shard: &ShardId) -> Answer<ShardState> {
         let found = self.store.shard(shard.clone()).await.map_err(failure)?;
         let unknown = || not_found(Thing::Shard, shard.as_str());
         Ok(found.ok_or_else(unknown)?)
@@ -242,7 +253,7 @@ impl Sights {
     }
 }
 
-pub(super) fn shown(it: &ShardState) -> ShardView {
+fn shown(it: &ShardState) -> ShardView {
     ShardView {
         id: it.id.clone(),
         epoch: it.epoch,

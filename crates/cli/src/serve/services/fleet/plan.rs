@@ -14,8 +14,8 @@ use usher_domain::fleet::plan::{
 use usher_domain::object::id::MachineLifeId;
 use usher_store::Demand;
 
-use super::fleet::shown;
-use super::{Services, failure};
+use super::super::failure;
+use super::{Machines, shown};
 
 /// How many machines are read at a time.
 const PAGE: u32 = 1_000;
@@ -32,7 +32,7 @@ struct Loaded {
     demands: Vec<Demand>,
 }
 
-impl Services {
+impl Machines {
     /// Plans one cycle as if it were acted upon, and changes nothing.
     pub(super) async fn plan_cycle(&self, shard: &ShardId) -> Answer<FleetPlan> {
         let state = self.known_shard(shard).await?;
