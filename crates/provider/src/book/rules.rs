@@ -96,8 +96,9 @@ impl Book {
         }
         let mut entry = self.marked(ask);
         let said = match self.judge(ask) {
-            Ok(Verdict::Repeated(operation, machine)) => {
-                Ok(Accepted { operation, machine, work: None })
+            Ok(Verdict::Repeated(record)) => {
+                let operation = record.operation(ask.verb.kind()).unwrap_or_default().to_owned();
+                Ok(Accepted { operation, machine: record.machine(), work: None })
             }
             Ok(Verdict::Begins(record)) => {
                 let record = self.begin(ask, &record);
@@ -199,10 +200,8 @@ impl Book {
             let bound = record.machine().cluster;
             return Err(Refusal::Bound { id: id(), asked: cluster.clone(), bound });
         }
-        if [kind.passing(), kind.goal()].contains(&state)
-            && let Some(operation) = record.operation(kind)
-        {
-            return Ok(Verdict::Repeated(operation.to_owned(), record.machine()));
+        if [kind.passing(), kind.goal()].contains(&state) && record.operation(kind).is_some() {
+            return Ok(Verdict::Repeated(Arc::clone(record)));
         }
         if state != kind.origin() {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
@@ -257,7 +256,7 @@ impl Book {
 
 enum Verdict {
     /// It was asked for before.
-    Repeated(String, Machine),
+    Repeated(Arc<Record>),
     /// It begins.
     Begins(Arc<Record>),
 }

@@ -273,7 +273,10 @@ proptest! {
     /// what the first one wrote.
     #[test]
     fn what_was_written_makes_the_same_book_again(
-        steps in proptest::collection::vec((0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8), 1..80)
+        steps in proptest::collection::vec(
+            (0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
+            1..80,
+        )
     ) {
         let mut live = book(3);
         let mut again = Book::new(7);

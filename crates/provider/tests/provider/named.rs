@@ -73,12 +73,15 @@ async fn rights(client: &mut Client, shard: &str) -> (Code, Code) {
     (code(read), code(client.create(create).await.map(|_| ())))
 }
 
+/// A bearer, its names, the shard it acts for, and what is said to it.
+type Case<'a> = (&'a str, &'a [&'a str], &'a str, (Code, Code));
+
 #[tokio::test]
 async fn a_shard_acts_for_itself_only() {
     let house = House::new();
     let address = served(&house).await;
     let denied = Code::PermissionDenied;
-    let cases: [(&str, &[&str], &str, (Code, Code)); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("own", &["bigfleet://shard/a"], "a", (Code::Ok, Code::Ok)),
         ("other", &["bigfleet://shard/a"], "b", (Code::Ok, denied)),
         ("nameless", &["bigfleet://shard/a"], "", (Code::Ok, denied)),
