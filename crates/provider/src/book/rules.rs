@@ -121,13 +121,9 @@ impl Book {
         let kind = pending.kind()?;
         let mut record = Record::clone(&slot.record);
         record.pending = None;
-        let it = record.machine.get_or_insert_default();
         match end {
-            End::Failed(why) => fail(it, why),
-            End::Made { .. } | End::Done => {
-                it.set_state(kind.goal());
-                settle(it, kind, end);
-            }
+            End::Failed(why) => fail(record.machine.get_or_insert_default(), why),
+            End::Made { .. } | End::Done => settle(&mut record, kind, end),
         }
         self.change(record)
     }
@@ -277,10 +273,15 @@ fn measure(verb: &Verb) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn settle(machine: &mut Machine, kind: Kind, end: End) {
+fn settle(record: &mut Record, kind: Kind, end: End) {
+    let was_made = record.operation(Kind::Create).is_some();
+    let machine = record.machine.get_or_insert_default();
+    machine.set_state(kind.goal());
     match kind {
         Kind::Create => {
             if let End::Made { host, resources, allocatable } = end {
+                record.offered_resources.clone_from(&machine.resources);
+                record.offered_allocatable.clone_from(&machine.allocatable);
                 machine.host = Some(host);
                 machine.resources = resources.or_else(|| machine.resources.take());
                 machine.allocatable = allocatable.or_else(|| machine.allocatable.take());
@@ -291,6 +292,10 @@ fn settle(machine: &mut Machine, kind: Kind, end: End) {
         Kind::Delete => {
             unbind(machine);
             machine.host = None;
+            if was_made {
+                machine.resources = record.offered_resources.take();
+                machine.allocatable = record.offered_allocatable.take();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
-use usher_wire::fleet::{CapacityType, HostRef, ListFilter, MachineState};
+use usher_wire::fleet::{CapacityType, HostRef, ListFilter, MachineState, Resources};
 
 use super::*;
 
@@ -50,7 +50,10 @@ const FREE: (&str, i64, i64) = ("", 0, 0);
 
 fn made() -> End {
     let host = HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() };
-    End::Made { host, resources: None, allocatable: None }
+    // More is known of a host than was offered.
+    let resources = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
+    let known = Some(Resources { resources });
+    End::Made { host, resources: known.clone(), allocatable: known }
 }
 
 fn drive(book: &mut Book, id: &str, kind: Kind) -> String {
