@@ -55,8 +55,8 @@ fn main() {
         runtime.block_on(measure(folder.path(), machines, sizes));
     }
     println!(
-        "\nA mutation is a Create, Configure or Drain that was accepted and is safe on the disk; its \
-         end is a second entry of the same journal. The disk is that of the working directory."
+        "\nA mutation is a Create, Configure or Drain that was accepted and is safe on the disk; \
+         its end is a second entry of the same journal. The disk is that of the working directory."
     );
 }
 

@@ -99,14 +99,14 @@ pub struct Kit<B> {
 struct Inner<B> {
     backend: B,
     options: Options,
-    book: Mutex<Shelf>,
+    book: Mutex<Desk>,
     journal: Journal,
     verbs: Semaphore,
 }
 
 /// The book, and how many entries were made of it.
 #[derive(Debug)]
-struct Shelf {
+struct Desk {
     book: Book,
     number: u64,
 }
@@ -165,7 +165,7 @@ impl<B: Backend> Kit<B> {
         let inner = Arc::new(Inner {
             backend,
             options,
-            book: Mutex::new(Shelf { book, number: 0 }),
+            book: Mutex::new(Desk { book, number: 0 }),
             journal,
             verbs: Semaphore::new(VERBS_MAX),
         });
@@ -173,7 +173,7 @@ impl<B: Backend> Kit<B> {
         let kit = Self { inner };
         let last = kit.take_over(offers);
         kit.inner.journal.safe(last).await.map_err(StartError::Journal)?;
-        let pending = kit.inner.shelf().book.pending();
+        let pending = kit.inner.desk().book.pending();
         for work in pending {
             kit.dispatch(work, last);
         }
@@ -189,9 +189,9 @@ impl<B: Backend> Kit<B> {
     /// Asks for a change.
     pub async fn ask(&self, ask: &Ask) -> Result<Accepted, Trouble> {
         let (said, number) = {
-            let mut shelf = self.inner.shelf();
-            let answer = shelf.book.ask(ask, self.inner.backend.deletes());
-            let number = self.inner.submit(&mut shelf, answer.entry);
+            let mut desk = self.inner.desk();
+            let answer = desk.book.ask(ask, self.inner.backend.deletes());
+            let number = self.inner.submit(&mut desk, answer.entry);
             (answer.said, number)
         };
         if let Ok(Accepted { work: Some(work), .. }) = &said {
@@ -205,8 +205,8 @@ impl<B: Backend> Kit<B> {
     /// Reads one machine.
     pub async fn get(&self, id: &str) -> Result<Machine, Trouble> {
         let (found, number) = {
-            let shelf = self.inner.shelf();
-            (shelf.book.get(id), shelf.number)
+            let desk = self.inner.desk();
+            (desk.book.get(id), desk.number)
         };
         self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
         found.map_err(Trouble::Refused)
@@ -215,8 +215,8 @@ impl<B: Backend> Kit<B> {
     /// Reads many.
     pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, Trouble> {
         let (page, nonce, number) = {
-            let mut shelf = self.inner.shelf();
-            (shelf.book.list(filter), shelf.book.nonce(), shelf.number)
+            let mut desk = self.inner.desk();
+            (desk.book.list(filter), desk.book.nonce(), desk.number)
         };
         self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
         let machines = page.records.iter().map(|it| it.machine()).collect();
@@ -233,23 +233,23 @@ impl<B: Backend> Kit<B> {
     pub async fn look(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
         self.take_over(offers.into_iter().filter(|it| flaw(it).is_none()).collect());
-        let standing = self.inner.shelf().book.standing();
+        let standing = self.inner.desk().book.standing();
         let lost = self.inner.backend.check(&standing).await?;
-        let mut shelf = self.inner.shelf();
+        let mut desk = self.inner.desk();
         for it in lost {
-            let entry = shelf.book.lose(&it.standing.machine, &it.standing.host, it.why);
-            self.inner.submit(&mut shelf, entry);
+            let entry = desk.book.lose(&it.standing.machine, &it.standing.host, it.why);
+            self.inner.submit(&mut desk, entry);
         }
         Ok(())
     }
 
     fn take_over(&self, offers: Vec<Machine>) -> u64 {
-        let mut shelf = self.inner.shelf();
+        let mut desk = self.inner.desk();
         for offer in offers {
-            let entry = shelf.book.offer(offer);
-            self.inner.submit(&mut shelf, entry);
+            let entry = desk.book.offer(offer);
+            self.inner.submit(&mut desk, entry);
         }
-        shelf.number
+        desk.number
     }
 
     fn look_now_and_then(&self) {
@@ -284,17 +284,14 @@ impl<B: Backend> Inner<B> {
         let order = Order { operation: work.operation.clone(), machine: work.machine.clone() };
         let deadline = Instant::now() + self.options.timeouts.of(work);
         let mut verb = Box::pin(self.try_until(work, &order, deadline));
-        let end = match timeout_at(deadline, &mut verb).await {
-            Ok(end) => end,
-            Err(_) => {
-                self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
-                // What comes late changes nothing, but it must not be left standing.
-                let late = timeout(self.options.timeouts.of(work), verb).await;
-                if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
-                    self.take_away(&order, host).await;
-                }
-                return;
+        let Ok(end) = timeout_at(deadline, &mut verb).await else {
+            self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
+            // What comes late changes nothing, but it must not be left standing.
+            let late = timeout(self.options.timeouts.of(work), verb).await;
+            if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
+                self.take_away(&order, host).await;
             }
+            return;
         };
         (self.options.pass)(Point::AfterVerb);
         self.end(work, end);
@@ -349,24 +346,24 @@ impl<B: Backend> Inner<B> {
     }
 
     fn end(&self, work: &Work, end: End) {
-        let mut shelf = self.shelf();
-        let entry = shelf.book.end(&work.machine.id, &work.operation, end);
-        self.submit(&mut shelf, entry);
+        let mut desk = self.desk();
+        let entry = desk.book.end(&work.machine.id, &work.operation, end);
+        self.submit(&mut desk, entry);
     }
 }
 
 impl<B> Inner<B> {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands an entry to the journal; the number of the newest.
-    fn submit(&self, shelf: &mut Shelf, entry: Option<Entry>) -> u64 {
+    fn submit(&self, desk: &mut Desk, entry: Option<Entry>) -> u64 {
         if let Some(entry) = entry {
-            shelf.number += 1;
-            self.journal.submit(shelf.number, entry);
+            desk.number += 1;
+            self.journal.submit(desk.number, entry);
         }
-        shelf.number
+        desk.number
     }
 }
 
@@ -382,8 +379,8 @@ fn open<B: Send + Sync + 'static>(
     let hand_in = move || {
         let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());
         if let Some(inner) = inner.upgrade() {
-            let shelf = inner.shelf();
-            inner.journal.hand_in(Box::new(shelf.book.entries()));
+            let desk = inner.desk();
+            inner.journal.hand_in(Box::new(desk.book.entries()));
         }
     };
     Journal::open(path, options.nonce, habits, hand_in).map_err(StartError::Journal)

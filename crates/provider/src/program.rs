@@ -64,26 +64,26 @@ pub struct Flags {
 #[derive(Clone, Debug, clap::Args)]
 struct FakeFlags {
     /// Let each verb of the fake take between these, as in 5ms:50ms
-    #[arg(long, value_name = "FROM:TO", value_parser = dwell)]
-    fake_dwell: Option<Dwell>,
+    #[arg(long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
+    dwell: Option<Dwell>,
     /// Let this share of creates end too late
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    fake_late: f64,
+    #[arg(long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
+    late: f64,
     /// Lose this share of answers
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    fake_lost: f64,
+    #[arg(long = "fake-lost", value_name = "SHARE", default_value_t = 0.0)]
+    lost: f64,
     /// Hear this share of requests twice
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    fake_twice: f64,
+    #[arg(long = "fake-twice", value_name = "SHARE", default_value_t = 0.0)]
+    twice: f64,
     /// Delay requests by up to this long, so that others overtake them
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
-    fake_delay: Duration,
+    #[arg(long = "fake-delay", value_name = "TIME", value_parser = duration, default_value = "0ms")]
+    delay: Duration,
     /// Decide by this what is left to chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    fake_seed: u64,
+    #[arg(long = "fake-seed", value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Keep the fake's hosts as files in this folder, so that they outlive it
-    #[arg(long, value_name = "DIR")]
-    fake_hosts: Option<PathBuf>,
+    #[arg(long = "fake-hosts", value_name = "DIR")]
+    hosts: Option<PathBuf>,
 }
 
 /// Why a provider ended.
@@ -144,11 +144,11 @@ impl Flags {
             seed_count: self.seed_count,
             // Whoever shortens the time of the fake's verbs tries faults.
             fault_slots: if timeout.is_some() { FAULT_SLOTS } else { 0 },
-            dwell: [self.fake.fake_dwell.unwrap_or(Dwell::None); 4],
-            late: self.fake.fake_late,
+            dwell: [self.fake.dwell.unwrap_or(Dwell::None); 4],
+            late: self.fake.late,
             late_after,
-            seed: self.fake.fake_seed,
-            folder: self.fake.fake_hosts.clone(),
+            seed: self.fake.seed,
+            folder: self.fake.hosts.clone(),
         };
         Fake::new(settings).map_err(Error::Fake)
     }
@@ -161,8 +161,8 @@ impl Flags {
     }
 
     fn odds(&self) -> Odds {
-        let FakeFlags { fake_lost, fake_twice, fake_delay, .. } = self.fake;
-        Odds { lost: fake_lost, twice: fake_twice, delay: fake_delay }
+        let FakeFlags { lost, twice, delay, .. } = self.fake;
+        Odds { lost, twice, delay }
     }
 }
 
@@ -173,7 +173,7 @@ pub async fn run_fake(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let kit = Kit::start(flags.fake()?, options).await.map_err(Error::Start)?;
-    let service = Mischief::new(Service::new(kit.clone()), flags.odds(), flags.fake.fake_seed);
+    let service = Mischief::new(Service::new(kit.clone()), flags.odds(), flags.fake.seed);
     listen(flags, service, &kit, stop).await
 }
 

@@ -15,7 +15,7 @@ async fn a_node_outlives_its_provider_and_leaves_when_it_is_drained() {
     house.create(&mut first.client, SLOT).await.unwrap();
     let idle = settle(&mut first.client, SLOT, State::Idle).await;
     let host = idle.host.unwrap().r#ref;
-    assert_eq!(house.names("hosts"), [host.clone()]);
+    assert_eq!(house.names("hosts"), [host.as_str()]);
     house.configure(&mut first.client, SLOT, "anything").await.unwrap();
     settle(&mut first.client, SLOT, State::Configured).await;
     let node = house.holder(&host).expect("a node is ready when it holds its lock");

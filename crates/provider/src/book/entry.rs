@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use usher_wire::fleet::{Machine, MachineState};
+use usher_wire::fleet::{Machine, MachineState, Resources};
 
 use super::verb::Kind;
 
@@ -39,6 +39,12 @@ pub struct Record {
     /// When it changed last.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
+    /// Its shape before it was made, which it has again when it is given back.
+    #[prost(message, optional, tag = "5")]
+    pub offered_resources: Option<Resources>,
+    /// What of it could be used before it was made.
+    #[prost(message, optional, tag = "6")]
+    pub offered_allocatable: Option<Resources>,
 }
 
 /// What is being done to a machine.

@@ -212,19 +212,16 @@ impl Book {
     fn put(&mut self, record: Arc<Record>) {
         let id: Arc<str> = record.id().into();
         self.by_revision.insert(record.revision, Arc::clone(&id));
-        match self.slots.get_mut(&id) {
-            Some(slot) => {
-                if slot.record.revision != record.revision {
-                    self.by_revision.remove(&slot.record.revision);
-                }
-                slot.record = record;
-            }
-            None => {
-                // Whoever asked for it before it was ours is still held to that.
-                let marks = self.strangers.take(&id);
-                self.slots.insert(id, Slot { record, marks });
-            }
+        let Some(slot) = self.slots.get_mut(&id) else {
+            // Whoever asked for it before it was ours is still held to that.
+            let marks = self.strangers.take(&id);
+            self.slots.insert(id, Slot { record, marks });
+            return;
+        };
+        if slot.record.revision != record.revision {
+            self.by_revision.remove(&slot.record.revision);
         }
+        slot.record = record;
     }
 }
 

@@ -96,8 +96,9 @@ impl Book {
         }
         let mut entry = self.marked(ask);
         let said = match self.judge(ask) {
-            Ok(Verdict::Repeated(operation, machine)) => {
-                Ok(Accepted { operation, machine, work: None })
+            Ok(Verdict::Repeated(record)) => {
+                let operation = record.operation(ask.verb.kind()).unwrap_or_default().to_owned();
+                Ok(Accepted { operation, machine: record.machine(), work: None })
             }
             Ok(Verdict::Begins(record)) => {
                 let record = self.begin(ask, &record);
@@ -120,13 +121,9 @@ impl Book {
         let kind = pending.kind()?;
         let mut record = Record::clone(&slot.record);
         record.pending = None;
-        let it = record.machine.get_or_insert_default();
         match end {
-            End::Failed(why) => fail(it, why),
-            End::Made { .. } | End::Done => {
-                it.set_state(kind.goal());
-                settle(it, kind, end);
-            }
+            End::Failed(why) => fail(record.machine.get_or_insert_default(), why),
+            End::Made { .. } | End::Done => settle(&mut record, kind, end),
         }
         self.change(record)
     }
@@ -199,10 +196,8 @@ impl Book {
             let bound = record.machine().cluster;
             return Err(Refusal::Bound { id: id(), asked: cluster.clone(), bound });
         }
-        if [kind.passing(), kind.goal()].contains(&state)
-            && let Some(operation) = record.operation(kind)
-        {
-            return Ok(Verdict::Repeated(operation.to_owned(), record.machine()));
+        if [kind.passing(), kind.goal()].contains(&state) && record.operation(kind).is_some() {
+            return Ok(Verdict::Repeated(Arc::clone(record)));
         }
         if state != kind.origin() {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
@@ -257,7 +252,7 @@ impl Book {
 
 enum Verdict {
     /// It was asked for before.
-    Repeated(String, Machine),
+    Repeated(Arc<Record>),
     /// It begins.
     Begins(Arc<Record>),
 }
@@ -278,10 +273,15 @@ fn measure(verb: &Verb) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn settle(machine: &mut Machine, kind: Kind, end: End) {
+fn settle(record: &mut Record, kind: Kind, end: End) {
+    let was_made = record.operation(Kind::Create).is_some();
+    let machine = record.machine.get_or_insert_default();
+    machine.set_state(kind.goal());
     match kind {
         Kind::Create => {
             if let End::Made { host, resources, allocatable } = end {
+                record.offered_resources.clone_from(&machine.resources);
+                record.offered_allocatable.clone_from(&machine.allocatable);
                 machine.host = Some(host);
                 machine.resources = resources.or_else(|| machine.resources.take());
                 machine.allocatable = allocatable.or_else(|| machine.allocatable.take());
@@ -292,6 +292,10 @@ fn settle(machine: &mut Machine, kind: Kind, end: End) {
         Kind::Delete => {
             unbind(machine);
             machine.host = None;
+            if was_made {
+                machine.resources = record.offered_resources.take();
+                machine.allocatable = record.offered_allocatable.take();
+            }
         }
     }
 }

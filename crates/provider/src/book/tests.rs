@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
-use usher_wire::fleet::{CapacityType, HostRef, ListFilter, MachineState};
+use usher_wire::fleet::{CapacityType, HostRef, ListFilter, MachineState, Resources};
 
 use super::*;
 
@@ -50,7 +50,10 @@ const FREE: (&str, i64, i64) = ("", 0, 0);
 
 fn made() -> End {
     let host = HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() };
-    End::Made { host, resources: None, allocatable: None }
+    // More is known of a host than was offered.
+    let resources = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
+    let known = Some(Resources { resources });
+    End::Made { host, resources: known.clone(), allocatable: known }
 }
 
 fn drive(book: &mut Book, id: &str, kind: Kind) -> String {
@@ -273,7 +276,10 @@ proptest! {
     /// what the first one wrote.
     #[test]
     fn what_was_written_makes_the_same_book_again(
-        steps in proptest::collection::vec((0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8), 1..80)
+        steps in proptest::collection::vec(
+            (0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
+            1..80,
+        )
     ) {
         let mut live = book(3);
         let mut again = Book::new(7);

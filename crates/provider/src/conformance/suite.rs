@@ -137,7 +137,7 @@ enum Lane {
     /// With the program that answers, if it was started here.
     Asked(
         Box<Probe>,
-        #[expect(dead_code, reason = "it is killed when it is dropped")] Option<Running>,
+        #[expect(dead_code, reason = "it is killed when it is dropped")] Option<Box<Running>>,
     ),
     Killed(Box<durability::After>),
 }
@@ -157,7 +157,14 @@ impl Suite {
             (Target::Address(address, keyring), Profile::Core | Profile::Scale) => {
                 return self.dial(address, keyring.as_ref(), lane);
             }
-            (Target::Address(..), _) => {
+            (
+                Target::Address(..),
+                Profile::Cloud
+                | Profile::BareMetal
+                | Profile::Spot
+                | Profile::Durable
+                | Profile::Fault,
+            ) => {
                 let why = "the lane starts the candidate itself: name its program";
                 return Err(Stop::Skipped(why.to_owned()));
             }
@@ -175,12 +182,16 @@ impl Suite {
                 let seconds = failure::TRANSITION_TIMEOUT.as_secs();
                 (self.seed_count, vec![format!("--transition-timeout={seconds}s")])
             }
-            _ => (self.seed_count, Vec::new()),
+            Profile::Core
+            | Profile::Cloud
+            | Profile::BareMetal
+            | Profile::Spot
+            | Profile::Durable => (self.seed_count, Vec::new()),
         };
         let started = boot.start(count, None, &more).await;
         let running = started.map_err(|why| Stop::Failed(why.to_string()))?;
         let probe = durability::probe(&running.address, self.seed, lane.as_str())?;
-        Ok(Lane::Asked(Box::new(probe), Some(running)))
+        Ok(Lane::Asked(Box::new(probe), Some(Box::new(running))))
     }
 
     fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, lane: Profile) -> Outcome<Lane> {

@@ -91,7 +91,7 @@ pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
 /// What the writing thread is told.
 enum Message {
     /// Write this; its number.
-    Entry(u64, Entry),
+    Entry(u64, Box<Entry>),
     /// The book with everything that was handed in before.
     Snapshot(Entries),
 }
@@ -159,7 +159,7 @@ impl Journal {
     pub fn submit(&self, number: u64, entry: Entry) {
         if let Some(queue) = &self.queue {
             // A thread that ended has said that it is broken.
-            let _ = queue.send(Message::Entry(number, entry));
+            let _ = queue.send(Message::Entry(number, Box::new(entry)));
         }
     }
 

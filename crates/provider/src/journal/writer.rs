@@ -116,8 +116,8 @@ impl Writer {
         loop {
             match next {
                 Ok(Message::Entry(number, entry)) => {
-                    bytes += prost::Message::encoded_len(&entry);
-                    group.push((number, entry));
+                    bytes += prost::Message::encoded_len(entry.as_ref());
+                    group.push((number, *entry));
                 }
                 // It holds what was handed in before it. The rest of the group is written to it
                 // again, in the same order, which changes nothing.

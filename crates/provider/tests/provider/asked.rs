@@ -23,7 +23,7 @@ fn first_slot() -> String {
 
 /// Lets everything happen that can, in a time that does not pass.
 async fn rest() {
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
 }
 
 fn without_looks() -> Options {
@@ -55,7 +55,7 @@ async fn an_answer_does_not_wait_for_the_work() {
     kit.backend().hold();
     let said = kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
     assert_eq!(said.machine.state(), State::Creating);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Creating);
     kit.backend().release();
     rest().await;

@@ -209,6 +209,7 @@ impl House {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long to soak is said to the test alone")]
 fn kills() -> u64 {
     let text = std::env::var("USHER_SOAK_PROVIDER_KILLS").ok();
     text.and_then(|it| it.parse().ok()).unwrap_or(2)

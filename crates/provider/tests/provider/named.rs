@@ -1,50 +1,21 @@
 //! Who is at the other end, and what that one may ask.
 
-use std::fs;
+#[path = "../../../wire/src/fleet/tests/house.rs"]
+mod house;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-use tempfile::TempDir;
 use tonic::Code;
 use usher_provider::fake::{Fake, Settings};
 use usher_provider::{Kit, Options};
 use usher_wire::fleet::{self, Client, CreateRequest, Files, Keyring, MachineRef};
 
 use super::stage;
-
-struct House {
-    folder: TempDir,
-    authority: Issuer<'static, KeyPair>,
-    ca: String,
-}
+use house::House;
 
 impl House {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let ca = params.self_signed(&key).unwrap().pem();
-        Self { folder: tempfile::tempdir().unwrap(), authority: Issuer::new(params, key), ca }
-    }
-
-    fn sign(&self, name: &str, uris: &[&str]) -> Files {
-        let mut params = CertificateParams::new([]).unwrap();
-        let local = SanType::IpAddress("127.0.0.1".parse().unwrap());
-        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
-        params.subject_alt_names = std::iter::once(local).chain(uris).collect();
-        let key = KeyPair::generate().unwrap();
-        let cert = params.signed_by(&key, &self.authority).unwrap();
-        let write = |end: &str, text: &str| {
-            let path = self.folder.path().join(format!("{name}.{end}"));
-            fs::write(&path, text).unwrap();
-            path
-        };
-        let cert = write("crt", &cert.pem());
-        Files { cert, key: write("key", &key.serialize_pem()), ca: write("ca", &self.ca) }
-    }
-
     fn client(&self, address: &str, name: &str, uris: &[&str]) -> Client {
         let keyring = Arc::new(Keyring::open(self.sign(name, uris)).unwrap());
         fleet::client(fleet::channel(address, Some(keyring)).unwrap())
@@ -73,12 +44,15 @@ async fn rights(client: &mut Client, shard: &str) -> (Code, Code) {
     (code(read), code(client.create(create).await.map(|_| ())))
 }
 
+/// A bearer, its names, the shard it acts for, and what is said to it.
+type Case<'a> = (&'a str, &'a [&'a str], &'a str, (Code, Code));
+
 #[tokio::test]
 async fn a_shard_acts_for_itself_only() {
     let house = House::new();
     let address = served(&house).await;
     let denied = Code::PermissionDenied;
-    let cases: [(&str, &[&str], &str, (Code, Code)); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("own", &["bigfleet://shard/a"], "a", (Code::Ok, Code::Ok)),
         ("other", &["bigfleet://shard/a"], "b", (Code::Ok, denied)),
         ("nameless", &["bigfleet://shard/a"], "", (Code::Ok, denied)),

@@ -24,7 +24,7 @@ enum Poke {
 /// The thread, as others see it.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pokes: Sender<Poke>,
+    bell: Sender<Poke>,
     /// Changes whenever somebody was looked at.
     rounds: watch::Receiver<u64>,
 }
@@ -32,23 +32,23 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Starts the thread; it ends with the last of its keeper.
     pub(super) fn start(places: Places) -> io::Result<Self> {
-        let (pokes, poked) = mpsc::channel();
+        let (bell, orders) = mpsc::channel();
         let (round, rounds) = watch::channel(0);
-        let _ = pokes.send(Poke::All);
+        let _ = bell.send(Poke::All);
         std::thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || keep(&places, &poked, &round))?;
-        Ok(Self { pokes, rounds })
+            .spawn(move || keep(&places, &orders, &round))?;
+        Ok(Self { bell, rounds })
     }
 
     /// Has one node looked at.
     pub(super) fn tend(&self, host: &str) {
-        let _ = self.pokes.send(Poke::One(host.to_owned()));
+        let _ = self.bell.send(Poke::One(host.to_owned()));
     }
 
     /// Has every node looked at.
     pub(super) fn tend_all(&self) {
-        let _ = self.pokes.send(Poke::All);
+        let _ = self.bell.send(Poke::All);
     }
 
     /// Asks after each round until there is an answer.
@@ -68,17 +68,17 @@ impl Keeper {
     }
 }
 
-fn keep(places: &Places, poked: &Receiver<Poke>, round: &watch::Sender<u64>) {
+fn keep(places: &Places, orders: &Receiver<Poke>, round: &watch::Sender<u64>) {
     let mut supervisor = Supervisor::new(places.units.clone());
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
         let next = due.values().min().copied();
-        let poke = match next {
-            None => poked.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(at) => poked.recv_timeout(at.since(clock::now())),
+        let call = match next {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => orders.recv_timeout(at.since(clock::now())),
         };
         let now = clock::now();
-        let names = match poke {
+        let names = match call {
             Ok(Poke::One(name)) => vec![name],
             Ok(Poke::All) => places.units.names().unwrap_or_default(),
             Err(RecvTimeoutError::Timeout) => {

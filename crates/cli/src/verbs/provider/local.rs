@@ -42,9 +42,9 @@ fn start(flags: &Flags) -> Result<(), Stop> {
     let (_, nonce) = uuid::Uuid::new_v4().as_u64_pair();
     let options = flags.provider.options(nonce, point::pass_or_die);
     let ended = runtime.block_on(serve(flags, options))?;
-    ended.map_err(|why| match why.is_usage() {
-        true => Stop::usage(chain(&why)),
-        false => Stop::unavailable(chain(&why)),
+    ended.map_err(|why| {
+        let text = chain(&why);
+        if why.is_usage() { Stop::usage(text) } else { Stop::unavailable(text) }
     })
 }
 

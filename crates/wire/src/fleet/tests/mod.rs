@@ -1,17 +1,17 @@
 //! Bytes as others write them, and connections as strict as their files.
 
+mod house;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use prost::Message as _;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tonic::{Request, Response, Status};
 
 use super::*;
+use house::{House, write};
 
 fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -169,47 +169,6 @@ async fn serve(mirror: Mirror, keyring: Option<Arc<Keyring>>) -> String {
     let router = tonic::transport::Server::builder().add_service(server(mirror));
     tokio::spawn(router.serve_with_incoming(incoming));
     address
-}
-
-/// An authority and the files it signs.
-struct House {
-    folder: TempDir,
-    authority: Issuer<'static, KeyPair>,
-    ca: String,
-}
-
-impl House {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let ca = params.self_signed(&key).unwrap().pem();
-        let folder = tempfile::tempdir().unwrap();
-        Self { folder, authority: Issuer::new(params, key), ca }
-    }
-
-    /// Writes the three files of an end under a name.
-    fn sign(&self, name: &str, uris: &[&str]) -> Files {
-        let mut params = CertificateParams::new([]).unwrap();
-        let local = SanType::IpAddress("127.0.0.1".parse().unwrap());
-        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
-        params.subject_alt_names = std::iter::once(local).chain(uris).collect();
-        let key = KeyPair::generate().unwrap();
-        let cert = params.signed_by(&key, &self.authority).unwrap();
-        let at = |end: &str| self.folder.path().join(format!("{name}.{end}"));
-        let files = Files { cert: at("crt"), key: at("key"), ca: at("ca") };
-        write(&files.cert, &cert.pem());
-        write(&files.key, &key.serialize_pem());
-        write(&files.ca, &self.ca);
-        files
-    }
-}
-
-fn write(path: &Path, text: &str) {
-    // A new file each time, as those who exchange certificates do.
-    let aside = path.with_extension("new");
-    fs::write(&aside, text).unwrap();
-    fs::rename(aside, path).unwrap();
 }
 
 fn keyring(files: Files) -> Arc<Keyring> {
