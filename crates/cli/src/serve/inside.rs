@@ -148,7 +148,7 @@ impl Joined {
                 Ok(())
             }
             DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
-                self.advance(peer, step, now).await
+                self.moved(peer, (step, Mover::Driver), now).await
             }
         }
     }
@@ -181,9 +181,22 @@ impl Joined {
         step: DrainStep,
         now: Timestamp,
     ) -> Result<(), Trouble> {
-        let after = peer.advance(step, now);
+        self.moved(peer, (step, Mover::Somebody), now).await
+    }
+
+    async fn moved(
+        &self,
+        peer: &Peer,
+        (step, by): (DrainStep, Mover),
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let (before, after) = (peer.clone(), peer.advance(step, now));
         Failpoint::BeforeDrain.pass();
-        self.store.move_peer(peer.clone(), after.clone()).await.map_err(told)?;
+        let written = match by {
+            Mover::Driver => self.store.move_own_peer(before, after.clone()).await,
+            Mover::Somebody => self.store.move_peer(before, after.clone()).await,
+        };
+        written.map_err(told)?;
         Failpoint::AfterDrain.pass();
         tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
         if let Some(snapshot) = snapshot_of(&after) {
@@ -201,6 +214,15 @@ impl Joined {
         };
         mesh.iter().filter(stays).map(survivor).collect()
     }
+}
+
+/// Who moves a peer on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mover {
+    /// Whoever steps its resource at this moment.
+    Driver,
+    /// Anybody else.
+    Somebody,
 }
 
 /// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
