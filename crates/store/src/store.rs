@@ -145,17 +145,6 @@ impl Store {
         }
     }
 
-    /// As [`Store::move_peer`], by whoever steps the peer's resource in this very process: it looks
-    /// again without a write. Its lease says so if this process dies before that.
-    pub async fn move_own_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
-        let life = Life::Resource(before.registration.resource);
-        match &self.inner {
-            Inner::Postgres(port) => port.move_own_peer(before, after).await?,
-            Inner::Sqlite(port) => port.move_own_peer(before, after).await?,
-        }
-        self.wake(life).await.map(|_| ())
-    }
-
     /// Gives a lease back after trouble; `false` for whoever was overtaken, who changes nothing.
     pub async fn postpone(
         &self,
@@ -187,6 +176,9 @@ impl Store {
 }
 
 verbs! {
+    /// As [`Store::move_peer`], and wakes nobody: for whoever steps the peer's resource and sees
+    /// to it that it looks again. If it dies before that, the end of its lease does.
+    fn move_own_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Reads everything a declaration is resolved against, in one snapshot.
     fn snapshot(
         command: &Provision, key: Option<(idempotency::Scope, idempotency::Key)>
