@@ -140,10 +140,7 @@ impl Port {
     pub(crate) async fn release(&self, release: Release) -> Result<bool, Error> {
         let given = self
             .door
-            .write_one(move |conn| {
-                let release = release.clone();
-                Box::pin(async move { queue::release(conn, &[&release]).await })
-            })
+            .write_one(move |conn| Box::pin(async move { queue::release(conn, &[&release]).await }))
             .await;
         if given.as_ref().map_or(true, |it| it.due) {
             self.stir(&given);
