@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use usher_cli::serve::fleet::lists::Scope;
+use usher_cli::serve::fleet::lists::{Scope, read};
 use usher_cli::serve::fleet::memory::Memory;
 use usher_cli::serve::fleet::record;
 use usher_domain::fleet::accept::{Report, adopt};
@@ -96,9 +96,9 @@ fn lists(memory: &mut Memory, machines: u32, times: usize) {
         (0..machines).map(|it| wire(it, machines, false).encode_to_vec()).collect();
     let mut listed = |scope: Scope, records: &[Vec<u8>]| {
         let began = Instant::now();
-        let entries = records.iter().map(|it| record::decode(it)).collect();
+        let readings = read(records.iter().map(|it| record::decode(it)).collect());
         let stamp = memory.stamp();
-        black_box(memory.take_in(entries, (scope, stamp), Some(Rail::default()), NOW));
+        black_box(memory.take_in(readings, (scope, stamp), Some(Rail::default()), NOW));
         began.elapsed()
     };
     let took = (0..times).map(|_| listed(Scope::Full, &all)).collect();

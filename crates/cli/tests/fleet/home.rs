@@ -1,5 +1,5 @@
-//! The local world on the fleet: a declaration becomes a machine, a host, an agent, a node, and goes
-//! again without a trace.
+//! The local world on the fleet: a declaration becomes a machine, a host, an agent and a node, and
+//! goes again without a trace.
 
 use std::fs;
 use std::path::Path;

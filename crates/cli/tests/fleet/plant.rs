@@ -188,13 +188,13 @@ impl Plant {
 
     async fn verb(&self, asked: Asked) -> Result<Response<TransitionAck>, Status> {
         self.answer().await?;
-        let (answer, holds) = self.do_it(asked)?;
+        let (answer, holds) = self.carry_out(asked)?;
         self.hold(holds).await;
         Ok(Response::new(answer))
     }
 
-    /// Does a verb, and says whether its answer is held.
-    fn do_it(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
+    /// Carries out a verb, and says whether its answer is held.
+    fn carry_out(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
         let mut inside = self.inside();
         if inside.manners.fenced > 0 {
             inside.manners.fenced -= 1;

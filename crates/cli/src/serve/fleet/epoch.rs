@@ -164,6 +164,8 @@ impl Epoch {
                     held.clock = (lease.now.max(held.clock.0), asked);
                     held.until = asked + self.figures.lease;
                     held.lease = lease;
+                    drop(held);
+                    self.stirred.notify_one();
                 }
                 Ok(None) => {
                     self.held().until = asked;

@@ -18,7 +18,7 @@ use usher_domain::fleet::list::Credence;
 use usher_store::{Cycle, Error, List};
 
 use super::epoch::Epoch;
-use super::lists::{Scope, Taken};
+use super::lists::{Scope, Taken, read};
 use super::provider::Failure;
 use super::tally::Done;
 use crate::serve::worker::stopped;
@@ -112,10 +112,15 @@ impl Lister {
             memory.stamp()
         };
         let listed = self.epoch.provider.list(since).await.map_err(Failed::Provider)?;
+        let readings = read(listed.entries);
         let (now, rail) = (self.epoch.now(), Some(self.epoch.figures.rail));
-        let taken = self.epoch.memory().take_in(listed.entries, (scope, stamp), rail, now);
+        let taken = self.epoch.memory().take_in(readings, (scope, stamp), rail, now);
         self.epoch.stirred.notify_one();
         self.tell(&taken, scope);
+        if scope == Scope::Full {
+            // Whoever was another shard's may be nobody's by now.
+            self.foreign.clear();
+        }
         let lossy = taken.is_lossy;
         let credence = taken.credence;
         self.unread.extend(taken.unread);
@@ -138,7 +143,6 @@ impl Lister {
 
     fn begin_anew(&mut self) {
         self.revision = Bytes::new();
-        self.foreign.clear();
     }
 
     fn tell(&self, taken: &Taken, scope: Scope) {

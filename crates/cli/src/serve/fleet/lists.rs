@@ -73,11 +73,56 @@ impl Wrong {
     }
 }
 
+/// A record that was read, before anybody was spoken to.
+#[derive(Debug)]
+pub struct Reading {
+    /// Whose it is, if that can be said.
+    named: Option<Named>,
+    /// What is wrong with it.
+    wrong: Option<Wrong>,
+}
+
+#[derive(Debug)]
+struct Named {
+    id: MachineId,
+    heard: Heard,
+    report: Option<(Report, Mark)>,
+}
+
+/// Reads the records of a list: all of the work that needs no memory.
+pub fn read(entries: Vec<Entry>) -> Vec<Reading> {
+    entries.into_iter().map(read_one).collect()
+}
+
+fn read_one(entry: Entry) -> Reading {
+    match entry {
+        Entry::Lost => Reading { named: None, wrong: Some(Wrong::Undecodable) },
+        Entry::Broken(id) => {
+            let named = Some(Named { id, heard: Heard::Broken, report: None });
+            Reading { named, wrong: Some(Wrong::Undecodable) }
+        }
+        Entry::Whole(raw) => match Report::read(&raw) {
+            Ok(report) => {
+                let wrong = report.offer().err().cloned().map(Wrong::Refused);
+                let (id, mark) = (report.id().clone(), Mark::of_report(&report));
+                let heard = Heard::Record(raw);
+                Reading { named: Some(Named { id, heard, report: Some((report, mark)) }), wrong }
+            }
+            Err(why) => {
+                let id = raw.id.parse::<MachineId>().ok();
+                let heard = Heard::Record(raw);
+                let named = id.map(|id| Named { id, heard, report: None });
+                Reading { named, wrong: Some(Wrong::Refused(why)) }
+            }
+        },
+    }
+}
+
 impl Memory {
     /// Takes in a list that began when `stamp` was made.
     pub fn take_in(
         &mut self,
-        entries: Vec<Entry>,
+        readings: Vec<Reading>,
         (scope, stamp): (Scope, Token),
         rail: Option<Rail>,
         now: Timestamp,
@@ -85,50 +130,26 @@ impl Memory {
         let mut taken = Taken::default();
         let mut named: BTreeSet<u32> = BTreeSet::new();
         let mut unknown: BTreeSet<MachineId> = BTreeSet::new();
-        let mut listed = 0;
-        for entry in entries {
-            listed += 1;
-            let heard = match entry {
-                Entry::Lost => {
-                    taken.refused.push(Wrong::Undecodable);
-                    taken.is_lossy = true;
-                    continue;
-                }
-                Entry::Broken(id) => {
-                    taken.refused.push(Wrong::Undecodable);
-                    (id, Heard::Broken, None)
-                }
-                Entry::Whole(raw) => match Report::read(&raw) {
-                    Ok(report) => {
-                        let offer = report.offer().err().cloned();
-                        taken.refused.extend(offer.map(Wrong::Refused));
-                        (report.id().clone(), Heard::Record(raw), Some(report))
-                    }
-                    Err(why) => {
-                        taken.refused.push(Wrong::Refused(why));
-                        let Ok(id) = raw.id.parse::<MachineId>() else {
-                            taken.is_lossy = true;
-                            continue;
-                        };
-                        (id, Heard::Record(raw), None)
-                    }
-                },
+        let listed = readings.len();
+        for Reading { named: record, wrong } in readings {
+            taken.refused.extend(wrong);
+            let Some(Named { id, heard, report }) = record else {
+                taken.is_lossy = true;
+                continue;
             };
-            let (id, heard, report) = heard;
-            let first = match self.find(&id) {
+            let found = self.find(&id);
+            let first = match found {
                 Some(slot) => named.insert(slot.0),
                 None => unknown.insert(id.clone()),
             };
-            if !first {
-                taken.refused.push(Wrong::Repeated);
-                continue;
-            }
-            match (self.find(&id), report) {
+            match (found, report) {
+                _ if !first => taken.refused.push(Wrong::Repeated),
                 (Some(slot), report) => {
                     let message = Message { source: Source::List, stamp, heard };
-                    taken.told += usize::from(self.speak_to(slot, report.as_ref(), message, now));
+                    let mark = report.map(|it| it.1);
+                    taken.told += usize::from(self.speak_to(slot, mark, message, now));
                 }
-                (None, Some(report)) => taken.new.push(report),
+                (None, Some((report, _))) => taken.new.push(report),
                 (None, None) => _ = taken.unread.insert(id),
             }
         }
@@ -153,13 +174,12 @@ impl Memory {
     fn speak_to(
         &mut self,
         slot: Slot,
-        report: Option<&Report>,
+        mark: Option<Mark>,
         message: Message,
         now: Timestamp,
     ) -> bool {
         let Some(standing) = self.standing(slot) else { return false };
-        let same = report.is_some_and(|it| Mark::of_report(it) == standing.mark);
-        if same && !standing.is_open {
+        if mark == Some(standing.mark) && !standing.is_open {
             return false;
         }
         if message.stamp < standing.token {

@@ -38,7 +38,9 @@ impl Pool {
     pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
         while !*ended.borrow() {
             self.claim();
-            let next = self.epoch.memory().next_due().filter(|_| self.has_room());
+            // Without a lease or without room nobody is begun, however due; both are told of.
+            let may_begin = self.has_room() && self.epoch.is_ours();
+            let next = self.epoch.memory().next_due().filter(|_| may_begin);
             let next = next.map(|at| self.epoch.instant(at));
             tokio::select! {
                 biased;

@@ -56,7 +56,8 @@ impl Shard {
                 self.store.acquire_shard(self.id.clone(), holder, self.figures.lease).await;
             let pause = match acquired {
                 Ok(Acquisition::Ours(lease)) => {
-                    tracing::info!(shard = %self.id, epoch = lease.epoch, "speaks for its machines");
+                    let (shard, epoch) = (&self.id, lease.epoch);
+                    tracing::info!(%shard, epoch, "speaks for its machines");
                     self.live((lease, asked), &stop).await;
                     Duration::ZERO
                 }

@@ -6,7 +6,7 @@ use usher_domain::object::authority::Rail;
 use uuid::Uuid;
 
 use super::*;
-use crate::serve::fleet::lists::{Scope, Wrong};
+use crate::serve::fleet::lists::{Scope, Taken, Wrong, read};
 use crate::serve::fleet::record::Entry as Record;
 
 fn at(second: i64) -> Timestamp {
@@ -47,13 +47,9 @@ fn whole(number: u128) -> Record {
     Record::Whole(Box::new(raw(number, 3)))
 }
 
-fn take_in(
-    memory: &mut Memory,
-    entries: Vec<Record>,
-    scope: Scope,
-) -> crate::serve::fleet::lists::Taken {
+fn take_in(memory: &mut Memory, entries: Vec<Record>, scope: Scope) -> Taken {
     let stamp = memory.stamp();
-    memory.take_in(entries, (scope, stamp), Some(Rail::default()), at(9))
+    memory.take_in(read(entries), (scope, stamp), Some(Rail::default()), at(9))
 }
 
 #[test]
@@ -148,7 +144,7 @@ fn a_list_from_before_the_last_order_makes_the_machine_be_asked_for() {
     fields.token = memory.reserve();
     memory.note(life(0), Version(2), &Machine::hydrate(fields).unwrap());
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
-    let taken = memory.take_in(list, (Scope::Delta, stamp), None, at(9));
+    let taken = memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
     assert_eq!(taken.told, 1);
     assert_eq!(memory.claim(9, at(9)).len(), 1);
     assert_eq!(memory.take_message(Slot(0), &machine(0)), None, "what it says is old");
