@@ -64,25 +64,31 @@ pub struct Flags {
 #[derive(Clone, Debug, clap::Args)]
 struct FakeFlags {
     /// Let each verb of the fake take between these, as in 5ms:50ms
-    #[arg(long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
+    #[arg(id = "fake-dwell", long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
     dwell: Option<Dwell>,
     /// Let this share of creates end too late
-    #[arg(long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(id = "fake-late", long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
     late: f64,
     /// Lose this share of answers
-    #[arg(long = "fake-lost", value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(id = "fake-lost", long = "fake-lost", value_name = "SHARE", default_value_t = 0.0)]
     lost: f64,
     /// Hear this share of requests twice
-    #[arg(long = "fake-twice", value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(id = "fake-twice", long = "fake-twice", value_name = "SHARE", default_value_t = 0.0)]
     twice: f64,
     /// Delay requests by up to this long, so that others overtake them
-    #[arg(long = "fake-delay", value_name = "TIME", value_parser = duration, default_value = "0ms")]
+    #[arg(
+        id = "fake-delay",
+        long = "fake-delay",
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "0ms"
+    )]
     delay: Duration,
     /// Decide by this what is left to chance
-    #[arg(long = "fake-seed", value_name = "N", default_value_t = 1)]
+    #[arg(id = "fake-seed", long = "fake-seed", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep the fake's hosts as files in this folder, so that they outlive it
-    #[arg(long = "fake-hosts", value_name = "DIR")]
+    #[arg(id = "fake-hosts", long = "fake-hosts", value_name = "DIR")]
     hosts: Option<PathBuf>,
 }
 
