@@ -44,7 +44,7 @@ pub use fleet::{
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
 pub use follow::Follower;
-pub use inside::{Attended, Attention, Beside, Titles, WorldState};
+pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;
 pub use port::{
