@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::net::TcpListener;
 use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Service, serve};
-use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState};
+use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, incoming};
 
 /// Where it listens if nobody says.
 const ADDRESS: &str = "127.0.0.1:7421";
@@ -56,7 +56,8 @@ pub async fn provide(address: SocketAddr) -> Result<(), Box<dyn std::error::Erro
     // A real one names a file in `state`, and a number of its own in `nonce`.
     let kit = Kit::start(Shelf, Options::default()).await?;
     let stop = async { _ = tokio::signal::ctrl_c().await };
-    serve(TcpListener::bind(address).await?, None, Service::new(kit), stop).await?;
+    let listener = TcpListener::bind(address).await?;
+    serve(incoming(listener, None), Service::new(kit), stop).await?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
-use usher_wire::fleet::{CapacityProvider, Files, Keyring, TlsError};
+use usher_wire::fleet::{CapacityProvider, Files, Keyring, TlsError, incoming};
 
 use crate::backend::Backend;
 use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
@@ -204,7 +204,7 @@ async fn listen<B: Backend>(
     let listener = TcpListener::bind(flags.addr).await;
     let listener = listener.map_err(|source| Error::Listen { address: flags.addr, source })?;
     tokio::select! {
-        served = serve(listener, keyring, service, stop) => served.map_err(Error::Serve),
+        served = serve(incoming(listener, keyring), service, stop) => served.map_err(Error::Serve),
         () = kit.broken() => Err(Error::Broken),
     }
 }

@@ -1,12 +1,10 @@
 //! Serves a provider: the machines, whether it is well, and what it speaks.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tonic::transport::Server;
-use usher_wire::fleet::{self, CapacityProvider, CapacityProviderServer, Keyring};
+use usher_wire::fleet::{self, CapacityProvider, CapacityProviderServer, Incoming};
 
 /// Why serving ended.
 #[derive(Debug, Error)]
@@ -21,8 +19,7 @@ pub enum ServeError {
 
 /// Serves until `stop` returns and what was asked is answered.
 pub async fn serve<S: CapacityProvider>(
-    listener: TcpListener,
-    keyring: Option<Arc<Keyring>>,
+    incoming: Incoming,
     service: S,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
@@ -38,7 +35,7 @@ pub async fn serve<S: CapacityProvider>(
         .add_service(fleet::server(service))
         .add_service(health_service)
         .add_service(reflection)
-        .serve_with_incoming_shutdown(fleet::incoming(listener, keyring), stop)
+        .serve_with_incoming_shutdown(incoming, stop)
         .await
         .map_err(ServeError::Transport)
 }

@@ -48,7 +48,11 @@ const MEANINGS: [(&str, &str); 58] = [
     ("keep.idempotency_keys", "how long idempotency keys are remembered"),
     ("keep.tombstones", "how long a deleted resource is watched and holds its project"),
     ("listen", "where to listen"),
-    ("local.agent", "who runs the agents of the local world: `process`, `fleet` or `external`"),
+    (
+        "local.agent",
+        "who runs the agents of the local world: `process`, `fleet`, `external`, or `auto`, which is \
+        the fleet under `usher up` and processes under `usher serve`",
+    ),
     ("local.agent_grace", "how long an agent may take to end before it is killed"),
     ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
     ("log", "how much is told on stderr: error, warn, info, debug or trace"),

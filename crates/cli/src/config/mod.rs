@@ -158,7 +158,7 @@ pub struct Keep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Local {
-    /// Who runs agents: `process` is this world, `fleet` its shard, `external` somebody else.
+    /// Who runs agents.
     pub agent: AgentMode,
     /// How long an agent may take to end.
     pub agent_grace: Span,
@@ -170,6 +170,9 @@ pub struct Local {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentMode {
+    /// The fleet under `usher up`; processes under `usher serve`, where several share a directory,
+    /// and where processes run already.
+    Auto,
     /// This world.
     Process,
     /// Somebody else.

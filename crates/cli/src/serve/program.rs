@@ -26,8 +26,8 @@ use super::fleet::holding::{Holding, Parts as PartBoots};
 use super::fleet::home::{self, Home};
 use super::fleet::settings::At;
 use super::inside::Joined;
-use super::local::LocalWorld;
 use super::local::composer::{self, Agents};
+use super::local::{self, LocalWorld};
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::rails::Rails;
@@ -68,7 +68,7 @@ pub struct Server {
 
 impl Server {
     /// Opens everything. Nothing is started and nothing is told.
-    pub async fn open(config: Config, role: Role, data_dir: &Path) -> Result<Self, Stop> {
+    pub async fn open(mut config: Config, role: Role, data_dir: &Path) -> Result<Self, Stop> {
         let place = match (role, config.database.url.as_str()) {
             (Role::Up, _) => None,
             (Role::Serve, "") => {
@@ -85,6 +85,7 @@ impl Server {
         };
         let data = DataDir::open(data_dir)?;
         let key = data.key()?;
+        config.local.agent = resolved(config.local.agent, role, &data)?;
         let listener = listen(&config.listen).await?;
         let url = api_url(&config, &listener)?;
         let embedded = place.is_none();
@@ -163,7 +164,7 @@ impl Server {
         let grace = self.config.local.agent_grace.0;
         match self.config.local.agent {
             AgentMode::External => Ok(Agents::External),
-            AgentMode::Process => {
+            AgentMode::Auto | AgentMode::Process => {
                 let program: PathBuf = std::env::current_exe()
                     .map_err(|why| Stop::unavailable(format!("cannot find this program: {why}")))?;
                 Ok(Agents::Process { program, grace })
@@ -185,7 +186,7 @@ impl Server {
         let mut tasks = vec![];
         let mut at = fleet::settings::provider(&self.config);
         let bootstrap: Arc<dyn Bootstrap> = match self.config.local.agent {
-            AgentMode::External | AgentMode::Process => Arc::new(Nothing),
+            AgentMode::Auto | AgentMode::External | AgentMode::Process => Arc::new(Nothing),
             AgentMode::Fleet => Arc::new(PartBoots(world.registry().clone())),
         };
         if self.config.local.agent == AgentMode::Fleet && at.is_none() {
@@ -361,6 +362,21 @@ fn told_of(store: &Store) {
             %before,
             "the database was seen elsewhere: this is a new installation that owns nothing of it"
         ),
+    }
+}
+
+/// Who runs the agents. Where processes were recorded, nobody else takes them out again.
+fn resolved(mode: AgentMode, role: Role, data: &DataDir) -> Result<AgentMode, Stop> {
+    let recorded = local::has_processes(&data.world())
+        .map_err(|why| Stop::unavailable(format!("cannot read the local world: {why}")))?;
+    match (mode, role, recorded) {
+        (AgentMode::Auto, Role::Up, false) => Ok(AgentMode::Fleet),
+        (AgentMode::Auto, Role::Up | Role::Serve, _) => Ok(AgentMode::Process),
+        (AgentMode::Fleet, _, true) => Err(Stop::usage(
+            "cannot run agents on the fleet: processes of this directory run as agents already; \
+            set local.agent=process and deprovision them first",
+        )),
+        (AgentMode::Fleet | AgentMode::Process | AgentMode::External, _, _) => Ok(mode),
     }
 }
 

@@ -13,8 +13,7 @@ use crate::kills::{USHER, free_port, until_ready};
 use crate::running::running_below;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-const SETTINGS: [&str; 7] = [
-    "local.agent=fleet",
+const SETTINGS: [&str; 6] = [
     "local.machines=4",
     "fleet.passing_interval=100ms",
     "mesh.heartbeat=200ms",

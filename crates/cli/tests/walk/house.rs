@@ -21,7 +21,8 @@ pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Leases are short, so that the next server need not wait for those of a killed one.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
+    "local.agent=process",
     "worker.lease=1s",
     "worker.step_deadline=700ms",
     "worker.request_bound=100ms",

@@ -14,7 +14,7 @@ use usher_wire::fleet::{self, Client, Keyring, Machine, MachineRef, MachineState
 pub(crate) async fn serve_kit(kit: &Kit<Fake>, keyring: Option<Arc<Keyring>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(serve(listener, keyring, Service::new(kit.clone()), pending()));
+    tokio::spawn(serve(fleet::incoming(listener, keyring), Service::new(kit.clone()), pending()));
     address
 }
 

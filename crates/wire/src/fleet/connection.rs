@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -25,6 +26,10 @@ use super::tls::Keyring;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a connection is tried when nothing is said on it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How soon the next connection is taken after one could not be: somebody may close a file.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// What the address of a socket in the file system begins with.
+const SOCKET: &str = "unix:";
 /// Connections that wait to be served; more wait in the kernel.
 const WAITING_MAX: usize = 64;
 
@@ -53,22 +58,34 @@ pub struct Connection {
 #[derive(Debug)]
 enum Flow {
     Plain(TcpStream),
+    Own(UnixStream),
     Secured(Box<TlsStream<TcpStream>>),
 }
 
 /// A connection to a provider that stands when it is first needed, and again whenever it broke.
+///
+/// The address is a host and a port, or `unix:` and the path of a socket, which needs no keyring:
+/// the file system says who may use it.
 pub fn channel(
     address: &str,
     keyring: Option<Arc<Keyring>>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+    let socket = address.strip_prefix(SOCKET).map(PathBuf::from);
+    let authority = if socket.is_some() { "localhost" } else { address };
+    let endpoint = Endpoint::from_shared(format!("http://{authority}"))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_while_idle(true)
         .http2_adaptive_window(true);
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |uri: Uri| {
-        let keyring = keyring.clone();
-        async move { dial(&uri, keyring.as_deref()).await.map(TokioIo::new) }
+        let (keyring, socket) = (keyring.clone(), socket.clone());
+        async move {
+            let flow = match socket {
+                Some(path) => UnixStream::connect(path).await.map(Flow::Own),
+                None => dial(&uri, keyring.as_deref()).await,
+            };
+            flow.map(TokioIo::new)
+        }
     })))
 }
 
@@ -95,9 +112,32 @@ pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incomin
                     });
                 }
                 Err(why) => {
-                    // As when there are no more files to be had; somebody may close one.
                     tracing::warn!(%why, "cannot take a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+    });
+    Incoming { ready }
+}
+
+/// Takes connections from a socket in the file system, as [`incoming`] does from the network.
+pub fn incoming_here(listener: UnixListener) -> Incoming {
+    let (stand, ready) = mpsc::channel(WAITING_MAX);
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                () = stand.closed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let connection = Connection { stream: Flow::Own(stream), peer: Peer::Plain };
+                    let _ = stand.send(connection).await;
+                }
+                Err(why) => {
+                    tracing::warn!(%why, "cannot take a connection");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             }
         }
@@ -160,6 +200,7 @@ impl Connection {
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.stream {
             Flow::Plain(stream) => stream.peer_addr().ok(),
+            Flow::Own(_) => None,
             Flow::Secured(stream) => stream.get_ref().0.peer_addr().ok(),
         }
     }
@@ -173,6 +214,7 @@ impl AsyncRead for Flow {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Own(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Secured(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
         }
     }
@@ -186,6 +228,7 @@ impl AsyncWrite for Flow {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Own(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Secured(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
         }
     }
@@ -193,6 +236,7 @@ impl AsyncWrite for Flow {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Own(stream) => Pin::new(stream).poll_flush(cx),
             Self::Secured(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         }
     }
@@ -200,6 +244,7 @@ impl AsyncWrite for Flow {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Own(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Secured(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
     }

@@ -20,7 +20,7 @@ mod generated;
 mod identity;
 mod tls;
 
-pub use connection::{Incoming, Peer, channel, incoming};
+pub use connection::{Incoming, Peer, channel, incoming, incoming_here};
 pub use generated::capacity_provider_client::CapacityProviderClient;
 pub use generated::capacity_provider_server::{
     CapacityProvider, CapacityProviderServer, SERVICE_NAME,

@@ -1,23 +1,27 @@
 //! The provider of this machine's own hosts, served by this very process over gRPC.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::UnixListener;
 use tokio::sync::watch;
 use usher_provider::kit::{Kit, Options, Timeouts};
 use usher_provider::point;
 use usher_provider::server::serve;
 use usher_provider::service::Service;
+use usher_wire::fleet::incoming_here;
 use uuid::Uuid;
 
 use crate::serve::hosts::{Hosts, Settings};
+use crate::serve::supervisor::ignore_missing;
 use crate::serve::worker::stopped;
 use crate::stop::{Stop, chain};
 
 /// What the provider is called.
 pub const NAME: &str = "local";
+/// Where it listens: nobody but the owner of the folder gets there.
+const SOCKET: &str = "socket";
 /// How often it looks for vanished hosts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// A snapshot is taken when so many bytes were appended.
@@ -26,8 +30,8 @@ const SNAPSHOT_AFTER_BYTES: u64 = 16 << 20;
 /// A provider that listens and is about to be served.
 pub struct Home {
     kit: Kit<Hosts>,
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: UnixListener,
+    socket: PathBuf,
 }
 
 impl Home {
@@ -36,7 +40,7 @@ impl Home {
         let program = std::env::current_exe()
             .map_err(|why| Stop::unavailable(format!("cannot find this program: {why}")))?;
         let slots = usize::try_from(slots).unwrap_or(usize::MAX);
-        let state = Some(root.join("state"));
+        let (state, socket) = (Some(root.join("state")), root.join(SOCKET));
         let settings = Settings { root, provider: NAME.to_owned(), slots, program };
         let failed = |why: std::io::Error| Stop::unavailable(format!("cannot keep hosts: {why}"));
         let hosts = Hosts::open(settings).map_err(failed)?;
@@ -50,22 +54,26 @@ impl Home {
         };
         let kit = Kit::start(hosts, options).await;
         let kit = kit.map_err(|why| Stop::unavailable(chain(&why)))?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { kit, listener, address })
+        // Whoever made it is dead: the state can be open once only.
+        ignore_missing(fs::remove_file(&socket)).map_err(failed)?;
+        let listener = UnixListener::bind(&socket).map_err(|why| {
+            let path = socket.display();
+            Stop::unavailable(format!("cannot listen on \"{path}\": {why}; is it too long?"))
+        })?;
+        Ok(Self { kit, listener, socket })
     }
 
     /// Where it listens.
     pub fn address(&self) -> String {
-        self.address.to_string()
+        format!("unix:{}", self.socket.display())
     }
 
     /// Serves until it is told to stop. The nodes go on without it.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let Self { kit, listener, .. } = self;
+        let Self { kit, listener, socket } = self;
         let told = async move { stopped(&mut stop).await };
         let served = tokio::select! {
-            served = serve(listener, None, Service::new(kit.clone()), told) => served,
+            served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
             () = kit.broken() => {
                 tracing::error!("cannot go on with hosts: their state could not be written");
                 return;
@@ -74,5 +82,7 @@ impl Home {
         if let Err(why) = served {
             tracing::error!(error = %chain(&why), "cannot serve the hosts of this machine");
         }
+        // The next start takes it away if this one cannot.
+        let _ = fs::remove_file(socket);
     }
 }

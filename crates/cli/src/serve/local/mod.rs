@@ -25,7 +25,8 @@ mod look;
 mod render;
 mod verbs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
@@ -117,6 +118,15 @@ fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
     let resource = &record.state;
     let stood = record.book.seen(&resource.xr_name(resource.generation())).is_some();
     stood && !resource.is_showing_out() && look.xr == Ok(None)
+}
+
+/// Whether a process was recorded in the world below `root`.
+pub fn has_processes(root: &Path) -> io::Result<bool> {
+    match fs::read_dir(root.join(PROCESSES)) {
+        Ok(mut entries) => Ok(entries.next().transpose()?.is_some()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(why) => Err(why),
+    }
 }
 
 /// The objects and processes below `root`; a new world if nothing is there.
