@@ -82,10 +82,8 @@ fn demand(name: &str, cpus: &[u32]) -> NewDemand {
 }
 
 fn code(failure: Failure) -> &'static str {
-    match failure {
-        Failure::Refused(refused) => refused.code,
-        other => panic!("{other:?}"),
-    }
+    let Failure::Refused(refused) = failure else { panic!("{failure:?}") };
+    refused.code
 }
 
 fn causes(plan: &FleetPlan) -> Vec<(String, Cause)> {
@@ -126,8 +124,8 @@ async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
-    let hold = MachineOrder::Hold { holder, wanted };
-    store.order_machine(ids[0], hold, None).await.unwrap();
+    let order = MachineOrder::Hold { holder, wanted };
+    store.order_machine(ids[0], order, None).await.unwrap();
     fleet.set_demand(&ann(), demand("a", &[8])).await.unwrap();
     fleet.set_demand(&ann(), demand("b", &[])).await.unwrap();
     let before = store.machine(ids[1]).await.unwrap();
@@ -183,8 +181,8 @@ async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
     );
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
-    let hold = MachineOrder::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
-    store.order_machine(ids[0], hold, None).await.unwrap();
+    let order = MachineOrder::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
+    store.order_machine(ids[0], order, None).await.unwrap();
     settle(store, &held, (vec![], Credence::TooSmall)).await;
     fleet.pause(&ann(), &shard("s"), true).await.unwrap();
     store.release_shard(held).await.unwrap();

@@ -333,10 +333,10 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         let none = store.woken_machines(&shard("s"), 9).await.unwrap();
         assert_eq!(none.machines, [], "its own writes are known to it");
         let holder = ResourceId::from_uuid(Uuid::now_v7());
-        let hold = MachineOrder::Hold { holder, wanted: bind("a") };
-        let first = store.order_machine(one.id, hold.clone(), None).await.unwrap();
+        let order = MachineOrder::Hold { holder, wanted: bind("a") };
+        let first = store.order_machine(one.id, order.clone(), None).await.unwrap();
         assert_eq!(first.record.state.fields().holder, Some(holder));
-        let again = store.order_machine(one.id, hold, None).await.unwrap();
+        let again = store.order_machine(one.id, order, None).await.unwrap();
         assert_eq!(again, first, "asking again writes nothing");
         let held_by = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let behind = store.machines(&held_by, None, 9).await.unwrap().machines;
@@ -351,9 +351,9 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines, []);
         let other = MachineOrder::LetGo { holder: ResourceId::from_uuid(Uuid::now_v7()) };
         let refused = store.order_machine(one.id, other, None).await.unwrap_err();
-        let code = |it: &Error| match it {
-            Error::FleetRefused(refusal) => refusal.code(),
-            other => panic!("{other}"),
+        let code = |it: &Error| {
+            let Error::FleetRefused(refusal) = it else { panic!("{it}") };
+            refusal.code()
         };
         assert_eq!(code(&refused), "machine_not_held");
         store.commit_cycle(Cycle { writes: vec![disputed(&two)], ..cycle(&held) }).await.unwrap();

@@ -24,7 +24,7 @@ struct DemandRow {
 
 /// Judges a roll-up by what was heard before, and keeps it if it is believed.
 pub(crate) async fn hear(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
-    let begin = concat!(
+    let sql = concat!(
         "INSERT INTO fleet_demands (cluster, shard, version, heard_at, needs, trust)
             VALUES ($1, $2, 1, ",
         now!(),
@@ -32,7 +32,7 @@ pub(crate) async fn hear(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
     );
     let mut trust = Trust::default();
     let judged = trust.hear(it.needs.len());
-    let begun = sqlx::query::<Db>(begin)
+    let begun = sqlx::query::<Db>(sql)
         .bind(it.cluster.as_str())
         .bind(it.shard.as_str())
         .bind(Json(it.needs.clone()))

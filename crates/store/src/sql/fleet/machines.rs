@@ -415,10 +415,8 @@ impl MachineRow {
             serde_json::from_str(&self.fields).map_err(|_| corrupt(&row, "fields"))?;
         let rows: Vec<Row> = serde_json::from_str(&self.book).map_err(|_| corrupt(&row, "book"))?;
         let state = Machine::hydrate(fields).map_err(|refusal| {
-            let field = match refusal {
-                Refusal::InvalidInput { what } => what,
-                other => other.code(),
-            };
+            let field =
+                if let Refusal::InvalidInput { what } = &refusal { what } else { refusal.code() };
             corrupt(&row, field)
         })?;
         let phase: Phase = record::word(&row, "phase", &self.phase)?;

@@ -44,19 +44,18 @@ pub struct Machines {
 impl Fleet for Machines {
     async fn machines(&self, query: MachineQuery, paging: Paging) -> Answer<Page<MachineView>> {
         let count = paging.limit.saturating_add(1);
-        let found = match &query.name {
-            Some(name) => self.store.find_machines(name, None).await.map_err(failure)?,
-            None => {
-                let place = after(&paging)?;
-                let stored = usher_store::MachineQuery {
-                    shard: query.shard,
-                    cluster: query.cluster,
-                    phase: query.phase,
-                    holder: None,
-                    gone: query.gone,
-                };
-                self.store.machines(&stored, place, count).await.map_err(failure)?.machines
-            }
+        let found = if let Some(name) = &query.name {
+            self.store.find_machines(name, None).await.map_err(failure)?
+        } else {
+            let place = after(&paging)?;
+            let stored = usher_store::MachineQuery {
+                shard: query.shard,
+                cluster: query.cluster,
+                phase: query.phase,
+                holder: None,
+                gone: query.gone,
+            };
+            self.store.machines(&stored, place, count).await.map_err(failure)?.machines
         };
         let sights = self.sights().await?;
         let views = found.into_iter().map(|it| sights.view(it)).collect();
@@ -141,7 +140,7 @@ impl Machines {
     async fn known_shard(&self, shard: &ShardId) -> Answer<ShardState> {
         let found = self.store.shard(shard.clone()).await.map_err(failure)?;
         let unknown = || not_found(Thing::Shard, shard.as_str());
-        Ok(found.ok_or_else(unknown)?)
+        found.ok_or_else(unknown)
     }
 
     async fn stored_machine(&self, id: MachineLifeId) -> Answer<StoredMachine> {
