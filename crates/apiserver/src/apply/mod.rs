@@ -1,0 +1,1 @@
+//! Server-side apply: field sets, structured merge and who owns what.

@@ -1,0 +1,6 @@
+//! A Kubernetes-compatible API server to embed.
+
+pub mod apply;
+pub mod patch;
+pub mod schema;
+pub mod selector;

@@ -1,0 +1,1 @@
+//! Patches: JSON patch as Go reads it, merge patch, strategic merge of metadata.

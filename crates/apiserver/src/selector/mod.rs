@@ -1,0 +1,1 @@
+//! Selectors of labels and fields, as text and as a predicate.
