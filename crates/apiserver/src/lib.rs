@@ -1,6 +1,8 @@
 //! A Kubernetes-compatible API server to embed.
 
 pub mod apply;
+pub mod jsonpath;
+pub mod meta;
 pub mod patch;
 pub mod schema;
 pub mod selector;
