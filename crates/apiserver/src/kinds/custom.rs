@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Nature, Resource};
+use crate::schema::Schema;
 
 /// One version of a definition.
 #[derive(Debug)]
@@ -15,7 +16,11 @@ pub(crate) struct Custom {
     /// The definition's uid: another definition of the same name is another one.
     pub(crate) uid: String,
     /// The version's schema, as the definition wrote it.
-    pub(crate) schema: Value,
+    pub(crate) written: Value,
+    /// The version's schema, ready to work with.
+    pub(crate) schema: Schema,
+    /// Whether the objects are the same in every version and at every time.
+    pub(crate) plain: bool,
     /// Whether `/status` is served.
     pub(crate) status: bool,
     /// Where the replicas are, if `/scale` is served.
@@ -122,6 +127,7 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
         .flatten()
         .find(|version| version["storage"].as_bool().unwrap_or_default())
         .map_or("", |version| text(version, "/name"));
+    let written = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let scale = version.pointer("/subresources/scale").map(|scale| Scale {
         spec_path: text(scale, "/specReplicasPath").to_owned(),
         status_path: text(scale, "/statusReplicasPath").to_owned(),
@@ -145,7 +151,9 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
     Custom {
         definition: format!("{plural}.{group}"),
         uid: text(definition, "/metadata/uid").to_owned(),
-        schema: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default(),
+        schema: Schema::parse(&written).unwrap_or_default(),
+        plain: !has_default(&written) && versions.map_or(0, Vec::len) == 1,
+        written,
         status: version.pointer("/subresources/status").is_some(),
         scale,
         columns: columns(version),
@@ -153,6 +161,15 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
         storage_version: storage.to_owned(),
         deprecation,
         terminating: definition.pointer("/metadata/deletionTimestamp").is_some(),
+    }
+}
+
+/// Whether a default stands anywhere in a schema.
+fn has_default(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key("default") || map.values().any(has_default),
+        Value::Array(list) => list.iter().any(has_default),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
