@@ -25,6 +25,9 @@ use table::Table;
 pub(crate) use writer::{Expect, Write, WriteError};
 use writer::Writer;
 
+/// Where revisions start: whoever asks for changes since the very first is always told to list.
+const FIRST: u64 = 2;
+
 /// The objects under a key, and the revision of the whole.
 pub(crate) struct Listing {
     /// The revision at which they were read.
@@ -179,17 +182,17 @@ impl State {
     fn empty() -> Self {
         Self {
             tables: HashMap::new(),
-            published: 1,
-            assigned: 1,
-            floor: 1,
+            published: FIRST,
+            assigned: FIRST,
+            floor: FIRST,
             pending: HashMap::new(),
             failed: false,
         }
     }
 
     fn from_loaded(loaded: Loaded) -> Result<Self, DurabilityError> {
-        let head = loaded.head.max(1);
-        let floor = loaded.floor.max(1);
+        let head = loaded.head.max(FIRST);
+        let floor = loaded.floor.max(FIRST);
         let mut state = Self { published: head, assigned: head, floor, ..Self::empty() };
         for kept in loaded.objects {
             let entry = parse(&kept.value)?;
