@@ -1,5 +1,8 @@
 //! A Kubernetes-compatible API server to embed.
 
+#[cfg(test)]
+mod arbitrary;
+
 pub mod apply;
 pub mod jsonpath;
 pub mod meta;

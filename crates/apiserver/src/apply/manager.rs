@@ -214,12 +214,12 @@ fn prune(merged: &Value, managed: &Managed, last: &Set, view: &View) -> Value {
     let all = |value: &Value| field_set(value, view).with_named(view);
     let last = last.with_named(view);
     let pruned = without(merged, &last, view);
-    let mut applied = Set::default();
-    for (_, owned) in managed.iter().filter(|(id, _)| id.applies) {
-        applied = applied.union(&owned.set);
+    let mut owned_now = Set::default();
+    for (_, owned) in managed.iter() {
+        owned_now = owned_now.union(&owned.set);
     }
     let everything = all(merged);
-    let kept = all(&pruned).union(&applied.with_named(view));
+    let kept = all(&pruned).union(&owned_now.with_named(view));
     let pruned = without(merged, &everything.difference(&kept), view);
     // What went with its parent, although the applier never said it, comes back.
     let gone = everything.difference(&all(&pruned)).intersection(&last);
