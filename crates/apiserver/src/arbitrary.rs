@@ -29,8 +29,8 @@ pub(crate) fn object() -> impl Strategy<Value = Value> {
 
 /// Objects of the kind that [`widget_schema`] describes, mostly.
 pub(crate) fn widget() -> impl Strategy<Value = Value> {
-    let port = (0_i64..4, prop::option::of("TCP|UDP"), prop::option::of("[a-b]"))
-        .prop_map(|(port, protocol, name)| {
+    let port = (0_i64..4, prop::option::of("TCP|UDP"), prop::option::of("[a-b]")).prop_map(
+        |(port, protocol, name)| {
             let mut item = json!({"port": port});
             if let Some(protocol) = protocol {
                 item["protocol"] = json!(protocol);
@@ -39,10 +39,14 @@ pub(crate) fn widget() -> impl Strategy<Value = Value> {
                 item["name"] = json!(name);
             }
             item
-        });
+        },
+    );
     let ports = prop::collection::vec(port, 0..4).prop_map(|mut ports| {
         let key = |item: &Value| {
-            (item["port"].clone().to_string(), item["protocol"].as_str().unwrap_or("TCP").to_owned())
+            (
+                item["port"].clone().to_string(),
+                item["protocol"].as_str().unwrap_or("TCP").to_owned(),
+            )
         };
         let mut seen = Vec::new();
         ports.retain(|item| {
@@ -75,10 +79,8 @@ pub(crate) fn widget() -> impl Strategy<Value = Value> {
             ("limits", limits),
             ("free", free),
         ];
-        let spec: Map<String, Value> = parts
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect();
+        let spec: Map<String, Value> =
+            parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         json!({"apiVersion": "corpus.example/v1", "kind": "Widget", "metadata": meta, "spec": spec})
     })
 }

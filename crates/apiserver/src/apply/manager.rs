@@ -4,7 +4,7 @@
 use super::managed::{Id, Incoming, Managed, Owned, incoming};
 use super::merge::merge;
 use super::set::{Element, Path, Set, written};
-use super::typed::{Comparison, compare, field_set, violations, without};
+use super::typed::{Comparison, compare, field_set, present_set, violations, without};
 use super::view::View;
 use crate::meta::field::quoted;
 use serde_json::{Map, Value};
@@ -211,7 +211,7 @@ fn take(managed: &mut Managed, comparison: &Comparison, id: &Id, force: bool) ->
 
 /// Takes away what the applier said last time and nobody says now.
 fn prune(merged: &Value, managed: &Managed, last: &Set, view: &View) -> Value {
-    let all = |value: &Value| field_set(value, view).with_named(view);
+    let all = |value: &Value| present_set(value, view).with_named(view);
     let last = last.with_named(view);
     let pruned = without(merged, &last, view);
     let mut owned_now = Set::default();

@@ -59,7 +59,9 @@ fn a_set_is_written_as_it_was_read() {
             ".spec.tags[=\"a\"]",
         ]
     );
-    for bad in [json!({"x": {}}), json!({"k:[]": {}}), json!({"v:{": {}}), json!({"i:x": {}}), json!([])] {
+    for bad in
+        [json!({"x": {}}), json!({"k:[]": {}}), json!({"v:{": {}}), json!({"i:x": {}}), json!([])]
+    {
         assert!(Set::parse(&bad).is_err(), "{bad}");
     }
     assert_eq!(Set::parse(&json!({"z:later": {}})), Ok(Set::default()));
@@ -142,13 +144,15 @@ fn built_in_kinds_are_merged_by_their_table() {
     changed["metadata"]["uid"] = json!("u");
     let live = changed.clone();
     changed["data"]["a"] = json!("changed");
-    update(&view, &live, &changed, Request { api_version: "v1", ..by("corpus") }).write(&mut changed);
+    update(&view, &live, &changed, Request { api_version: "v1", ..by("corpus") })
+        .write(&mut changed);
     let refused = apply(&view, &changed, &config, one, false).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "Apply failed with 1 conflict: conflict with \"corpus\" using v1: .data.a"
     );
-    let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "dat": {}});
+    let odd =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "dat": {}});
     assert_eq!(
         apply(&view, &changed, &odd, one, true).unwrap_err().to_string(),
         "failed to create typed patch object (/c; v1, Kind=ConfigMap): .dat: field not declared in \
@@ -304,4 +308,14 @@ fn same_but_for_order(one: &Value, two: &Value) -> bool {
         object
     };
     sorted(one) == sorted(two)
+}
+
+#[test]
+fn an_empty_configuration_of_a_full_map_takes_nothing_away() {
+    let live = widget(&json!({"tags": []}));
+    let config = widget(&json!({}));
+    let mut object = applied(&live, &config, "one").object;
+    default::fill(&mut object, &schema());
+    let again = applied(&object, &config, "one");
+    assert_eq!(again.object, object);
 }

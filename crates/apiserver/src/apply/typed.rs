@@ -38,6 +38,14 @@ pub fn field_set(value: &Value, view: &View) -> Set {
     set
 }
 
+/// The fields of a value with those that nobody can own: lists without items. The original leaves
+/// them out, and so loses a map in which nothing but such a list is left.
+pub(super) fn present_set(value: &Value, view: &View) -> Set {
+    let mut set = field_set(value, view);
+    empty_lists(value, view, &mut Vec::new(), &mut set);
+    set
+}
+
 /// Compares two values.
 pub fn compare(first: &Value, second: &Value, view: &View) -> Comparison {
     let mut found = Comparison::default();
@@ -233,6 +241,18 @@ fn collect(value: &Value, view: &View, path: &mut Path, set: &mut Set) {
                 descend(&part, true, path, set);
             }
         }
+    }
+}
+
+fn empty_lists(value: &Value, view: &View, path: &mut Path, set: &mut Set) {
+    let (Parts::Map(inner) | Parts::List(inner)) = parts(value, view) else { return };
+    if inner.is_empty() {
+        set.insert(path);
+    }
+    for part in inner {
+        path.push(part.element);
+        empty_lists(part.value, part.view, path, set);
+        path.pop();
     }
 }
 

@@ -13,22 +13,46 @@ fn a_json_patch_has_the_semantics_of_the_original() {
     let rows = [
         ("test of a missing key", json!([{"op": "test", "path": "/a/c", "value": null}]), None),
         ("test of a null", json!([{"op": "test", "path": "/a/n"}]), None),
-        ("replace of a missing key", json!([{"op": "replace", "path": "/a/c", "value": 2}]),
-            Some(("/a/c", json!(2)))),
-        ("add at the end", json!([{"op": "add", "path": "/l/2", "value": "z"}]),
-            Some(("/l/2", json!("z")))),
-        ("add before the end", json!([{"op": "add", "path": "/l/-1", "value": "z"}]),
-            Some(("/l/2", json!("z")))),
-        ("replace from the end", json!([{"op": "replace", "path": "/l/-1", "value": "z"}]),
-            Some(("/l/1", json!("z")))),
-        ("escapes", json!([{"op": "replace", "path": "/~0/~1", "value": 3}]),
-            Some(("/~0/~1", json!(3)))),
-        ("no leading slash", json!([{"op": "add", "path": "a/c", "value": 3}]),
-            Some(("/c", json!(3)))),
-        ("copy of a missing key", json!([{"op": "copy", "from": "/a/zz", "path": "/c"}]),
-            Some(("/c", Value::Null))),
-        ("move", json!([{"op": "move", "from": "/l/0", "path": "/a/c"}]),
-            Some(("/a/c", json!("x")))),
+        (
+            "replace of a missing key",
+            json!([{"op": "replace", "path": "/a/c", "value": 2}]),
+            Some(("/a/c", json!(2))),
+        ),
+        (
+            "add at the end",
+            json!([{"op": "add", "path": "/l/2", "value": "z"}]),
+            Some(("/l/2", json!("z"))),
+        ),
+        (
+            "add before the end",
+            json!([{"op": "add", "path": "/l/-1", "value": "z"}]),
+            Some(("/l/2", json!("z"))),
+        ),
+        (
+            "replace from the end",
+            json!([{"op": "replace", "path": "/l/-1", "value": "z"}]),
+            Some(("/l/1", json!("z"))),
+        ),
+        (
+            "escapes",
+            json!([{"op": "replace", "path": "/~0/~1", "value": 3}]),
+            Some(("/~0/~1", json!(3))),
+        ),
+        (
+            "no leading slash",
+            json!([{"op": "add", "path": "a/c", "value": 3}]),
+            Some(("/c", json!(3))),
+        ),
+        (
+            "copy of a missing key",
+            json!([{"op": "copy", "from": "/a/zz", "path": "/c"}]),
+            Some(("/c", Value::Null)),
+        ),
+        (
+            "move",
+            json!([{"op": "move", "from": "/l/0", "path": "/a/c"}]),
+            Some(("/a/c", json!("x"))),
+        ),
         ("add without a value", json!([{"op": "add", "path": "/c"}]), Some(("/c", Value::Null))),
     ];
     for (what, patch, expected) in rows {

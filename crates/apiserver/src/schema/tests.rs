@@ -143,10 +143,10 @@ fn rules_see_old_items_by_their_key() {
 #[test]
 fn a_rule_at_the_root_sees_the_name_and_no_labels() {
     let schema = read(&json!({"type": "object", "properties": {"spec": {"type": "object"}},
-        "x-kubernetes-validations": [
-            {"rule": "self.metadata.name.startsWith('a')", "message": "starts with a"},
-            {"rule": "!has(self.metadata.labels)", "message": "sees labels"},
-        ]}));
+    "x-kubernetes-validations": [
+        {"rule": "self.metadata.name.startsWith('a')", "message": "starts with a"},
+        {"rule": "!has(self.metadata.labels)", "message": "sees labels"},
+    ]}));
     let object = |name: &str| json!({"metadata": {"name": name, "labels": {"x": "y"}}});
     let told = joined(&schema.validate(&object("b"), None));
     assert_eq!(told, "<nil>: Invalid value: starts with a");
