@@ -185,9 +185,11 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
 
 /// A hash of what is stored: it changes when objects are stored as another version.
 fn storage_hash(resource: &Resource) -> String {
-    let stored = resource
-        .custom()
-        .map_or(resource.version.as_str(), |custom| custom.storage_version.as_str());
+    let stored = match resource.builtin() {
+        Some(Builtin::CustomResourceDefinition) => "v1beta1",
+        Some(_) => resource.version.as_str(),
+        None => resource.custom().map_or("", |custom| custom.storage_version.as_str()),
+    };
     let group = if resource.is_builtin(Builtin::RegardingEvent) { "" } else { &resource.group };
     let text = format!("{group}/{stored}/{}", resource.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
@@ -219,7 +221,7 @@ fn aggregated_group(kinds: &Kinds, group: &str) -> Value {
             json!({"version": version, "resources": rows, "freshness": "Current"})
         })
         .collect();
-    let mut metadata = json!({"creationTimestamp": null});
+    let mut metadata = json!({});
     if !group.is_empty() {
         metadata["name"] = json!(group);
     }

@@ -2,6 +2,8 @@
 
 mod admission;
 pub mod apply;
+#[cfg(test)]
+mod arbitrary;
 mod auth;
 mod bootstrap;
 mod clock;

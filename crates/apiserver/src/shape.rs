@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::kinds::{Builtin, Nature, Resource, builtin};
 use crate::patch::go_type;
 use crate::schema::{Schema, default, metadata, prune};
+use crate::strategy;
 
 /// The schema of a resource.
 pub(crate) fn schema(resource: &Resource) -> &Schema {
@@ -37,6 +38,7 @@ pub(crate) fn bring(resource: &Resource, value: &mut Value) -> Result<Vec<String
             unknown.extend(prune_root(value, schema));
             drop_nulls(value);
             omit_empty(*kind, value);
+            strategy::default_early(*kind, value);
         }
     }
     unknown.sort();
@@ -52,7 +54,7 @@ pub(crate) fn complete(resource: &Resource, value: &mut Value) {
 }
 
 /// Prunes an object but for what every object has.
-fn prune_root(value: &mut Value, schema: &Schema) -> Vec<String> {
+pub(crate) fn prune_root(value: &mut Value, schema: &Schema) -> Vec<String> {
     const KEPT: [&str; 3] = ["apiVersion", "kind", "metadata"];
     let Some(map) = value.as_object_mut() else { return Vec::new() };
     let kept: Vec<(String, Value)> = KEPT.iter().filter_map(|key| map.remove_entry(*key)).collect();

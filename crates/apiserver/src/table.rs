@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::http::Query;
@@ -10,7 +11,8 @@ use crate::kinds::custom::Column;
 use crate::kinds::{Builtin, Nature, Resource};
 use crate::status::Refusal;
 use crate::view::{self, Page};
-use crate::{core, jsonpath};
+use crate::core;
+use crate::jsonpath::{self, JsonPath};
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object \
                    was created.";
@@ -143,23 +145,9 @@ fn cells(resource: &Resource, value: &Value) -> Vec<Value> {
 }
 
 fn custom_cell(column: &Column, value: &Value) -> Value {
-    let found = jsonpath::find(value, &column.path);
-    let Some(first) = found.first() else { return Value::Null };
-    match column.kind.as_str() {
-        "integer" => first.as_i64().or_else(|| whole(first)).map_or(Value::Null, Value::from),
-        "number" => first.as_f64().map_or(Value::Null, Value::from),
-        "boolean" => first.as_bool().map_or(Value::Null, Value::from),
-        "date" => {
-            first.as_str().and_then(age).map_or_else(|| json!("<invalid>"), |age| json!(age))
-        }
-        _ => json!(jsonpath::print(&found)),
-    }
-}
-
-fn whole(value: &Value) -> Option<i64> {
-    let number = value.as_f64()?;
-    let text = format!("{:.0}", number.trunc());
-    text.parse().ok()
+    let path = JsonPath::parse(&column.path).ok();
+    let found = path.as_ref().and_then(|path| path.first(value));
+    jsonpath::table::cell(&column.kind, found, Timestamp::now())
 }
 
 fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] {
@@ -235,23 +223,8 @@ fn event_cells(value: &Value, object: &str, message: &str) -> Vec<Value> {
     ]
 }
 
-/// How long ago, in the one or two largest units.
+/// How long ago a time was.
 fn age(time: &str) -> Option<String> {
-    let time: jiff::Timestamp = time.parse().ok()?;
-    let seconds = jiff::Timestamp::now().as_second() - time.as_second();
-    if seconds < 0 {
-        return Some("<invalid>".to_owned());
-    }
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    Some(match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
-        120..10_800 => format!("{minutes}m"),
-        10_800..28_800 if minutes % 60 != 0 => format!("{hours}h{}m", minutes % 60),
-        10_800..172_800 => format!("{hours}h"),
-        172_800..691_200 if hours % 24 != 0 => format!("{days}d{}h", hours % 24),
-        _ if days < 730 => format!("{days}d"),
-        _ if days < 2920 && days % 365 != 0 => format!("{}y{}d", days / 365, days % 365),
-        _ => format!("{}y", days / 365),
-    })
+    let then: Timestamp = time.parse().ok()?;
+    Some(jsonpath::table::age(then, Timestamp::now()))
 }

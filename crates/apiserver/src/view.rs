@@ -45,6 +45,9 @@ pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
         if custom.storage_version != resource.version {
             let stored = api_version(&resource.group, &custom.storage_version);
             object["apiVersion"] = json!(stored);
+            if let Some(schema) = &custom.stored {
+                shape::prune_root(&mut object, schema);
+            }
         }
         return object;
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Nature, Resource};
+use crate::apply::View;
 use crate::schema::Schema;
 
 /// One version of a definition.
@@ -19,6 +20,10 @@ pub(crate) struct Custom {
     pub(crate) written: Value,
     /// The version's schema, ready to work with.
     pub(crate) schema: Schema,
+    /// How objects are merged.
+    pub(crate) view: View,
+    /// The schema of the stored version, if that is another.
+    pub(crate) stored: Option<Schema>,
     /// Whether the objects are the same in every version and at every time.
     pub(crate) plain: bool,
     /// Whether `/status` is served.
@@ -128,6 +133,13 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
         .find(|version| version["storage"].as_bool().unwrap_or_default())
         .map_or("", |version| text(version, "/name"));
     let written = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let schema = Schema::parse(&written).unwrap_or_default();
+    let stored = versions
+        .into_iter()
+        .flatten()
+        .find(|other| text(other, "/name") == storage && text(version, "/name") != storage)
+        .and_then(|other| other.pointer("/schema/openAPIV3Schema"))
+        .and_then(|schema| Schema::parse(schema).ok());
     let scale = version.pointer("/subresources/scale").map(|scale| Scale {
         spec_path: text(scale, "/specReplicasPath").to_owned(),
         status_path: text(scale, "/statusReplicasPath").to_owned(),
@@ -151,7 +163,9 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
     Custom {
         definition: format!("{plural}.{group}"),
         uid: text(definition, "/metadata/uid").to_owned(),
-        schema: Schema::parse(&written).unwrap_or_default(),
+        view: View::of(&schema),
+        schema,
+        stored,
         plain: !has_default(&written) && versions.map_or(0, Vec::len) == 1,
         written,
         status: version.pointer("/subresources/status").is_some(),

@@ -7,7 +7,7 @@ use crate::meta::field::{FieldError, Path};
 use crate::meta::name;
 use crate::schema::definition;
 
-pub(super) fn default(object: &mut Value, new: bool) {
+pub(super) fn default(object: &mut Value) {
     let kind = text(object, "/spec/names/kind").to_owned();
     if let Some(names) = object.pointer_mut("/spec/names").and_then(Value::as_object_mut) {
         names.entry("singular").or_insert_with(|| json!(kind.to_lowercase()));
@@ -17,6 +17,10 @@ pub(super) fn default(object: &mut Value, new: bool) {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         spec.remove("preserveUnknownFields");
     }
+}
+
+/// The status that a definition begins with, and the versions that may be stored.
+pub(super) fn default_status(object: &mut Value, new: bool) {
     let storage = storage_versions(object).first().map(|name| (*name).to_owned());
     if new {
         object["status"] = json!({
@@ -107,9 +111,11 @@ fn versions(value: &Value, spec: &Path, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid_text(&at.child("name"), name, why));
         }
         let at = at.child("schema").child("openAPIV3Schema");
+        let shared = spec.child("validation").child("openAPIV3Schema");
+        let told = if versions.len() == 1 { &shared } else { &at };
         match version.pointer("/schema/openAPIV3Schema") {
             None => errors.push(FieldError::required(&at, "")),
-            Some(schema) => errors.extend(definition::check(schema, &at)),
+            Some(schema) => errors.extend(definition::check(schema, told)),
         }
     }
 }

@@ -6,7 +6,7 @@ mod plain;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::{Core, text};
+use crate::core::Core;
 use crate::events;
 use crate::kinds::{Builtin, Nature, Resource};
 use crate::meta::field::{FieldError, Path};
@@ -196,10 +196,28 @@ fn validate_meta_of_update(resource: &Resource, value: &Value) -> Vec<FieldError
     found.into_iter().filter(|error| error.field.starts_with("metadata.finalizers")).collect()
 }
 
+/// Fills in what belongs to the form of a kind, before anybody is said to own it.
+pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
+    match builtin {
+        Builtin::Namespace => plain::label_namespace(object),
+        Builtin::Secret => plain::default_secret(object),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
+        Builtin::CustomResourceDefinition => definition::default(object),
+        Builtin::ValidatingWebhookConfiguration => hooks::default(object),
+        Builtin::ConfigMap
+        | Builtin::ServiceAccount
+        | Builtin::Event
+        | Builtin::RegardingEvent
+        | Builtin::Lease
+        | Builtin::Role
+        | Builtin::ClusterRole
+        | Builtin::ApiService => {}
+    }
+}
+
 fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
     match builtin {
         Builtin::Namespace => plain::default_namespace(object, new),
-        Builtin::Secret => plain::default_secret(object),
         Builtin::Lease => {
             if !object["spec"].is_object() {
                 object["spec"] = json!({});
@@ -211,10 +229,14 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
                 object["rules"] = Value::Null;
             }
         }
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
-        Builtin::CustomResourceDefinition => definition::default(object, new),
-        Builtin::ValidatingWebhookConfiguration => hooks::default(object),
-        Builtin::ConfigMap | Builtin::ServiceAccount | Builtin::ApiService => {}
+        Builtin::CustomResourceDefinition => definition::default_status(object, new),
+        Builtin::ConfigMap
+        | Builtin::Secret
+        | Builtin::ServiceAccount
+        | Builtin::RoleBinding
+        | Builtin::ClusterRoleBinding
+        | Builtin::ValidatingWebhookConfiguration
+        | Builtin::ApiService => {}
     }
 }
 
@@ -237,9 +259,18 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
     }
 }
 
-/// The name of an object, for messages.
-pub(crate) fn name(value: &Value) -> &str {
-    text(value, "/metadata/name")
+/// What is told about owners that are named twice.
+pub(crate) fn doubled_owners(value: &Value) -> Vec<String> {
+    let mut metadata = value.get("metadata").cloned().unwrap_or_default();
+    let doubled = object::deduplicate_owners(&mut metadata);
+    let shown = |uid: String| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
+             references in 1.20+, and may reject such requests as early as 1.24; please fix your \
+             requests; duplicate UID(s) observed: {uid}"
+        )
+    };
+    doubled.into_iter().map(shown).collect()
 }
 
 fn take_over(next: &mut Value, old: &Value, key: &str) {

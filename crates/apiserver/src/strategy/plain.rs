@@ -15,11 +15,16 @@ const FROZEN: &str = "field is immutable when `immutable` is set";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 pub(super) fn default_namespace(object: &mut Value, new: bool) {
-    let name = text(object, "/metadata/name").to_owned();
     if new {
         object["spec"] = json!({"finalizers": ["kubernetes"]});
         object["status"] = json!({"phase": "Active"});
     }
+    label_namespace(object);
+}
+
+/// A namespace carries its name as a label, so that selectors can name it.
+pub(super) fn label_namespace(object: &mut Value) {
+    let name = text(object, "/metadata/name").to_owned();
     if !name.is_empty() {
         if !object["metadata"]["labels"].is_object() {
             object["metadata"]["labels"] = json!({});

@@ -30,8 +30,10 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
     if !version.is_empty() && version != "0" {
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
     }
-    let mut object = view::to_stored(ask.resource, object);
+    let mut object = object;
     strategy::reset_managed(&mut object);
+    managed::on_create(&ask, &mut object);
+    let object = view::to_stored(ask.resource, object);
     let made = create(&mut ask, object).await.map_err(|refusal| warned(&ask, refusal))?;
     written(201, &ask, &made, (form, call))
 }
@@ -64,10 +66,7 @@ pub(crate) fn at_home(
 /// Makes an object, in the stored form. The name may be made up here.
 pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     lifecycle(ask, &object)?;
-    let applied = object.pointer("/metadata/managedFields").is_some();
-    if !applied {
-        managed::on_create(ask, &mut object)?;
-    }
+    ask.warn(strategy::doubled_owners(&object));
     strategy::prepare_create(ask.resource, &mut object);
     system_fields(ask, &mut object);
     ask.warn(strategy::warnings(ask.resource, &object));
@@ -87,15 +86,8 @@ fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
     let name = text(object, "/metadata/name");
     if let Some(custom) = ask.resource.custom() {
         if custom.terminating {
-            let definition = &custom.definition;
-            let message = format!(
-                "{} {} is forbidden: create not allowed while custom resource definition is \
-                 terminating",
-                ask.resource.qualified(),
-                quoted(name)
-            );
-            let _ = definition;
-            return Err(Refusal::new(405, "MethodNotAllowed", message));
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Refusal::forbidden(ask.resource, name, why));
         }
     }
     if !ask.resource.namespaced {

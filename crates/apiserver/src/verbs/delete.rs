@@ -232,9 +232,11 @@ fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Opti
     if !deleting {
         let metadata = next.get_mut("metadata")?.as_object_mut()?;
         metadata.insert("deletionTimestamp".to_owned(), json!(clock::now()));
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
-        let generation = metadata.get("generation").and_then(Value::as_i64);
         let counts = !resource.is_builtin(Builtin::CustomResourceDefinition);
+        if counts {
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        }
+        let generation = metadata.get("generation").and_then(Value::as_i64);
         if let Some(generation) = generation.filter(|generation| counts && *generation > 0) {
             metadata.insert("generation".to_owned(), json!(generation + 1));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::select::Selection;
@@ -19,6 +19,14 @@ use crate::view::{self, Page};
 
 /// How long a list waits for a revision that is not there yet.
 const WAIT: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Tokens are read as Go reads them: bits that mean nothing are not looked at.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+);
 
 /// Serves a list.
 pub(super) async fn list(
@@ -213,9 +221,8 @@ fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
     let invalid = |why: &str| {
         Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
     };
-    let bytes = URL_SAFE_NO_PAD
+    let bytes = LENIENT
         .decode(told)
-        .or_else(|_| STANDARD_NO_PAD.decode(told))
         .map_err(|error| invalid(&error.to_string()))?;
     let token: Value = serde_json::from_slice(&bytes)
         .map_err(|error| invalid(&super::json::sentence(&bytes, &error)))?;

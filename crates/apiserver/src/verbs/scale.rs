@@ -72,10 +72,10 @@ fn checked(ask: &Ask<'_>, scale: &Value) -> Result<(), Refusal> {
     super::update::same_name(ask.name, scale)?;
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas < 0 {
-        let why = "must be greater than or equal to 0";
-        let path = Path::new("spec.replicas");
+        let path = Path::new(paths(ask)?.spec_path.as_str());
+        let why = "should be a non-negative integer";
         let error = FieldError::invalid(&path, &json!(replicas), why);
-        return Err(Refusal::invalid_kind("autoscaling", "Scale", ask.name, &[error]));
+        return Err(Refusal::invalid(ask.resource, ask.name, &[error]));
     }
     Ok(())
 }

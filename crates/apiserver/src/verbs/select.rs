@@ -17,14 +17,7 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn read(query: &Query, resource: &Resource) -> Result<Self, Refusal> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
-            .map_err(|malformed| {
-                let why = format!("unable to parse requirement: {malformed}");
-                Refusal::bad_request(if malformed.0.starts_with("unable") {
-                    malformed.0
-                } else {
-                    why
-                })
-            })?;
+            .map_err(|malformed| Refusal::bad_request(malformed.0))?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
             .map_err(|malformed| Refusal::bad_request(malformed.0))?;
         for requirement in fields.requirements() {
@@ -54,7 +47,7 @@ fn unsupported(resource: &Resource, field: &str) -> String {
             format!("field label not supported: {field}")
         }
         Some(_) => format!(
-            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         ),
     }
 }

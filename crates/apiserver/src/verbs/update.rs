@@ -96,7 +96,10 @@ impl Edit for Put {
 pub(crate) async fn update(ask: &mut Ask<'_>, edit: &dyn Edit) -> Result<(Value, bool), Refusal> {
     for _ in 0..TRIES {
         let Some(current) = ask.current() else {
-            let object = edit.missing(ask)?;
+            let mut object = edit.missing(ask)?;
+            if !edit.manages() {
+                managed::on_create(ask, &mut object);
+            }
             let object = view::to_stored(ask.resource, object);
             let made = create::create(ask, object).await;
             match made {
@@ -131,8 +134,9 @@ fn prepared(ask: &mut Ask<'_>, edit: &dyn Edit, current: &Arc<Entry>) -> Result<
     let old = shown.as_ref();
     strategy::before_update(ask, &mut next, old);
     if !edit.manages() {
-        managed::on_update(ask, old, &mut next)?;
+        managed::on_update(ask, old, &mut next);
     }
+    ask.warn(strategy::doubled_owners(&next));
     strategy::prepare_update(ask, &mut next, old);
     ask.warn(strategy::warnings(ask.resource, &next));
     let errors = strategy::validate_update(ask, &next, old);
@@ -193,7 +197,7 @@ async fn commit(
     current: &Arc<Entry>,
     mut next: Value,
 ) -> Result<Option<Value>, Refusal> {
-    if managed::same_but_times(&current.value, &next) {
+    if current.value == next {
         return Ok(Some(current.value.clone()));
     }
     let leaves = leaves(ask.resource, &next);

@@ -174,6 +174,9 @@ impl Player {
             let Some(place) = named.or(places.first()) else { continue };
             if let Some(text) = body.pointer(place).and_then(Value::as_str) {
                 self.names.insert(name.clone(), text.to_owned());
+                if place == "/metadata/resourceVersion" && body.get("items").is_some() {
+                    self.names.insert(format!("{}{name}", compare::LIST), String::new());
+                }
             }
         }
     }
