@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Request, Reset, View, builtin, managed};
 use crate::clock;
-use crate::kinds::{Builtin, Nature, Resource};
+use crate::kinds::{Nature, Resource};
 use crate::shape;
 use crate::status::Refusal;
 use crate::verbs::{Ask, Sub, decode};
@@ -42,8 +42,7 @@ pub(crate) fn apply(
 ) -> Result<Value, Refusal> {
     let now = clock::now();
     let version = ask.resource.api_version();
-    let none = nothing(ask.resource);
-    let live = current.map_or(none, |current| unsaid(ask.resource, current));
+    let live = current.map_or_else(|| json!({}), |current| unsaid(ask.resource, current));
     let force = ask.options.force;
     let applied = with_view(ask.resource, |view| {
         apply::apply(view, &live, config, request(ask, &version, &now), force)
@@ -123,7 +122,6 @@ fn nothing(resource: &Resource) -> Value {
 fn with_view<T>(resource: &Resource, work: impl FnOnce(&View) -> T) -> T {
     match &resource.nature {
         Nature::Custom(custom) => work(&custom.view),
-        Nature::Builtin(Builtin::ApiService) => work(&View::of(shape::schema(resource))),
         Nature::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
     }
 }

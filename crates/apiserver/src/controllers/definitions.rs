@@ -61,7 +61,6 @@ async fn settle(core: &Arc<Core>) {
             establish(core, definition).await
         };
         if let Err(refusal) = done {
-            eprintln!("SETTLE {refusal:?}");
             tracing::warn!(why = refusal.message, "cannot settle a definition");
         }
     }

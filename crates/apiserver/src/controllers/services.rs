@@ -5,12 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::auth::User;
 use crate::core::Core;
 use crate::store::{Expect, Write};
-use crate::verbs::options::WriteOptions;
-use crate::verbs::{Ask, Sub};
-use crate::{clock, discovery, managed};
+use crate::{clock, discovery};
 
 const TABLE: &str = "apiservices.apiregistration.k8s.io";
 const PRIORITY_BUILTIN: u32 = 17_000;
@@ -37,26 +34,8 @@ pub(super) async fn settle(core: &Arc<Core>) {
             write(core, key.clone(), expect, None).await;
         }
     }
-    let Some(resource) = core.resource("apiregistration.k8s.io", "v1", "apiservices") else {
-        return;
-    };
-    let user = User::admin("system:apiserver");
-    for (name, mut value) in wanted {
-        let ask = Ask {
-            core,
-            resource: &resource,
-            namespace: "",
-            name: &name,
-            sub: Sub::Main,
-            user: &user,
-            options: WriteOptions::internal("kube-apiserver"),
-            warnings: Vec::new(),
-        };
-        managed::on_create(&ask, &mut value);
-        let metadata = &mut value["metadata"];
-        metadata["uid"] = json!(clock::uid());
-        metadata["creationTimestamp"] = json!(clock::now());
-        write(core, ask.key(), Expect::Absent, Some(value)).await;
+    for (name, value) in wanted {
+        write(core, Arc::from(name), Expect::Absent, Some(value)).await;
     }
 }
 
@@ -78,12 +57,32 @@ fn service(name: &str, (group, version): (&str, &str), custom: bool) -> Value {
         spec["group"] = json!(group);
     }
     let label = if custom { "true" } else { "onstart" };
+    let written: serde_json::Map<String, Value> = spec
+        .as_object()
+        .into_iter()
+        .flat_map(|spec| spec.keys())
+        .map(|key| (format!("f:{key}"), json!({})))
+        .collect();
+    let managed = json!([{
+        "manager": "kube-apiserver",
+        "operation": "Update",
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "time": now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {
+            "f:metadata": {"f:labels": {".": {}, "f:kube-aggregator.kubernetes.io/automanaged": {}}},
+            "f:spec": written,
+        },
+    }]);
     json!({
         "kind": "APIService",
         "apiVersion": "apiregistration.k8s.io/v1",
         "metadata": {
             "name": name,
+            "uid": clock::uid(),
+            "creationTimestamp": now,
             "labels": {"kube-aggregator.kubernetes.io/automanaged": label},
+            "managedFields": managed,
         },
         "spec": spec,
         "status": {"conditions": [{

@@ -183,7 +183,9 @@ fn rules(resource: &Resource) -> MetaRules {
     MetaRules {
         namespaced: resource.namespaced,
         names: resource.name_rule(),
-        qualified_finalizers: resource.custom().is_none(),
+        qualified_finalizers: resource
+            .builtin()
+            .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition),
     }
 }
 

@@ -19,7 +19,7 @@ const PATIENCE: usize = 2000;
 
 /// The differences between what was recorded and what is answered.
 pub(crate) fn play(scenario: &Value) -> Vec<String> {
-    let paused = scenario.get("admission_reviews").is_none();
+    let paused = !scenario["name"].as_str().unwrap_or_default().starts_with("webhook");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(paused)
