@@ -49,7 +49,8 @@ impl Webhooks {
             Err(_) if text(hook, "/failurePolicy") == "Ignore" => Said::default(),
             Err(why) => {
                 let name = text(hook, "/name");
-                let refusal = Refusal::internal(format!("failed calling webhook \"{name}\": {why}"));
+                let refusal =
+                    Refusal::internal(format!("failed calling webhook \"{name}\": {why}"));
                 Said { refusal: Some(refusal), ..Said::default() }
             }
         }

@@ -51,11 +51,9 @@ fn holds(expression: &str, request: &Value) -> Result<bool, String> {
     let program = Program::compile(expression).map_err(|error| error.to_string())?;
     let mut context = Context::default();
     context.register_all();
-    for (name, value) in [
-        ("request", request),
-        ("object", &request["object"]),
-        ("oldObject", &request["oldObject"]),
-    ] {
+    for (name, value) in
+        [("request", request), ("object", &request["object"]), ("oldObject", &request["oldObject"])]
+    {
         let value = to_value(value).map_err(|error| error.to_string())?;
         context.add_variable_from_value(name, value);
     }
@@ -118,6 +116,5 @@ fn namespace_matches(ask: &Ask<'_>, reviewed: &Reviewed<'_>, selector: &Value) -
 fn object_matches(reviewed: &Reviewed<'_>, selector: &Value) -> bool {
     let Ok(selector) = LabelSelector::from_structured(selector) else { return true };
     let both = [reviewed.object, reviewed.old];
-    selector.is_empty()
-        || both.into_iter().flatten().any(|object| selector.matches(labels(object)))
+    selector.is_empty() || both.into_iter().flatten().any(|object| selector.matches(labels(object)))
 }

@@ -47,10 +47,7 @@ impl Operation {
 }
 
 /// Asks every webhook that wants to be asked; the answer are their warnings.
-pub(crate) async fn review(
-    ask: &Ask<'_>,
-    reviewed: &Reviewed<'_>,
-) -> Result<Vec<String>, Refusal> {
+pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec<String>, Refusal> {
     let configurations = ask.core.store.list(WEBHOOKS, "");
     let exempt = ask.resource.is_builtin(Builtin::ValidatingWebhookConfiguration);
     if configurations.objects.is_empty() || exempt {
@@ -102,9 +99,8 @@ fn request(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Value {
     let (group, version) = (&resource.group, &resource.version);
     let kind = json!({"group": group, "version": version, "kind": resource.kind});
     let plural = json!({"group": group, "version": version, "resource": resource.plural});
-    let shown = |value: Option<&Value>| {
-        value.map(|value| view::to_version(resource, value).into_owned())
-    };
+    let shown =
+        |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
     let mut options = ask.options.told.clone();
     if options.is_null() {
         let word = match reviewed.operation {

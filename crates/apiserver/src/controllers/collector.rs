@@ -284,8 +284,7 @@ impl Collector {
             }
             let key = resource.key(&node.namespace, &owner.name);
             let found = self.core.store.get(&resource.table, &key);
-            let found =
-                found.filter(|entry| text(&entry.value, "/metadata/uid") == owner.uid);
+            let found = found.filter(|entry| text(&entry.value, "/metadata/uid") == owner.uid);
             match found.map(|entry| Node::of(resource, &entry.value)) {
                 None => owners.dangling.push(owner.uid.clone()),
                 Some(live) if live.deleting && live.foreground => {

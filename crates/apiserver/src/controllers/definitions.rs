@@ -44,9 +44,10 @@ pub(crate) async fn run(core: Arc<Core>) {
 /// Whether a definition waits for its objects to go.
 fn leaving(core: &Core) -> bool {
     let listing = core.store.list(DEFINITIONS, "");
-    listing.objects.values().any(|entry| {
-        entry.value.pointer("/metadata/deletionTimestamp").is_some()
-    })
+    listing
+        .objects
+        .values()
+        .any(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some())
 }
 
 /// Brings every definition one step further, until none wants to go.

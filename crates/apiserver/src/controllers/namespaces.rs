@@ -132,14 +132,20 @@ fn status(namespace: &Value, left: &Left) -> Value {
     let failed = !left.failures.is_empty();
     let content = if failed {
         let list = left.failures.join(", ");
-        ("True", "ContentDeletionFailed", format!("Failed to delete all resource types, 1 remaining: {list}"))
+        (
+            "True",
+            "ContentDeletionFailed",
+            format!("Failed to delete all resource types, 1 remaining: {list}"),
+        )
     } else {
         let done = "All content successfully deleted, may be waiting on finalization";
         ("False", "ContentDeleted", done.to_owned())
     };
     let counted = |map: &BTreeMap<String, usize>, word: &str| {
-        let parts: Vec<String> =
-            map.iter().map(|(name, count)| format!("{name} {word} {count} resource instances")).collect();
+        let parts: Vec<String> = map
+            .iter()
+            .map(|(name, count)| format!("{name} {word} {count} resource instances"))
+            .collect();
         parts.join(", ")
     };
     let objects = if left.objects.is_empty() {
@@ -155,7 +161,8 @@ fn status(namespace: &Value, left: &Left) -> Value {
         let why = format!("Some content in the namespace has finalizers remaining: {list}");
         ("True", "SomeFinalizersRemain", why)
     };
-    let discovered = ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned());
+    let discovered =
+        ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned());
     let parsed =
         ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned());
     for (kind, condition) in [

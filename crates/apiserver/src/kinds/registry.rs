@@ -35,11 +35,8 @@ impl Kinds {
             let version = definition.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             let place = (name.unwrap_or_default(), version.unwrap_or_default());
             let place = (place.0.to_owned(), place.1.to_owned());
-            let resources = before
-                .read
-                .get(&place)
-                .cloned()
-                .unwrap_or_else(|| custom::resources(definition));
+            let resources =
+                before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(definition));
             customs.extend(resources.iter().cloned());
             kinds.read.insert(place, resources);
         }

@@ -81,9 +81,7 @@ async fn answer(
     let review: Value = serde_json::from_slice(&body).expect("a review");
     asked.lock().expect("asked").push((mode.clone(), review.clone()));
     let uid = review["request"]["uid"].clone();
-    let told = |response: Value| {
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-    };
+    let told = |response: Value| json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
     let denied = |status: Value| told(json!({"uid": uid, "allowed": false, "status": status}));
     let allowed = told(json!({"uid": uid, "allowed": true}));
     let (status, reply) = match mode.as_str() {
@@ -92,16 +90,13 @@ async fn answer(
             let warnings = json!(["first warning", "second warning"]);
             (200, told(json!({"uid": uid, "allowed": true, "warnings": warnings})))
         }
-        "deny" => {
-            (200, denied(json!({"code": 403, "message": "still in use by corpus/other"})))
-        }
+        "deny" => (200, denied(json!({"code": 403, "message": "still in use by corpus/other"}))),
         "denynocode" => (200, denied(json!({"message": "no code given"}))),
         "deny200" => (200, denied(json!({"code": 200, "message": "code below 400"}))),
-        "deny409" => {
-            (200, denied(json!({"code": 409, "reason": "Conflict", "message": "busy"})))
-        }
+        "deny409" => (200, denied(json!({"code": 409, "reason": "Conflict", "message": "busy"}))),
         "denydetails" => {
-            let cause = json!({"reason": "FieldValueInvalid", "message": "why", "field": "spec.size"});
+            let cause =
+                json!({"reason": "FieldValueInvalid", "message": "why", "field": "spec.size"});
             let status = json!({
                 "code": 422, "reason": "Invalid", "message": "see details",
                 "details": {"causes": [cause]},
