@@ -2,8 +2,8 @@
 //! patched, applied, shaped and checked, and the objects and messages that come out are compared.
 
 mod pure {
-    pub mod replay;
-    pub mod world;
+    pub(crate) mod replay;
+    pub(crate) mod world;
 }
 
 use pure::replay::play;

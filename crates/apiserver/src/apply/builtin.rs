@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 /// The view of `metadata`.
 pub fn metadata() -> View {
     let owners = ListKind::Map(vec![("uid".to_owned(), None)]);
-    let owner = View::Map(MapView { atomic: true, rest: deduced(), ..MapView::default() });
+    let owner = View::Map(MapView {
+        atomic: true,
+        rest: Some(Box::new(View::Deduced)),
+        ..MapView::default()
+    });
     map(&[
         ("name", View::Scalar),
         ("generateName", View::Scalar),
@@ -193,7 +197,7 @@ fn webhook() -> View {
 }
 
 fn open() -> View {
-    let mut made = MapView { rest: deduced(), ..MapView::default() };
+    let mut made = MapView { rest: Some(Box::new(View::Deduced)), ..MapView::default() };
     made.fields.insert("apiVersion".to_owned(), View::Scalar);
     made.fields.insert("kind".to_owned(), View::Scalar);
     made.fields.insert("metadata".to_owned(), metadata());
@@ -236,7 +240,7 @@ fn texts() -> View {
 }
 
 fn atomic_map() -> View {
-    View::Map(MapView { atomic: true, rest: deduced(), ..MapView::default() })
+    View::Map(MapView { atomic: true, rest: Some(Box::new(View::Deduced)), ..MapView::default() })
 }
 
 fn list(item: View, kind: ListKind) -> View {
@@ -245,8 +249,4 @@ fn list(item: View, kind: ListKind) -> View {
 
 fn atomic_list() -> View {
     list(View::Deduced, ListKind::Atomic)
-}
-
-fn deduced() -> Option<Box<View>> {
-    Some(Box::new(View::Deduced))
 }

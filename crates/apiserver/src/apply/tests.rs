@@ -102,8 +102,7 @@ fn old_writers_are_joined_when_there_are_too_many() {
         let manager = format!("m{number:02}");
         let now = format!("2026-01-01T00:00:{number:02}Z");
         let request = Request { now: &now, ..by(&manager) };
-        let managed = update(&view(), &object, &next, request);
-        managed.write(&mut next);
+        update(&view(), &object, &next, request).write(&mut next);
         object = next;
     }
     let managed = Managed::of(&object);

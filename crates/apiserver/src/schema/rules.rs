@@ -14,7 +14,7 @@ const RULES: &str = "x-kubernetes-validations";
 #[derive(Debug)]
 pub(super) struct Rules {
     compiled: CompiledSchema,
-    rules: Vec<Rule>,
+    declared: Vec<Rule>,
     root: bool,
 }
 
@@ -46,7 +46,7 @@ impl Rules {
                 }
             })
             .collect();
-        Some(Self { compiled: compile_schema(&alone(schema, root)), rules, root })
+        Some(Self { compiled: compile_schema(&alone(schema, root)), declared: rules, root })
     }
 
     /// What is wrong with the rules themselves: the index of the rule and the reason.
@@ -65,7 +65,7 @@ impl Rules {
         let (seen, seen_old) = (self.view(value), old.map(|old| self.view(old)));
         let outcome = validator.validate_compiled(&self.compiled, &seen, seen_old.as_ref());
         let Err(failures) = outcome else { return };
-        let mut remaining = self.rules.iter();
+        let mut remaining = self.declared.iter();
         for failure in failures.as_slice() {
             let Some(rule) = remaining.find(|rule| rule.text == failure.rule) else { continue };
             if !rule.transition && old == Some(value) {
@@ -78,10 +78,10 @@ impl Rules {
     /// What a rule may see: at the root only the name in the metadata.
     fn view(&self, value: &Value) -> Value {
         let mut seen = value.clone();
-        if self.root {
-            if let Some(Value::Object(meta)) = seen.get_mut("metadata") {
-                meta.retain(|name, _| name == "name" || name == "generateName");
-            }
+        if self.root
+            && let Some(Value::Object(meta)) = seen.get_mut("metadata")
+        {
+            meta.retain(|name, _| name == "name" || name == "generateName");
         }
         seen
     }
@@ -102,7 +102,14 @@ impl Rule {
         let visible = !value.is_object() && !value.is_array();
         let value = match cause {
             Cause::Invalid | Cause::Duplicate if visible => Some(shown(value)),
-            _ => None,
+            Cause::Invalid
+            | Cause::Duplicate
+            | Cause::Required
+            | Cause::TypeInvalid
+            | Cause::NotSupported
+            | Cause::Forbidden
+            | Cause::TooLong
+            | Cause::TooMany => None,
         };
         FieldError::made(cause, &path, value, message)
     }
@@ -190,7 +197,7 @@ fn without_rules(schema: &Value) -> Value {
             Value::Object(kept.map(|(name, value)| (name.clone(), without_rules(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_rules).collect()),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
     }
 }
 

@@ -18,7 +18,7 @@ const BEYOND: [&str; 6] = [
 ];
 
 /// Plays a scenario, and answers with the number of answers compared.
-pub fn play(name: &str) -> usize {
+pub(crate) fn play(name: &str) -> usize {
     let kinds = kinds();
     let scenario = read(name);
     let mut world = World::default();

@@ -13,10 +13,10 @@ use usher_apiserver::schema::decode::decode;
 use usher_apiserver::schema::default::fill;
 use usher_apiserver::schema::{Schema, metadata::bring_into_shape};
 
-pub const NOW: &str = "2026-01-01T00:00:00Z";
+pub(crate) const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// A kind that the fixtures define.
-pub struct Kind {
+pub(crate) struct Kind {
     pub kind: String,
     pub schema: Schema,
     pub view: View,
@@ -25,14 +25,14 @@ pub struct Kind {
 
 /// An answer, as far as it is compared.
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u64,
     pub warnings: Vec<String>,
     pub body: Value,
 }
 
 /// What a request asks for, taken apart.
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     pub kind: &'a Kind,
     pub key: String,
     pub namespace: String,
@@ -43,33 +43,33 @@ pub struct Asked<'a> {
 }
 
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     objects: BTreeMap<String, Value>,
 }
 
 type Outcome = Result<(u64, Vec<String>, Value), Answer>;
 
 impl World {
-    pub fn get(&self, key: &str) -> Answer {
+    pub(crate) fn get(&self, key: &str) -> Answer {
         match self.objects.get(key) {
             Some(object) => answer(200, object.clone()),
             None => failure(404, "not found"),
         }
     }
 
-    pub fn delete(&mut self, key: &str) -> Option<Answer> {
+    pub(crate) fn delete(&mut self, key: &str) -> Option<Answer> {
         let object = self.objects.get_mut(key)?;
         object["metadata"]["deletionTimestamp"] = json!(NOW);
         object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
         Some(answer(200, object.clone()))
     }
 
-    pub fn create(&mut self, asked: &Asked<'_>) -> Answer {
+    pub(crate) fn create(&mut self, asked: &Asked<'_>) -> Answer {
         let outcome = self.try_create(asked);
         self.conclude(asked, outcome)
     }
 
-    pub fn patch(&mut self, asked: &Asked<'_>) -> Answer {
+    pub(crate) fn patch(&mut self, asked: &Asked<'_>) -> Answer {
         let outcome = if asked.media.contains("apply-patch") {
             self.try_apply(asked)
         } else {
@@ -289,7 +289,7 @@ impl Asked<'_> {
     }
 }
 
-pub fn causes(errors: &[FieldError]) -> Vec<Value> {
+pub(crate) fn causes(errors: &[FieldError]) -> Vec<Value> {
     errors
         .iter()
         .map(|error| {
@@ -299,7 +299,7 @@ pub fn causes(errors: &[FieldError]) -> Vec<Value> {
         .collect()
 }
 
-pub fn with_causes(status: u64, message: &str, causes: Vec<Value>) -> Answer {
+pub(crate) fn with_causes(status: u64, message: &str, causes: Vec<Value>) -> Answer {
     answer(status, json!({"message": message, "causes": causes}))
 }
 
