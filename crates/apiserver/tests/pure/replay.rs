@@ -53,7 +53,7 @@ fn kinds() -> BTreeMap<String, Kind> {
         assert_eq!(definition::check(declared, &Path::new("schema")), []);
         let schema = Schema::parse(declared).unwrap();
         let kind = Kind {
-            kind: body["spec"]["names"]["kind"].as_str().unwrap().to_owned(),
+            name: body["spec"]["names"]["kind"].as_str().unwrap().to_owned(),
             view: View::of(&schema),
             schema,
             status: version.pointer("/subresources/status").is_some(),
@@ -126,7 +126,7 @@ fn define(definition: &Value) -> Answer {
         "CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: {}",
         joined(&errors)
     );
-    with_causes(422, &message, causes(&errors))
+    with_causes(422, &message, &causes(&errors))
 }
 
 fn body(request: &Value) -> Vec<u8> {

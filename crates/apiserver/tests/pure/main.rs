@@ -1,12 +1,12 @@
 //! What a real API server answered, asked again of the parts that need no server: bodies are read,
 //! patched, applied, shaped and checked, and the objects and messages that come out are compared.
 
-mod pure {
-    pub(crate) mod replay;
-    pub(crate) mod world;
-}
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
-use pure::replay::play;
+mod replay;
+mod world;
+
+use replay::play;
 
 /// One test per recorded scenario, with the number of answers that must have been compared.
 macro_rules! scenarios {
