@@ -78,10 +78,15 @@ pub fn view(group: &str, kind: &str) -> View {
 pub fn empty(group: &str, kind: &str) -> Value {
     match (group, kind) {
         ("", "Namespace") => json!({"metadata": {}, "spec": {}, "status": {}}),
-        ("", "Event") => json!({"metadata": {}, "involvedObject": {}, "source": {}}),
-        ("events.k8s.io", "Event") => {
-            json!({"metadata": {}, "regarding": {}, "deprecatedSource": {}})
-        }
+        ("", "Event") => json!({
+            "metadata": {}, "involvedObject": {}, "source": {}, "eventTime": null,
+            "firstTimestamp": null, "lastTimestamp": null,
+            "reportingComponent": "", "reportingInstance": "",
+        }),
+        ("events.k8s.io", "Event") => json!({
+            "metadata": {}, "regarding": {}, "deprecatedSource": {}, "eventTime": null,
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null,
+        }),
         ("coordination.k8s.io", "Lease") => json!({"metadata": {}, "spec": {}}),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => json!({
             "metadata": {},

@@ -202,3 +202,8 @@ fn finalizers_are_checked() {
 fn schemas_must_be_structural() {
     plays("crd-not-structural", 5);
 }
+
+#[test]
+fn built_in_kinds_own_what_was_said_when_they_are_created() {
+    assert_eq!(replay::created_built_ins(), 75);
+}
