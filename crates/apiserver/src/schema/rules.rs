@@ -5,7 +5,7 @@
 
 use super::{Additional, Schema, counterpart};
 use crate::meta::field::{Cause, FieldError, Path, shown};
-use kube_cel::{CompiledSchema, Validator, compile_schema};
+use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
 use serde_json::{Map, Value};
 
 const RULES: &str = "x-kubernetes-validations";
@@ -57,13 +57,12 @@ impl Rules {
 
     fn evaluate(
         &self,
-        validator: &Validator,
         (value, old): (&Value, Option<&Value>),
         path: &Path,
         errors: &mut Vec<FieldError>,
     ) {
         let (seen, seen_old) = (self.view(value), old.map(|old| self.view(old)));
-        let outcome = validator.validate_compiled(&self.compiled, &seen, seen_old.as_ref());
+        let outcome = validate_compiled(&self.compiled, &seen, seen_old.as_ref());
         let Err(failures) = outcome else { return };
         let mut remaining = self.declared.iter();
         for failure in failures.as_slice() {
@@ -122,12 +121,10 @@ pub(super) fn evaluate(
     schema: &Schema,
     errors: &mut Vec<FieldError>,
 ) {
-    let validator = Validator::new();
-    walk(&validator, (object, old), schema, &Path::default(), errors);
+    walk((object, old), schema, &Path::default(), errors);
 }
 
 fn walk(
-    validator: &Validator,
     (value, old): (&Value, Option<&Value>),
     schema: &Schema,
     path: &Path,
@@ -137,7 +134,7 @@ fn walk(
         return;
     }
     if let Some(rules) = &schema.rules {
-        rules.evaluate(validator, (value, old), path, errors);
+        rules.evaluate((value, old), path, errors);
     }
     match value {
         Value::Object(fields) => {
@@ -150,7 +147,7 @@ fn walk(
                     Additional::Schema(_) | Additional::None | Additional::Any => path.child(name),
                 };
                 let before = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
-                walk(validator, (child, before), known, &at, errors);
+                walk((child, before), known, &at, errors);
             }
         }
         Value::Array(items) => {
@@ -158,7 +155,7 @@ fn walk(
             let before = old.and_then(Value::as_array).map(Vec::as_slice);
             for (index, item) in items.iter().enumerate() {
                 let before = counterpart(&schema.list, item, before);
-                walk(validator, (item, before), known, &path.index(index), errors);
+                walk((item, before), known, &path.index(index), errors);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
