@@ -1,0 +1,41 @@
+//! What is there before anybody asks.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::auth::User;
+use crate::core::Core;
+use crate::status::Refusal;
+use crate::verbs::options::WriteOptions;
+use crate::verbs::{Ask, Sub, create};
+
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Makes the namespaces that every cluster has.
+pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
+    let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
+    let user = User::admin("system:apiserver");
+    for name in NAMESPACES {
+        if core.namespace(name).is_some() {
+            continue;
+        }
+        let mut ask = Ask {
+            core,
+            resource: &resource,
+            namespace: "",
+            name,
+            sub: Sub::Main,
+            user: &user,
+            options: WriteOptions::internal("kube-apiserver"),
+            warnings: Vec::new(),
+        };
+        let namespace = json!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {"name": name},
+        });
+        create::create(&mut ask, namespace).await?;
+    }
+    Ok(())
+}

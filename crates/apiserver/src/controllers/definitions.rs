@@ -1,0 +1,287 @@
+//! Definitions become resources, and take their objects with them when they go.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::auth::User;
+use crate::clock;
+use crate::core::{Core, DEFINITIONS, text};
+use crate::kinds::custom::has_condition;
+use crate::kinds::{Kinds, Resource};
+use crate::status::Refusal;
+use crate::verbs::delete::{self, DeleteOptions};
+use crate::verbs::options::WriteOptions;
+use crate::verbs::update::{Edit, update};
+use crate::verbs::{Ask, Sub};
+
+const MANAGER: &str = "kube-apiserver";
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+const BATCH: usize = 64;
+
+/// Runs until the server ends.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut ending = core.ending.subscribe();
+    let table: Arc<str> = Arc::from(DEFINITIONS);
+    let (_, mut cursor) = core.store.list_and_follow(&table, "");
+    settle(&core).await;
+    loop {
+        let changed = tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return,
+            changed = cursor.next(BATCH) => changed,
+        };
+        if changed.is_err() {
+            cursor = core.store.list_and_follow(&table, "").1;
+        }
+        settle(&core).await;
+    }
+}
+
+/// Brings every definition one step further, until none wants to go.
+async fn settle(core: &Arc<Core>) {
+    core.refresh_kinds();
+    let listing = core.store.list(DEFINITIONS, "");
+    for entry in listing.objects.values() {
+        let definition = &entry.value;
+        let done = if definition.pointer("/metadata/deletionTimestamp").is_some() {
+            finalize(core, definition).await
+        } else {
+            establish(core, definition).await
+        };
+        if let Err(refusal) = done {
+            tracing::warn!(why = refusal.message, "cannot settle a definition");
+        }
+    }
+    core.refresh_kinds();
+}
+
+/// The conditions that a deletion starts with.
+pub(crate) fn terminating(definition: &mut Value) {
+    let condition = condition(
+        ("Terminating", "True"),
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    );
+    set_condition(definition, condition);
+}
+
+async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let conflict = conflict(core, definition);
+    let mut next = definition.clone();
+    match &conflict {
+        None => {
+            next["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+            let accepted =
+                condition(("NamesAccepted", "True"), "NoConflicts", "no conflicts found");
+            set_condition(&mut next, accepted);
+            let why = "the initial names have been accepted";
+            let made = condition(("Established", "True"), "InitialNamesAccepted", why);
+            if !has_condition(definition, "Established") {
+                set_condition(&mut next, made);
+            }
+        }
+        Some((reason, why)) => {
+            set_condition(&mut next, condition(("NamesAccepted", "False"), reason, why));
+            if !has_condition(definition, "Established") {
+                let why = "not all names are accepted";
+                let waits = condition(("Established", "False"), "NotAccepted", why);
+                set_condition(&mut next, waits);
+            }
+        }
+    }
+    if next["status"] == definition["status"] {
+        return Ok(());
+    }
+    write_status(core, definition, next["status"].clone()).await
+}
+
+/// Which of the names another definition of the group has.
+fn conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
+    let own = text(definition, "/metadata/name");
+    let group = text(definition, "/spec/group");
+    let listing = core.store.list(DEFINITIONS, "");
+    let others = listing.objects.values().map(|entry| &entry.value).filter(|other| {
+        text(other, "/metadata/name") != own && text(other, "/spec/group") == group
+    });
+    let others: Vec<&Value> = others.collect();
+    let taken = |wanted: &str, fields: &[&str]| {
+        others.iter().any(|other| {
+            fields.iter().any(|field| match other.pointer(&format!("/status/acceptedNames/{field}")) {
+                Some(Value::String(text)) => text == wanted,
+                Some(Value::Array(list)) => list.iter().any(|text| text.as_str() == Some(wanted)),
+                Some(_) | None => false,
+            })
+        })
+    };
+    let words = ["plural", "singular", "shortNames"];
+    let kinds = ["kind", "listKind"];
+    let checks: [(&str, &[&str], &str); 4] = [
+        ("plural", &words, "PluralConflict"),
+        ("singular", &words, "SingularConflict"),
+        ("kind", &kinds, "KindConflict"),
+        ("listKind", &kinds, "ListKindConflict"),
+    ];
+    let mut found = None;
+    for (field, among, reason) in checks {
+        let wanted = text(definition, &format!("/spec/names/{field}"));
+        if taken(wanted, among) {
+            found = Some((reason, format!("\"{wanted}\" is already in use")));
+        }
+    }
+    found
+}
+
+/// Deletes the objects of a definition that goes, then lets it go.
+async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let finalizers = definition.pointer("/metadata/finalizers").and_then(Value::as_array);
+    if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
+        return Ok(());
+    }
+    let kinds = Kinds::new(std::iter::once(definition));
+    let resource = kinds.tables().into_iter().find(|resource| resource.custom().is_some());
+    if let Some(resource) = resource {
+        let left = clear(core, &resource).await;
+        if left > 0 {
+            let reason = "InstanceDeletionInProgress";
+            let why = "CustomResource deletion is in progress";
+            return mark(core, definition, condition(("Terminating", "True"), reason, why)).await;
+        }
+        let reason = "InstanceDeletionCompleted";
+        let why = "removed all instances";
+        mark(core, definition, condition(("Terminating", "False"), reason, why)).await?;
+    }
+    release(core, definition).await
+}
+
+async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(), Refusal> {
+    let mut next = definition.clone();
+    set_condition(&mut next, wanted);
+    if next["status"] == definition["status"] {
+        return Ok(());
+    }
+    write_status(core, definition, next["status"].clone()).await
+}
+
+/// Deletes every object; tells how many are left.
+async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> usize {
+    let user = User::with_groups("system:apiserver", &["system:masters"]);
+    let listing = core.store.list(&resource.table, "");
+    for entry in listing.objects.values() {
+        if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
+            continue;
+        }
+        let mut ask = Ask {
+            core,
+            resource,
+            namespace: text(&entry.value, "/metadata/namespace"),
+            name: text(&entry.value, "/metadata/name"),
+            sub: Sub::Main,
+            user: &user,
+            options: WriteOptions::internal(MANAGER),
+            warnings: Vec::new(),
+        };
+        if let Err(refusal) = delete::delete(&mut ask, &DeleteOptions::default()).await {
+            tracing::debug!(why = refusal.message, "cannot delete an object of a definition");
+        }
+    }
+    core.store.list(&resource.table, "").objects.len()
+}
+
+struct Status {
+    uid: String,
+    status: Value,
+}
+
+impl Edit for Status {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        next["status"] = self.status.clone();
+        Ok(next)
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+struct Release {
+    uid: String,
+}
+
+impl Edit for Release {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        if let Some(list) = next["metadata"]["finalizers"].as_array_mut() {
+            list.retain(|finalizer| finalizer.as_str() != Some(CLEANUP));
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+async fn write_status(core: &Arc<Core>, definition: &Value, status: Value) -> Result<(), Refusal> {
+    let uid = text(definition, "/metadata/uid").to_owned();
+    write(core, definition, Sub::Status, &Status { uid, status }).await
+}
+
+async fn release(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let uid = text(definition, "/metadata/uid").to_owned();
+    write(core, definition, Sub::Main, &Release { uid }).await
+}
+
+async fn write(
+    core: &Arc<Core>,
+    definition: &Value,
+    sub: Sub,
+    edit: &dyn Edit,
+) -> Result<(), Refusal> {
+    let resource = core.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let Some(resource) = resource else { return Ok(()) };
+    let user = User::with_groups("system:apiserver", &["system:masters"]);
+    let mut ask = Ask {
+        core,
+        resource: &resource,
+        namespace: "",
+        name: text(definition, "/metadata/name"),
+        sub,
+        user: &user,
+        options: WriteOptions::internal(MANAGER),
+        warnings: Vec::new(),
+    };
+    match update(&mut ask, edit).await {
+        Ok(_) => Ok(()),
+        Err(refusal) if refusal.code == 404 || refusal.code == 409 => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn condition((kind, status): (&str, &str), reason: &str, message: &str) -> Value {
+    json!({
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": clock::now(),
+        "reason": reason,
+        "message": message,
+    })
+}
+
+/// Sets a condition; its time changes with its status alone.
+fn set_condition(definition: &mut Value, mut wanted: Value) {
+    let conditions = &mut definition["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(list) = conditions.as_array_mut() else { return };
+    match list.iter_mut().find(|condition| condition["type"] == wanted["type"]) {
+        Some(found) => {
+            if found["status"] == wanted["status"] {
+                wanted["lastTransitionTime"] = found["lastTransitionTime"].clone();
+            }
+            *found = wanted;
+        }
+        None => list.push(wanted),
+    }
+}
