@@ -71,7 +71,7 @@ pub(crate) fn widget() -> impl Strategy<Value = Value> {
             meta["labels"] = Value::Object(labels);
         }
         let (size, ports, tags, order, limits, free) = spec;
-        let parts = [
+        let named = [
             ("size", size),
             ("ports", ports),
             ("tags", tags),
@@ -80,7 +80,7 @@ pub(crate) fn widget() -> impl Strategy<Value = Value> {
             ("free", free),
         ];
         let spec: Map<String, Value> =
-            parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+            named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         json!({"apiVersion": "corpus.example/v1", "kind": "Widget", "metadata": meta, "spec": spec})
     })
 }

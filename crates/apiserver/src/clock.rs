@@ -9,13 +9,6 @@ pub(crate) fn now() -> String {
     seconds(jiff::Timestamp::now())
 }
 
-/// Now, in microseconds.
-pub(crate) fn now_micro() -> String {
-    let now = jiff::Timestamp::now();
-    let fraction = now.subsec_nanosecond().unsigned_abs() / 1000;
-    seconds(now).replace('Z', &format!(".{fraction:06}Z"))
-}
-
 fn seconds(time: jiff::Timestamp) -> String {
     jiff::Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
@@ -38,7 +31,13 @@ pub(crate) fn suffix() -> String {
 /// A new secret that opens the server.
 pub(crate) fn token() -> String {
     let bytes: [u8; 32] = random();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&bytes)
+}
+
+/// Bytes as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn random<const N: usize>() -> [u8; N] {

@@ -124,10 +124,10 @@ fn group_value(kinds: &Kinds, name: &str) -> Option<Value> {
     }))
 }
 
-/// The faces of a resource: name, group and version of another kind, kind, verbs.
-fn faces(
-    resource: &Resource,
-) -> Vec<(&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>)> {
+/// A face of a resource: its name, the group and kind it shows if that is another, its verbs.
+type Face = (&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>);
+
+fn faces(resource: &Resource) -> Vec<Face> {
     let mut faces = Vec::new();
     if resource.is_builtin(Builtin::Namespace) {
         faces.push(("finalize", None, vec!["update"]));

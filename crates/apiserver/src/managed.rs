@@ -71,10 +71,10 @@ fn unsaid(resource: &Resource, current: &Value) -> Value {
 fn forget_scale_time(object: &mut Value) {
     let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
-        if entry["subresource"].as_str() == Some("scale") {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
+        if entry["subresource"].as_str() == Some("scale")
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.remove("time");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! OpenAPI v3, as much as clients read of it.
+//! The documents of `OpenAPI` v3, as much as clients read of it.
 
 use serde_json::{Value, json};
 
-use crate::discovery;
 use crate::http::Answer;
 use crate::kinds::{Kinds, Nature, Resource, api_version};
 use crate::status::Refusal;
+use crate::{clock, discovery};
 
 /// The list of documents.
 pub(crate) fn index(kinds: &Kinds) -> Answer {
@@ -40,7 +40,7 @@ fn place(group: &str, version: &str) -> String {
 fn hash(text: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     let start = digest.as_ref().get(..16).unwrap_or_default();
-    start.iter().map(|byte| format!("{byte:02X}")).collect()
+    clock::hex(start).to_uppercase()
 }
 
 fn written(kinds: &Kinds, group: &str, version: &str) -> Value {

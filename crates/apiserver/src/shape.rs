@@ -104,9 +104,10 @@ fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> 
         _ => true,
     };
     if !fits {
-        let found = match value {
-            Value::Number(number) if wanted == "integer" => format!("number {number}"),
-            other => go_type(other).to_owned(),
+        let found = if wanted == "integer" && value.is_number() {
+            format!("number {value}")
+        } else {
+            go_type(value).to_owned()
         };
         return Err(mismatch(&found, at, &go_name(schema)));
     }
@@ -139,7 +140,7 @@ fn written(text: &str, format: &str) -> Result<(), String> {
         "byte" => {
             return match STANDARD.decode(text) {
                 Ok(_) => Ok(()),
-                Err(error) => Err(base64_error(text, error)),
+                Err(error) => Err(base64_error(text, &error)),
             };
         }
         "date-time" => "2006-01-02T15:04:05Z07:00",
@@ -156,10 +157,10 @@ fn written(text: &str, format: &str) -> Result<(), String> {
     Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \"{part}\""))
 }
 
-fn base64_error(text: &str, error: base64::DecodeError) -> String {
+fn base64_error(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _)
-        | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => at,
+        | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => *at,
         base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
             text.len() / 4 * 4
         }

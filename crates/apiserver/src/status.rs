@@ -15,7 +15,7 @@ pub(crate) struct Refusal {
     /// The sentence.
     pub(crate) message: String,
     /// What the refusal is about.
-    pub(crate) details: Option<Value>,
+    pub(crate) details: Option<Box<Value>>,
     /// After how many seconds asking again makes sense.
     pub(crate) retry_after: Option<u64>,
     /// A whole `Status` that somebody else wrote, told instead of the fields above.
@@ -43,7 +43,7 @@ impl Refusal {
 
     /// With what it is about.
     pub(crate) fn about(mut self, details: Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
@@ -182,7 +182,7 @@ impl Refusal {
         if !self.reason.is_empty() {
             status["reason"] = json!(self.reason);
         }
-        let mut details = self.details.clone();
+        let mut details = self.details.as_deref().cloned();
         if let Some(seconds) = self.retry_after {
             details.get_or_insert_with(|| json!({}))["retryAfterSeconds"] = json!(seconds);
         }

@@ -32,9 +32,9 @@ pub(crate) fn one(
     (form, query): (&Form, &Query),
 ) -> Result<Value, Refusal> {
     let include = include(query)?;
-    let rows = vec![row(resource, value, form, include)];
+    let rows = [row(resource, value, form, include)];
     let metadata = json!({"resourceVersion": core::text(value, "/metadata/resourceVersion")});
-    Ok(table(form, &metadata, columns(resource), rows))
+    Ok(table(form, &metadata, &columns(resource), &rows))
 }
 
 /// Several objects as a table.
@@ -45,8 +45,8 @@ pub(crate) fn many<'a>(
     (form, query): (&Form, &Query),
 ) -> Result<Value, Refusal> {
     let include = include(query)?;
-    let rows = values.map(|value| row(resource, &value, form, include)).collect();
-    Ok(table(form, &view::list_meta(page, false), columns(resource), rows))
+    let rows: Vec<Value> = values.map(|value| row(resource, &value, form, include)).collect();
+    Ok(table(form, &view::list_meta(page, false), &columns(resource), &rows))
 }
 
 /// An object of an event; the columns are told with the first.
@@ -59,7 +59,7 @@ pub(crate) fn row_event(
     let include = include(query).unwrap_or(Include::Metadata);
     let columns = if first { columns(resource) } else { Value::Null };
     let metadata = json!({"resourceVersion": core::text(value, "/metadata/resourceVersion")});
-    table(form, &metadata, columns, vec![row(resource, value, form, include)])
+    table(form, &metadata, &columns, &[row(resource, value, form, include)])
 }
 
 /// A bookmark: a table with a row that has no cells.
@@ -71,7 +71,7 @@ pub(crate) fn bookmark(
     let _ = (resource, query);
     let metadata = json!({"resourceVersion": core::text(object, "/metadata/resourceVersion")});
     let row = json!({"cells": null, "object": view::partial(object, &form.version)});
-    table(form, &metadata, Value::Null, vec![row])
+    table(form, &metadata, &Value::Null, &[row])
 }
 
 fn include(query: &Query) -> Result<Include, Refusal> {
@@ -86,7 +86,7 @@ fn include(query: &Query) -> Result<Include, Refusal> {
     }
 }
 
-fn table(form: &Form, metadata: &Value, columns: Value, rows: Vec<Value>) -> Value {
+fn table(form: &Form, metadata: &Value, columns: &Value, rows: &[Value]) -> Value {
     json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{}", form.version),

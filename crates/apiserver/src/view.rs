@@ -233,8 +233,11 @@ fn plain_list(resource: &Resource, items: &[Arc<Entry>], page: &Page) -> Bytes {
         }
         match to_version(resource, &entry.value) {
             Cow::Borrowed(_) if custom.is_some() => out.extend_from_slice(&entry.json()),
-            shown if custom.is_some() => out.extend_from_slice(&write_object(&shown)),
-            shown => out.extend_from_slice(&write_object(&nameless(shown.into_owned()))),
+            shown @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
+                let shown =
+                    if custom.is_some() { shown } else { Cow::Owned(nameless(shown.into_owned())) };
+                out.extend_from_slice(&write_object(&shown));
+            }
         }
     }
     let tail = if custom.is_some() {

@@ -93,10 +93,8 @@ impl Webhooks {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = uri.port_u16().unwrap_or(443);
         let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| {
-            let why = match error.kind() {
-                std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-                _ => error.to_string(),
-            };
+            let refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+            let why = if refused { "connection refused".to_owned() } else { error.to_string() };
             told(format!("dial tcp {host}:{port}: connect: {why}"))
         })?;
         let config = self.trusted(authority).map_err(told)?;

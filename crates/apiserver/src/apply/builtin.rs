@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 /// The view of `metadata`.
 pub fn metadata() -> View {
     let owners = ListKind::Map(vec![("uid".to_owned(), None)]);
-    let owner = View::Map(MapView { atomic: true, rest: deduced(), ..MapView::default() });
+    let owner = View::Map(MapView {
+        atomic: true,
+        rest: Some(Box::new(View::Deduced)),
+        ..MapView::default()
+    });
     map(&[
         ("name", View::Scalar),
         ("generateName", View::Scalar),
@@ -74,10 +78,15 @@ pub fn view(group: &str, kind: &str) -> View {
 pub fn empty(group: &str, kind: &str) -> Value {
     match (group, kind) {
         ("", "Namespace") => json!({"metadata": {}, "spec": {}, "status": {}}),
-        ("", "Event") => json!({"metadata": {}, "involvedObject": {}, "source": {}}),
-        ("events.k8s.io", "Event") => {
-            json!({"metadata": {}, "regarding": {}, "deprecatedSource": {}})
-        }
+        ("", "Event") => json!({
+            "metadata": {}, "involvedObject": {}, "source": {}, "eventTime": null,
+            "firstTimestamp": null, "lastTimestamp": null,
+            "reportingComponent": "", "reportingInstance": "",
+        }),
+        ("events.k8s.io", "Event") => json!({
+            "metadata": {}, "regarding": {}, "deprecatedSource": {}, "eventTime": null,
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null,
+        }),
         ("coordination.k8s.io", "Lease") => json!({"metadata": {}, "spec": {}}),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => json!({
             "metadata": {},
@@ -193,7 +202,7 @@ fn webhook() -> View {
 }
 
 fn open() -> View {
-    let mut made = MapView { rest: deduced(), ..MapView::default() };
+    let mut made = MapView { rest: Some(Box::new(View::Deduced)), ..MapView::default() };
     made.fields.insert("apiVersion".to_owned(), View::Scalar);
     made.fields.insert("kind".to_owned(), View::Scalar);
     made.fields.insert("metadata".to_owned(), metadata());
@@ -236,7 +245,7 @@ fn texts() -> View {
 }
 
 fn atomic_map() -> View {
-    View::Map(MapView { atomic: true, rest: deduced(), ..MapView::default() })
+    View::Map(MapView { atomic: true, rest: Some(Box::new(View::Deduced)), ..MapView::default() })
 }
 
 fn list(item: View, kind: ListKind) -> View {
@@ -245,8 +254,4 @@ fn list(item: View, kind: ListKind) -> View {
 
 fn atomic_list() -> View {
     list(View::Deduced, ListKind::Atomic)
-}
-
-fn deduced() -> Option<Box<View>> {
-    Some(Box::new(View::Deduced))
 }

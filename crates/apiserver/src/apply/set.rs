@@ -145,10 +145,10 @@ impl Set {
     pub(super) fn with_named(&self, view: &super::View) -> Self {
         let mut made = self.clone();
         for (element, below) in &self.children {
-            if let Element::Field(name) = element {
-                if view.names(name) {
-                    made.members.insert(element.clone());
-                }
+            if let Element::Field(name) = element
+                && view.names(name)
+            {
+                made.members.insert(element.clone());
             }
             let below = match view.step(element) {
                 Some(view) => below.with_named(view),
@@ -232,10 +232,12 @@ impl Element {
         Ok(match kind {
             "f" => Some(Self::field(rest)),
             "v" => Some(Self::Item(json()?)),
-            "k" => match json()? {
-                Value::Object(fields) => Some(Self::key(fields)),
-                _ => return Err(Unreadable(format!("\"{key}\" has no fields"))),
-            },
+            "k" => {
+                let Value::Object(fields) = json()? else {
+                    return Err(Unreadable(format!("\"{key}\" has no fields")));
+                };
+                Some(Self::key(fields))
+            }
             "i" => Some(Self::Index(
                 rest.parse().map_err(|_| Unreadable(format!("\"{key}\" is not an index")))?,
             )),

@@ -155,7 +155,7 @@ fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
         }
         (View::List(list), Value::Array(items)) => check_items(items, list, path, found),
         (View::Map(_), other) => {
-            found.push(format!("{}: expected map, got {other}", written(path)))
+            found.push(format!("{}: expected map, got {other}", written(path)));
         }
         (View::List(_), other) => {
             found.push(format!("{}: expected list, got {other}", written(path)));
@@ -271,11 +271,10 @@ type Pair<'d> = (Option<&'d Value>, Option<&'d Value>);
 fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) {
     let Some(pairs) = paired(pair, view) else {
         match pair {
-            (None, None) => {}
             (None, Some(_)) => found.added.insert(path),
             (Some(_), None) => found.removed.insert(path),
             (Some(first), Some(second)) if first != second => found.modified.insert(path),
-            (Some(_), Some(_)) => {}
+            (None, None) | (Some(_), Some(_)) => {}
         }
         return;
     };

@@ -4,7 +4,7 @@
 //! the store holds at that moment. A failed deed is tried again with growing patience. An object
 //! whose owner's kind nobody knows is left alone until kinds change.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const LAST_RETRY: Duration = Duration::from_secs(1000);
 /// Runs until the server ends.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut feed = Feed::new(&core);
-    let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
-    let groups = [groups[0], groups[1], "system:authenticated"];
+    let groups =
+        ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
     let name = "system:serviceaccount:kube-system:generic-garbage-collector";
     let mut collector = Collector {
         core,
@@ -39,12 +39,12 @@ pub(crate) async fn run(core: Arc<Core>) {
         graph: Graph::default(),
         queue: VecDeque::new(),
         queued: HashSet::new(),
-        later: BTreeMap::new(),
+        later: BTreeSet::new(),
         patience: HashMap::new(),
         unknown: BTreeSet::new(),
     };
     loop {
-        let retry = collector.later.keys().next().map(|(when, _)| *when);
+        let retry = collector.later.first().map(|(when, _)| *when);
         let woken = tokio::select! {
             woken = feed.wait() => woken,
             () = until(retry) => Some(false),
@@ -77,7 +77,7 @@ struct Collector {
     graph: Graph,
     queue: VecDeque<String>,
     queued: HashSet<String>,
-    later: BTreeMap<(Instant, String), ()>,
+    later: BTreeSet<(Instant, String)>,
     patience: HashMap<String, Duration>,
     /// Objects with an owner of a kind that is not served.
     unknown: BTreeSet<String>,
@@ -168,11 +168,11 @@ impl Collector {
     /// Moves what has waited long enough into the queue.
     fn due(&mut self) {
         let now = Instant::now();
-        while let Some(((when, _), ())) = self.later.first_key_value() {
+        while let Some((when, _)) = self.later.first() {
             if *when > now {
                 return;
             }
-            if let Some(((_, uid), ())) = self.later.pop_first() {
+            if let Some((_, uid)) = self.later.pop_first() {
                 self.enqueue(&uid);
             }
         }
@@ -182,7 +182,7 @@ impl Collector {
         let patience = self.patience.entry(uid.to_owned()).or_insert(FIRST_RETRY);
         let wait = *patience;
         *patience = (wait * 2).min(LAST_RETRY);
-        self.later.insert((Instant::now() + wait, uid.to_owned()), ());
+        self.later.insert((Instant::now() + wait, uid.to_owned()));
     }
 
     async fn process(&mut self, uid: &str) {
@@ -373,8 +373,8 @@ impl Edit for Disown {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 
@@ -390,8 +390,8 @@ impl Edit for Unblock {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 
@@ -409,7 +409,7 @@ impl Edit for Strip {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }

@@ -139,8 +139,8 @@ fn conflict(
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
         };
         others.iter().any(|other| {
-            let names = &other["status"]["acceptedNames"];
-            fields.iter().any(|field| named(names, field))
+            let accepted = &other["status"]["acceptedNames"];
+            fields.iter().any(|field| named(accepted, field))
         })
     };
     let words = ["plural", "singular", "shortNames"];
@@ -231,8 +231,8 @@ impl Edit for Status {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 
@@ -249,8 +249,8 @@ impl Edit for Release {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 

@@ -77,10 +77,10 @@ impl Graph {
         if let Some(old) = self.nodes.get(&node.uid) {
             for owner in &old.owners {
                 let now = node.owners.iter().find(|other| other.uid == owner.uid);
-                if now.is_none() {
-                    if let Some(set) = self.dependents.get_mut(&owner.uid) {
-                        set.remove(&node.uid);
-                    }
+                if now.is_none()
+                    && let Some(set) = self.dependents.get_mut(&owner.uid)
+                {
+                    set.remove(&node.uid);
                 }
                 if now.is_none_or(|now| owner.blocks && !now.blocks) {
                     lost.push(owner.uid.clone());

@@ -18,7 +18,7 @@ use crate::verbs::{Ask, Sub};
 
 const MANAGER: &str = "kube-controller-manager";
 const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
-const LAST_RETRY: std::time::Duration = std::time::Duration::from_secs(60);
+const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Runs until the server ends.
 pub(crate) async fn run(core: Arc<Core>) {
@@ -239,8 +239,8 @@ impl Edit for Status {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 
@@ -264,7 +264,7 @@ impl Edit for Finalize {
         Ok(next)
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }

@@ -12,7 +12,7 @@ type Next<S> = Pin<Box<dyn Future<Output = (S, Option<Bytes>)> + Send>>;
 type Chunks = Pin<Box<dyn futures_core::Stream<Item = Bytes> + Send>>;
 
 /// The body of an answer.
-pub struct AnswerBody(Inner);
+pub(crate) struct AnswerBody(Inner);
 
 enum Inner {
     Whole(Option<Bytes>),

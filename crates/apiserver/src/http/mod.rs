@@ -109,10 +109,10 @@ impl From<Refusal> for Answer {
 
 /// Writes an object: the built-in kinds start with `kind`, custom ones are sorted.
 pub(crate) fn write_object(value: &Value) -> Bytes {
+    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
     let Some(map) = value.as_object().filter(|map| starts_with_kind(map)) else {
         return Bytes::from(value.to_string());
     };
-    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
     let first = FIRST.iter().filter_map(|key| map.get_key_value(*key));
     let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
     let mut out = String::from("{");

@@ -152,14 +152,14 @@ async fn faulty(
         namespace: place.namespace.clone(),
         name: place.name.clone(),
     };
-    let told = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
+    let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
     match core.faults.befall(&asked) {
         Fault::None | Fault::EndWatchAfter(_) => {}
-        Fault::Refuse(code) => return Err(told(code)),
+        Fault::Refuse(status) => return Err(struck(status)),
         Fault::Delay(wait) => tokio::time::sleep(wait).await,
-        Fault::LoseAnswer(code) => {
+        Fault::LoseAnswer(status) => {
             let _ = verbs::dispatch(core, call, place).await;
-            return Err(told(code));
+            return Err(struck(status));
         }
     }
     verbs::dispatch(core, call, place).await

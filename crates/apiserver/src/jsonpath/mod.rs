@@ -1,4 +1,4 @@
-//! JSONPath, as far as printer columns, selectable fields and scale paths use it.
+//! `JSONPath`, as far as printer columns, selectable fields and scale paths use it.
 //!
 //! Read are fields (`.a`, `['a.b']`), places (`[0]`, `[-1]`), ranges (`[0:2]`), all parts (`[*]`,
 //! `.*`), all descendants (`..a`) and filters (`[?(@.type=="Ready")]`).
@@ -144,12 +144,12 @@ impl Filter {
             (_, _) => None,
         };
         match test {
-            Test::Equal => left == right || order.is_some_and(|order| order.is_eq()),
-            Test::NotEqual => left != right && !order.is_some_and(|order| order.is_eq()),
-            Test::Less => order.is_some_and(|order| order.is_lt()),
-            Test::LessOrEqual => order.is_some_and(|order| order.is_le()),
-            Test::Greater => order.is_some_and(|order| order.is_gt()),
-            Test::GreaterOrEqual => order.is_some_and(|order| order.is_ge()),
+            Test::Equal => left == right || order.is_some_and(std::cmp::Ordering::is_eq),
+            Test::NotEqual => left != right && !order.is_some_and(std::cmp::Ordering::is_eq),
+            Test::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+            Test::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
+            Test::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
+            Test::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
         }
     }
 }

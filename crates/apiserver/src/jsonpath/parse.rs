@@ -84,12 +84,11 @@ fn closing(text: &str) -> Option<usize> {
             _ if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '[') => depth += 1,
             (None, ']') if depth == 0 => return Some(at),
             (None, ']') => depth -= 1,
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     None

@@ -8,7 +8,9 @@ use serde_json::Value;
 pub fn cell(kind: &str, found: Option<&Value>, now: Timestamp) -> Value {
     let Some(value) = found.filter(|value| !value.is_null()) else { return Value::Null };
     match (kind, value) {
-        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("string", Value::String(_))
+        | ("boolean", Value::Bool(_))
+        | ("number", Value::Number(_)) => value.clone(),
         ("string", other) => Value::from(other.to_string()),
         ("integer", Value::Number(number)) => number
             .as_i64()
@@ -16,7 +18,6 @@ pub fn cell(kind: &str, found: Option<&Value>, now: Timestamp) -> Value {
                 number.as_f64().and_then(|float| format!("{:.0}", float.trunc()).parse().ok())
             })
             .map_or(Value::Null, Value::from),
-        ("number", Value::Number(_)) => value.clone(),
         ("date", Value::String(text)) => match text.parse::<Timestamp>() {
             Ok(then) => Value::from(age(then, now)),
             Err(_) => Value::from("<invalid>"),

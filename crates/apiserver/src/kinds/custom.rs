@@ -12,8 +12,6 @@ use crate::schema::Schema;
 /// One version of a definition.
 #[derive(Debug)]
 pub(crate) struct Custom {
-    /// The definition's name.
-    pub(crate) definition: String,
     /// The definition's uid: another definition of the same name is another one.
     pub(crate) uid: String,
     /// The version's schema, as the definition wrote it.
@@ -45,9 +43,9 @@ pub(crate) struct Custom {
 /// The paths of `/scale`, as the definition wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scale {
-    pub(crate) spec_path: String,
-    pub(crate) status_path: String,
-    pub(crate) selector_path: Option<String>,
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
 }
 
 /// One column of a table.
@@ -119,13 +117,13 @@ fn resource(definition: &Value, version: &Value) -> Resource {
         categories: texts(&names["categories"]),
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         table: Arc::from(format!("{plural}.{group}")),
-        nature: Nature::Custom(Arc::new(custom(definition, version, &plural))),
+        nature: Nature::Custom(Arc::new(custom(definition, version))),
         group,
         plural,
     }
 }
 
-fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
+fn custom(definition: &Value, version: &Value) -> Custom {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let storage = versions
         .into_iter()
@@ -141,9 +139,9 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
         .and_then(|other| other.pointer("/schema/openAPIV3Schema"))
         .and_then(|schema| Schema::parse(schema).ok());
     let scale = version.pointer("/subresources/scale").map(|scale| Scale {
-        spec_path: text(scale, "/specReplicasPath").to_owned(),
-        status_path: text(scale, "/statusReplicasPath").to_owned(),
-        selector_path: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        spec: text(scale, "/specReplicasPath").to_owned(),
+        status: text(scale, "/statusReplicasPath").to_owned(),
+        selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
     });
     let paths = version["selectableFields"].as_array();
     let selectable = paths
@@ -161,7 +159,6 @@ fn custom(definition: &Value, version: &Value, plural: &str) -> Custom {
         )
     });
     Custom {
-        definition: format!("{plural}.{group}"),
         uid: text(definition, "/metadata/uid").to_owned(),
         view: View::of(&schema),
         schema,

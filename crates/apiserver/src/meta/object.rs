@@ -170,11 +170,11 @@ fn identity(meta: &Value, rules: MetaRules, path: &Path, errors: &mut Vec<FieldE
         (false, false) => errors.push(FieldError::forbidden(&at, "not allowed on this type")),
         (false, true) => {}
     }
-    if let Some(generation) = meta.get("generation").filter(|value| value.as_i64() < Some(0)) {
-        if generation.is_number() {
-            let detail = "must be greater than or equal to 0";
-            errors.push(FieldError::invalid(&path.child("generation"), generation, detail));
-        }
+    if let Some(generation) = meta.get("generation").filter(|value| value.as_i64() < Some(0))
+        && generation.is_number()
+    {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&path.child("generation"), generation, detail));
     }
 }
 

@@ -24,13 +24,13 @@ pub struct Operation {
 /// Reads a patch.
 pub fn parse(body: &[u8]) -> Result<Vec<Operation>, Refusal> {
     let document = read(body).map_err(Refusal::Undecodable)?;
+    let found = go_type(&document);
     let items = match document {
         Value::Array(items) => items,
         Value::Null => Vec::new(),
-        other => {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
             return Err(Refusal::Undecodable(format!(
-                "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                go_type(&other)
+                "json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
             )));
         }
     };
@@ -51,13 +51,13 @@ pub fn apply(document: &Value, patch: &[Operation]) -> Result<Value, Refusal> {
 }
 
 fn operation(item: Value) -> Result<Operation, Refusal> {
+    let found = go_type(&item);
     let mut fields = match item {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Operation::default()),
-        other => {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             return Err(Refusal::Undecodable(format!(
-                "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                go_type(&other)
+                "json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
             )));
         }
     };
@@ -128,13 +128,9 @@ fn locate<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, Str
 }
 
 fn read_key<'a>(place: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
-    match place {
-        Value::Array(items) => index(key, items.len())
-            .and_then(|at| items.get(at))
-            .map(Some)
-            .ok_or_else(|| outside(key)),
-        other => Ok(other.get(key)),
-    }
+    let Value::Array(items) = place else { return Ok(place.get(key)) };
+    let found = index(key, items.len()).and_then(|at| items.get(at));
+    found.map(Some).ok_or_else(|| outside(key))
 }
 
 fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {

@@ -50,7 +50,7 @@ fn lay<'p>(target: &mut Value, patch: &'p Value, place: &mut Vec<&'p str>) -> Re
             return Ok(());
         }
         Some("replace") => {
-            *object = fields.clone();
+            object.clone_from(fields);
             object.remove(DIRECTIVE);
             return Ok(());
         }

@@ -16,7 +16,9 @@ pub fn drop_nulls(value: &mut Value, schema: &Schema) {
         }),
         Value::Array(items) => {
             if let Some(known) = &schema.items {
-                items.iter_mut().for_each(|item| drop_nulls(item, known));
+                for item in items {
+                    drop_nulls(item, known);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -78,12 +78,12 @@ fn node(schema: &Value, path: &Path, place: Place, errors: &mut Vec<FieldError>)
     check_kind(schema, path, place, errors);
     forbidden(fields, path, errors);
     check_list(schema, path, errors);
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        if let Err(error) = Regex::new(pattern) {
-            let at = path.child("pattern");
-            let detail = format!("must be a valid regular expression, but isn't: {error}");
-            errors.push(FieldError::invalid_text(&at, pattern, detail));
-        }
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+        && let Err(error) = Regex::new(pattern)
+    {
+        let at = path.child("pattern");
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        errors.push(FieldError::invalid_text(&at, pattern, detail));
     }
     for (name, child) in named(schema, "properties") {
         let at = path.child("properties").key(name);
@@ -257,23 +257,23 @@ fn joined(schema: &Value, path: &Path, lenient: bool, errors: &mut Vec<FieldErro
 }
 
 fn defaults(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
-    if let Some(value) = schema.get("default").filter(|value| !value.is_null()) {
-        if let Ok(mut known) = Schema::parse(schema) {
-            known.embedded = flag(schema, "x-kubernetes-embedded-resource");
-            let at = path.child("default");
-            let mut pruned = value.clone();
-            if !prune(&mut pruned, &known).is_empty() {
-                let detail = "must be a valid value without unknown fields";
-                errors.push(FieldError::invalid(&at, value, detail));
-            }
-            default::fill(&mut pruned, &known);
-            for mut error in known.validate(&pruned, None) {
-                error.field = match error.field.as_str() {
-                    "<nil>" => at.to_string(),
-                    below => at.child(below).to_string(),
-                };
-                errors.push(error);
-            }
+    if let Some(value) = schema.get("default").filter(|value| !value.is_null())
+        && let Ok(mut known) = Schema::parse(schema)
+    {
+        known.embedded = flag(schema, "x-kubernetes-embedded-resource");
+        let at = path.child("default");
+        let mut pruned = value.clone();
+        if !prune(&mut pruned, &known).is_empty() {
+            let detail = "must be a valid value without unknown fields";
+            errors.push(FieldError::invalid(&at, value, detail));
+        }
+        default::fill(&mut pruned, &known);
+        for mut error in known.validate(&pruned, None) {
+            error.field = match error.field.as_str() {
+                "<nil>" => at.to_string(),
+                below => at.child(below).to_string(),
+            };
+            errors.push(error);
         }
     }
     each_child(schema, path, &mut |child, at| defaults(child, at, errors));

@@ -231,7 +231,7 @@ fn is_card(text: &str) -> bool {
             (_, doubled) => doubled,
         })
         .sum();
-    (13..=19).contains(&digits.len()) && sum % 10 == 0
+    (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 fn is_rgb(text: &str) -> bool {

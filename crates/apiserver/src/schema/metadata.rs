@@ -123,13 +123,14 @@ fn whole(value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
 fn embedded(value: &mut Value, schema: &Schema, at: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            if schema.embedded && !at.is_empty() {
-                if let Some(meta) = fields.get_mut("metadata") {
-                    // What cannot be read stays as it is, and is refused by the checks.
-                    let mut shaped = meta.clone();
-                    if shape(&mut shaped, &joined(at, "metadata"), unknown).is_ok() {
-                        *meta = shaped;
-                    }
+            if schema.embedded
+                && !at.is_empty()
+                && let Some(meta) = fields.get_mut("metadata")
+            {
+                // What cannot be read stays as it is, and is refused by the checks.
+                let mut shaped = meta.clone();
+                if shape(&mut shaped, &joined(at, "metadata"), unknown).is_ok() {
+                    *meta = shaped;
                 }
             }
             for (name, child) in fields.iter_mut() {
@@ -204,28 +205,35 @@ fn typed(value: &mut Value, name: &str, kind: Kind) -> Result<(), String> {
         Kind::Number if value.as_i64().is_some() => Ok(()),
         Kind::Number => Err(mismatch(value, name, "int64")),
         Kind::Time => time(value),
-        Kind::Texts => match value {
-            Value::Array(items) => items
-                .iter()
-                .find(|item| !item.is_string())
-                .map_or(Ok(()), |item| Err(mismatch(item, name, "string"))),
-            other => Err(mismatch(other, name, "[]string")),
-        },
-        Kind::TextMap => match value {
-            Value::Object(fields) => fields
-                .values()
-                .find(|item| !item.is_string())
-                .map_or(Ok(()), |item| Err(mismatch(item, name, "string"))),
-            other => Err(mismatch(other, name, "map[string]string")),
-        },
+        Kind::Texts => {
+            let Value::Array(items) = value else { return Err(mismatch(value, name, "[]string")) };
+            all(items.iter(), Value::is_string, name, "string")
+        }
+        Kind::TextMap => {
+            let Value::Object(fields) = value else {
+                return Err(mismatch(value, name, "map[string]string"));
+            };
+            all(fields.values(), Value::is_string, name, "string")
+        }
         Kind::Owners => owners(value, name),
-        Kind::Managers => match value {
-            Value::Array(items) => items
-                .iter()
-                .find(|item| !item.is_object())
-                .map_or(Ok(()), |item| Err(mismatch(item, name, "v1.ManagedFieldsEntry"))),
-            other => Err(mismatch(other, name, "[]v1.ManagedFieldsEntry")),
-        },
+        Kind::Managers => {
+            let Value::Array(items) = value else {
+                return Err(mismatch(value, name, "[]v1.ManagedFieldsEntry"));
+            };
+            all(items.iter(), Value::is_object, name, "v1.ManagedFieldsEntry")
+        }
+    }
+}
+
+fn all<'a>(
+    mut values: impl Iterator<Item = &'a Value>,
+    fits: fn(&Value) -> bool,
+    name: &str,
+    expected: &str,
+) -> Result<(), String> {
+    match values.find(|value| !fits(value)) {
+        Some(other) => Err(mismatch(other, name, expected)),
+        None => Ok(()),
     }
 }
 

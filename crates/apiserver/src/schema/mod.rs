@@ -27,6 +27,7 @@ pub const DEPTH_MAX: usize = 100;
 
 /// A structural schema, ready to work with.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own in a schema")]
 pub struct Schema {
     /// The JSON type; none for nodes that take anything or an integer or text.
     pub kind: Option<JsonType>,

@@ -5,7 +5,7 @@
 
 use super::{Additional, Schema, counterpart};
 use crate::meta::field::{Cause, FieldError, Path, shown};
-use kube_cel::{CompiledSchema, Validator, compile_schema};
+use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
 use serde_json::{Map, Value};
 
 const RULES: &str = "x-kubernetes-validations";
@@ -14,7 +14,7 @@ const RULES: &str = "x-kubernetes-validations";
 #[derive(Debug)]
 pub(super) struct Rules {
     compiled: CompiledSchema,
-    rules: Vec<Rule>,
+    declared: Vec<Rule>,
     root: bool,
 }
 
@@ -46,7 +46,7 @@ impl Rules {
                 }
             })
             .collect();
-        Some(Self { compiled: compile_schema(&alone(schema, root)), rules, root })
+        Some(Self { compiled: compile_schema(&alone(schema, root)), declared: rules, root })
     }
 
     /// What is wrong with the rules themselves: the index of the rule and the reason.
@@ -57,15 +57,14 @@ impl Rules {
 
     fn evaluate(
         &self,
-        validator: &Validator,
         (value, old): (&Value, Option<&Value>),
         path: &Path,
         errors: &mut Vec<FieldError>,
     ) {
         let (seen, seen_old) = (self.view(value), old.map(|old| self.view(old)));
-        let outcome = validator.validate_compiled(&self.compiled, &seen, seen_old.as_ref());
+        let outcome = validate_compiled(&self.compiled, &seen, seen_old.as_ref());
         let Err(failures) = outcome else { return };
-        let mut remaining = self.rules.iter();
+        let mut remaining = self.declared.iter();
         for failure in failures.as_slice() {
             let Some(rule) = remaining.find(|rule| rule.text == failure.rule) else { continue };
             if !rule.transition && old == Some(value) {
@@ -78,10 +77,10 @@ impl Rules {
     /// What a rule may see: at the root only the name in the metadata.
     fn view(&self, value: &Value) -> Value {
         let mut seen = value.clone();
-        if self.root {
-            if let Some(Value::Object(meta)) = seen.get_mut("metadata") {
-                meta.retain(|name, _| name == "name" || name == "generateName");
-            }
+        if self.root
+            && let Some(Value::Object(meta)) = seen.get_mut("metadata")
+        {
+            meta.retain(|name, _| name == "name" || name == "generateName");
         }
         seen
     }
@@ -102,7 +101,14 @@ impl Rule {
         let visible = !value.is_object() && !value.is_array();
         let value = match cause {
             Cause::Invalid | Cause::Duplicate if visible => Some(shown(value)),
-            _ => None,
+            Cause::Invalid
+            | Cause::Duplicate
+            | Cause::Required
+            | Cause::TypeInvalid
+            | Cause::NotSupported
+            | Cause::Forbidden
+            | Cause::TooLong
+            | Cause::TooMany => None,
         };
         FieldError::made(cause, &path, value, message)
     }
@@ -115,12 +121,10 @@ pub(super) fn evaluate(
     schema: &Schema,
     errors: &mut Vec<FieldError>,
 ) {
-    let validator = Validator::new();
-    walk(&validator, (object, old), schema, &Path::default(), errors);
+    walk((object, old), schema, &Path::default(), errors);
 }
 
 fn walk(
-    validator: &Validator,
     (value, old): (&Value, Option<&Value>),
     schema: &Schema,
     path: &Path,
@@ -130,7 +134,7 @@ fn walk(
         return;
     }
     if let Some(rules) = &schema.rules {
-        rules.evaluate(validator, (value, old), path, errors);
+        rules.evaluate((value, old), path, errors);
     }
     match value {
         Value::Object(fields) => {
@@ -143,7 +147,7 @@ fn walk(
                     Additional::Schema(_) | Additional::None | Additional::Any => path.child(name),
                 };
                 let before = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
-                walk(validator, (child, before), known, &at, errors);
+                walk((child, before), known, &at, errors);
             }
         }
         Value::Array(items) => {
@@ -151,7 +155,7 @@ fn walk(
             let before = old.and_then(Value::as_array).map(Vec::as_slice);
             for (index, item) in items.iter().enumerate() {
                 let before = counterpart(&schema.list, item, before);
-                walk(validator, (item, before), known, &path.index(index), errors);
+                walk((item, before), known, &path.index(index), errors);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -190,7 +194,7 @@ fn without_rules(schema: &Value) -> Value {
             Value::Object(kept.map(|(name, value)| (name.clone(), without_rules(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_rules).collect()),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
     }
 }
 

@@ -122,16 +122,16 @@ fn check_text(text: &str, schema: &Schema, path: &Path, errors: &mut Vec<FieldEr
         errors.push(FieldError::too_long(path, usize::try_from(most).unwrap_or(usize::MAX)));
     } else if let Some(least) = checks.length.0.filter(|least| length < *least) {
         errors.push(refuse(format!("{} should be at least {least} chars long", in_body(path))));
-    } else if let Some((pattern, compiled)) = &checks.pattern {
-        if !compiled.as_ref().is_some_and(|compiled| compiled.is_match(text)) {
-            errors.push(refuse(format!("{} should match '{pattern}'", in_body(path))));
-        }
+    } else if let Some((pattern, compiled)) = &checks.pattern
+        && !compiled.as_ref().is_some_and(|compiled| compiled.is_match(text))
+    {
+        errors.push(refuse(format!("{} should match '{pattern}'", in_body(path))));
     }
-    if let Some(name) = &checks.format {
-        if !format::holds(name, text) {
-            let detail = format!("{} must be of type {name}: {}", in_body(path), quoted(text));
-            errors.push(FieldError::type_invalid(path, text, detail));
-        }
+    if let Some(name) = &checks.format
+        && !format::holds(name, text)
+    {
+        let detail = format!("{} must be of type {name}: {}", in_body(path), quoted(text));
+        errors.push(FieldError::type_invalid(path, text, detail));
     }
 }
 

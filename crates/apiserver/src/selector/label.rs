@@ -200,37 +200,26 @@ impl Parser {
         let mut found = Vec::new();
         loop {
             let next = self.peek();
-            match next.token {
-                Token::Word | Token::Not => {}
-                Token::End => return Ok(found),
-                _ => {
-                    return Err(format!(
-                        "found '{}', expected: !, identifier, or 'end of string'",
-                        next.text
-                    ));
-                }
+            if next.token == Token::End {
+                return Ok(found);
+            }
+            if !matches!(next.token, Token::Word | Token::Not) {
+                let text = next.text;
+                return Err(format!("found '{text}', expected: !, identifier, or 'end of string'"));
             }
             let requirement =
                 self.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
             found.push(requirement);
-            let separator = self.take();
-            match separator.token {
-                Token::End => return Ok(found),
-                Token::Comma => {
-                    let next = self.peek();
-                    if !matches!(next.token, Token::Word | Token::Not) {
-                        return Err(format!(
-                            "found '{}', expected: identifier after ','",
-                            next.text
-                        ));
-                    }
-                }
-                _ => {
-                    return Err(format!(
-                        "found '{}', expected: ',' or 'end of string'",
-                        separator.text
-                    ));
-                }
+            let Lexeme { token, text } = self.take();
+            if token == Token::End {
+                return Ok(found);
+            }
+            if token != Token::Comma {
+                return Err(format!("found '{text}', expected: ',' or 'end of string'"));
+            }
+            let Lexeme { token, text } = self.peek();
+            if !matches!(token, Token::Word | Token::Not) {
+                return Err(format!("found '{text}', expected: identifier after ','"));
             }
         }
     }
@@ -307,53 +296,44 @@ impl Parser {
         if open.token != Token::Open {
             return Err(format!("found '{}' expected: '('", open.text));
         }
-        let next = self.peek();
-        match next.token {
-            Token::Close => {
-                self.take();
-                Ok(BTreeSet::new())
-            }
-            Token::Word | Token::Comma => {
-                let values = self.listed()?;
-                self.take();
-                Ok(values)
-            }
-            _ => Err(format!("found '{}', expected: ',', ')' or identifier", next.text)),
+        let Lexeme { token, text } = self.peek();
+        if !matches!(token, Token::Close | Token::Word | Token::Comma) {
+            return Err(format!("found '{text}', expected: ',', ')' or identifier"));
         }
+        let values = if token == Token::Close { BTreeSet::new() } else { self.listed()? };
+        self.take();
+        Ok(values)
     }
 
     /// The values up to the closing bracket, which is left in place.
     fn listed(&mut self) -> Result<BTreeSet<String>, String> {
         let mut values = BTreeSet::new();
         loop {
-            let lexeme = self.take();
-            match lexeme.token {
-                Token::Word => {
-                    values.insert(lexeme.text);
-                    let next = self.peek();
-                    match next.token {
-                        Token::Comma => {}
-                        Token::Close => return Ok(values),
-                        _ => return Err(format!("found '{}', expected: ',' or ')'", next.text)),
-                    }
+            let Lexeme { token, text } = self.take();
+            let next = self.peek();
+            if token == Token::Word {
+                values.insert(text);
+                if next.token == Token::Close {
+                    return Ok(values);
                 }
-                Token::Comma => {
-                    if values.is_empty() {
-                        values.insert(String::new());
-                    }
-                    match self.peek().token {
-                        Token::Close => {
-                            values.insert(String::new());
-                            return Ok(values);
-                        }
-                        Token::Comma => {
-                            self.take();
-                            values.insert(String::new());
-                        }
-                        _ => {}
-                    }
+                if next.token != Token::Comma {
+                    return Err(format!("found '{}', expected: ',' or ')'", next.text));
                 }
-                _ => return Err(format!("found '{}', expected: ',', or identifier", lexeme.text)),
+                continue;
+            }
+            if token != Token::Comma {
+                return Err(format!("found '{text}', expected: ',', or identifier"));
+            }
+            if values.is_empty() {
+                values.insert(String::new());
+            }
+            if next.token == Token::Close {
+                values.insert(String::new());
+                return Ok(values);
+            }
+            if next.token == Token::Comma {
+                self.take();
+                values.insert(String::new());
             }
         }
     }

@@ -176,11 +176,11 @@ fn stored(value: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid(&path, stored, why));
         return;
     }
-    if let Some(missing) = storage_versions(value).last() {
-        if !list.contains(&json!(missing)) {
-            let why = format!("must have the storage version {missing}");
-            errors.push(FieldError::invalid(&path, stored, why));
-        }
+    if let Some(missing) = storage_versions(value).last()
+        && !list.contains(&json!(missing))
+    {
+        let why = format!("must have the storage version {missing}");
+        errors.push(FieldError::invalid(&path, stored, why));
     }
 }
 

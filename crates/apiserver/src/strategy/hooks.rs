@@ -24,10 +24,9 @@ pub(super) fn default(object: &mut Value) {
                 rule["scope"] = json!("*");
             }
         }
-        if let Some(service) = hook.get_mut("clientConfig").and_then(|c| c.get_mut("service")) {
-            if service["port"].is_null() {
-                service["port"] = json!(443);
-            }
+        let service = hook.get_mut("clientConfig").and_then(|client| client.get_mut("service"));
+        if let Some(service) = service.filter(|service| service["port"].is_null()) {
+            service["port"] = json!(443);
         }
     }
 }
@@ -67,12 +66,11 @@ fn validate_hook(hook: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     } else {
         supported(hook, path, ("sideEffects", effects), errors);
     }
-    if let Some(seconds) = hook["timeoutSeconds"].as_i64() {
-        if !(1..=30).contains(&seconds) {
-            let why = "the timeout value must be between 1 and 30 seconds";
-            let at = path.child("timeoutSeconds");
-            errors.push(FieldError::invalid(&at, &json!(seconds), why));
-        }
+    let seconds = hook["timeoutSeconds"].as_i64();
+    if let Some(seconds) = seconds.filter(|seconds| !(1..=30).contains(seconds)) {
+        let why = "the timeout value must be between 1 and 30 seconds";
+        let at = path.child("timeoutSeconds");
+        errors.push(FieldError::invalid(&at, &json!(seconds), why));
     }
     validate_client(&hook["clientConfig"], &path.child("clientConfig"), errors);
 }

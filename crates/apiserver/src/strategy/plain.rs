@@ -91,12 +91,10 @@ pub(super) fn validate_secret(value: &Value, old: Option<&Value>) -> Vec<FieldEr
     for key in needed.iter().filter(|key| value["data"].get(**key).is_none()) {
         errors.push(FieldError::required(&Path::new("data").key(key), ""));
     }
-    if let Some(old) = old {
-        if text(old, "/type") != text(value, "/type") {
-            let why = "field is immutable";
-            let kind = text(value, "/type");
-            errors.push(FieldError::invalid_text(&Path::new("type"), kind, why));
-        }
+    if old.is_some_and(|old| text(old, "/type") != text(value, "/type")) {
+        let why = "field is immutable";
+        let kind = text(value, "/type");
+        errors.push(FieldError::invalid_text(&Path::new("type"), kind, why));
     }
     errors.extend(frozen(value, old, &["data"]));
     errors

@@ -80,11 +80,9 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
 /// Where nothing may be made: in no namespace, in one that goes, of a kind that goes.
 fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
     let name = text(object, "/metadata/name");
-    if let Some(custom) = ask.resource.custom() {
-        if custom.terminating {
-            let why = "create not allowed while custom resource definition is terminating";
-            return Err(Refusal::forbidden(ask.resource, name, why));
-        }
+    if ask.resource.custom().is_some_and(|custom| custom.terminating) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Refusal::forbidden(ask.resource, name, why));
     }
     if !ask.resource.namespaced {
         return Ok(());
@@ -149,9 +147,9 @@ const DRAWN: &str = "\u{0}drawn";
 
 async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
-    let draws = if drawn { DRAWS } else { 1 };
-    for draw in 0..draws {
-        if draw > 0 {
+    let tries = if drawn { DRAWS } else { 1 };
+    for attempt in 0..tries {
+        if attempt > 0 {
             let prefix = text(&object, "/metadata/generateName");
             object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()));
         }

@@ -10,8 +10,8 @@ use crate::http::Call;
 use crate::kinds::{Resource, group_version};
 use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
-use crate::shape;
 use crate::status::Refusal;
+use crate::{clock, shape};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const SUMMARY: usize = 30;
@@ -173,8 +173,7 @@ fn summary(raw: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(cut)),
         Some(_) => {
-            let hex: String = cut.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{hex}{more}")
+            format!("{}{more}", clock::hex(cut))
         }
     }
 }

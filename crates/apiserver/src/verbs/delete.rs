@@ -267,10 +267,9 @@ fn finalizers(current: Option<&Value>, policy: Option<Policy>) -> Vec<String> {
     let added = match policy {
         Some(Policy::Orphan) => Some(ORPHAN),
         Some(Policy::Foreground) => Some(FOREGROUND),
-        Some(Policy::Background) => None,
         None if had(ORPHAN) => Some(ORPHAN),
         None if had(FOREGROUND) => Some(FOREGROUND),
-        None => None,
+        Some(Policy::Background) | None => None,
     };
     let kept = |finalizer: &String| {
         finalizer != ORPHAN && finalizer != FOREGROUND || added == Some(finalizer.as_str())

@@ -52,7 +52,7 @@ struct Patch {
 
 impl Edit for Patch {
     fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        let laid = lay(self.kind, &self.body, current).map_err(refused)?;
+        let laid = lay(self.kind, &self.body, current).map_err(|why| refused(&why))?;
         let mut value = laid.value;
         if text(&value, "/apiVersion") != ask.resource.api_version() {
             return Err(wrong_kind(ask, &value));
@@ -103,11 +103,11 @@ pub(super) fn lay_scale(call: &Call, current: &Value) -> Result<Value, Refusal> 
         STRATEGIC => Kind::Strategic,
         _ => Kind::Merge,
     };
-    lay(kind, &call.body, current).map(|parsed| parsed.value).map_err(refused)
+    lay(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
 }
 
-fn refused(refusal: patch::Refusal) -> Refusal {
-    match &refusal {
+fn refused(refusal: &patch::Refusal) -> Refusal {
+    match refusal {
         patch::Refusal::Undecodable(_) => Refusal::bad_request(refusal.to_string()),
         patch::Refusal::TooMany { .. } => {
             let message = format!("Request entity too large: {refusal}");

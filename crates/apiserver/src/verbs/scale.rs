@@ -48,7 +48,7 @@ impl Edit for Replicas {
         let paths = paths(ask)?;
         let mut object = current.clone();
         let replicas = self.scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
-        set(&mut object, &paths.spec_path, replicas);
+        set(&mut object, &paths.spec, replicas);
         let told = text(&self.scale, "/metadata/resourceVersion");
         if !told.is_empty() {
             object["metadata"]["resourceVersion"] = json!(told);
@@ -56,8 +56,8 @@ impl Edit for Replicas {
         Ok(object)
     }
 
-    fn uid(&self) -> &str {
-        text(&self.scale, "/metadata/uid")
+    fn uid(&self) -> Option<&str> {
+        Some(text(&self.scale, "/metadata/uid"))
     }
 }
 
@@ -72,7 +72,7 @@ fn checked(ask: &Ask<'_>, scale: &Value) -> Result<(), Refusal> {
     super::update::same_name(ask.name, scale)?;
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas < 0 {
-        let path = Path::new(paths(ask)?.spec_path.as_str());
+        let path = Path::new(paths(ask)?.spec.as_str());
         let why = "should be a non-negative integer";
         let error = FieldError::invalid(&path, &json!(replicas), why);
         return Err(Refusal::invalid(ask.resource, ask.name, &[error]));
@@ -89,8 +89,8 @@ fn paths<'a>(ask: &Ask<'a>) -> Result<&'a Scale, Refusal> {
 fn scale_of(ask: &Ask<'_>, object: &Value) -> Result<Value, Refusal> {
     let paths = paths(ask)?;
     let number = |path: &str| at(object, path).and_then(Value::as_i64);
-    let Some(replicas) = number(&paths.spec_path) else {
-        let message = format!("the spec replicas field {:?} does not exist", paths.spec_path);
+    let Some(replicas) = number(&paths.spec) else {
+        let message = format!("the spec replicas field {:?} does not exist", paths.spec);
         return Err(Refusal::internal(message));
     };
     let metadata = &object["metadata"];
@@ -100,8 +100,8 @@ fn scale_of(ask: &Ask<'_>, object: &Value) -> Result<Value, Refusal> {
             shown[key] = value.clone();
         }
     }
-    let mut status = json!({"replicas": number(&paths.status_path).unwrap_or_default()});
-    let selector = paths.selector_path.as_deref().and_then(|path| at(object, path));
+    let mut status = json!({"replicas": number(&paths.status).unwrap_or_default()});
+    let selector = paths.selector.as_deref().and_then(|path| at(object, path));
     if let Some(selector) = selector.and_then(Value::as_str).filter(|text| !text.is_empty()) {
         status["selector"] = json!(selector);
     }

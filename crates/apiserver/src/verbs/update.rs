@@ -35,8 +35,8 @@ pub(crate) trait Edit: Sync {
     }
 
     /// The uid that the caller means, if any.
-    fn uid(&self) -> &str {
-        ""
+    fn uid(&self) -> Option<&str> {
+        None
     }
 }
 
@@ -86,8 +86,8 @@ impl Edit for Put {
         Ok(object)
     }
 
-    fn uid(&self) -> &str {
-        text(&self.object, "/metadata/uid")
+    fn uid(&self) -> Option<&str> {
+        Some(text(&self.object, "/metadata/uid"))
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn update(ask: &mut Ask<'_>, edit: &dyn Edit) -> Result<(Value,
 fn prepared(ask: &mut Ask<'_>, edit: &dyn Edit, current: &Arc<Entry>) -> Result<Value, Refusal> {
     let shown = view::to_version(ask.resource, &current.value);
     let mut next = edit.edit(ask, &shown)?;
-    precondition(ask, edit.uid(), &current.value)?;
+    precondition(ask, edit.uid().unwrap_or_default(), &current.value)?;
     let told = text(&next, "/metadata/resourceVersion").to_owned();
     let unconditional = ask.resource.builtin().is_some_and(Builtin::unconditional);
     version_matches(ask, &told, (current.revision, unconditional))?;

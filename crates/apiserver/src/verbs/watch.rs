@@ -25,11 +25,11 @@ use crate::view;
 /// How many changes are read at once.
 const BATCH: usize = 100;
 /// How often an idle watch tells how far it is.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long before its end a watch tells how far it is.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lives when nobody says.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
+const LONGEST: Duration = Duration::from_mins(45);
 
 /// Serves a watch.
 pub(super) async fn watch(
@@ -43,9 +43,7 @@ pub(super) async fn watch(
     let timeout = query.number("timeoutSeconds")?;
     query.number("limit")?;
     list::check(query, true)?;
-    let mut query_fields = query.clone();
-    let selection = Selection::read(&query_fields, resource)?;
-    query_fields = query.clone();
+    let selection = Selection::read(query, resource)?;
     let version = version(query)?;
     let initial = query.get("sendInitialEvents");
     let from_start = initial.map_or(version == 0, |told| told == "true");
@@ -54,7 +52,7 @@ pub(super) async fn watch(
     let bookmarks = query.flag("allowWatchBookmarks");
     let prefix = resource.prefix(&place.namespace);
     let mut ready = VecDeque::new();
-    let view = Shown { resource: resource.clone(), form, query: query_fields, headed: false };
+    let view = Shown { resource: resource.clone(), form, query: query.clone(), headed: false };
     if from_start && version > core.store.head() {
         list::reached(core, version).await?;
     }

@@ -13,11 +13,11 @@ use usher_apiserver::schema::decode::decode;
 use usher_apiserver::schema::default::fill;
 use usher_apiserver::schema::{Schema, metadata::bring_into_shape};
 
-pub const NOW: &str = "2026-01-01T00:00:00Z";
+pub(crate) const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// A kind that the fixtures define.
-pub struct Kind {
-    pub kind: String,
+pub(crate) struct Kind {
+    pub name: String,
     pub schema: Schema,
     pub view: View,
     pub status: bool,
@@ -25,14 +25,14 @@ pub struct Kind {
 
 /// An answer, as far as it is compared.
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u64,
     pub warnings: Vec<String>,
     pub body: Value,
 }
 
 /// What a request asks for, taken apart.
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     pub kind: &'a Kind,
     pub key: String,
     pub namespace: String,
@@ -43,33 +43,33 @@ pub struct Asked<'a> {
 }
 
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     objects: BTreeMap<String, Value>,
 }
 
 type Outcome = Result<(u64, Vec<String>, Value), Answer>;
 
 impl World {
-    pub fn get(&self, key: &str) -> Answer {
+    pub(crate) fn get(&self, key: &str) -> Answer {
         match self.objects.get(key) {
             Some(object) => answer(200, object.clone()),
             None => failure(404, "not found"),
         }
     }
 
-    pub fn delete(&mut self, key: &str) -> Option<Answer> {
+    pub(crate) fn delete(&mut self, key: &str) -> Option<Answer> {
         let object = self.objects.get_mut(key)?;
         object["metadata"]["deletionTimestamp"] = json!(NOW);
         object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
         Some(answer(200, object.clone()))
     }
 
-    pub fn create(&mut self, asked: &Asked<'_>) -> Answer {
-        let outcome = self.try_create(asked);
+    pub(crate) fn create(&mut self, asked: &Asked<'_>) -> Answer {
+        let outcome = Self::try_create(asked);
         self.conclude(asked, outcome)
     }
 
-    pub fn patch(&mut self, asked: &Asked<'_>) -> Answer {
+    pub(crate) fn patch(&mut self, asked: &Asked<'_>) -> Answer {
         let outcome = if asked.media.contains("apply-patch") {
             self.try_apply(asked)
         } else {
@@ -97,10 +97,10 @@ impl World {
         }
     }
 
-    fn try_create(&self, asked: &Asked<'_>) -> Outcome {
+    fn try_create(asked: &Asked<'_>) -> Outcome {
         let decoded = decode(&asked.body).unwrap();
         let mut object = decoded.value;
-        let mut warnings = asked.shape(&mut object, decoded.duplicates)?;
+        let mut warnings = asked.shape(&mut object, &decoded.duplicates)?;
         if asked.kind.status {
             object.as_object_mut().unwrap().remove("status");
         }
@@ -142,7 +142,7 @@ impl World {
             merge::apply(&mut object, &merge::parse(&asked.body).map_err(refused)?);
             object
         };
-        let warnings = asked.shape(&mut object, Vec::new())?;
+        let warnings = asked.shape(&mut object, &[])?;
         asked.keep(&mut object, live);
         asked.check(&object, Some(live), &warnings)?;
         let managed = update(&asked.kind.view, live, &object, asked.request());
@@ -174,7 +174,7 @@ impl World {
                     })
                     .collect();
                 let message = Refusal::Conflicts(conflicts).to_string();
-                return Err(with_causes(409, &message, causes));
+                return Err(with_causes(409, &message, &causes));
             }
         };
         let Some(live) = live else {
@@ -209,8 +209,8 @@ impl Asked<'_> {
         }
     }
 
-    fn shape(&self, object: &mut Value, duplicates: Vec<String>) -> Result<Vec<String>, Answer> {
-        let handled = format!("{0} in version \"v1\" cannot be handled as a {0}", self.kind.kind);
+    fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Answer> {
+        let handled = format!("{0} in version \"v1\" cannot be handled as a {0}", self.kind.name);
         let unknown = bring_into_shape(object, &self.kind.schema)
             .map_err(|why| failure(400, &format!("{handled}: {why}")))?;
         let mut warnings: Vec<String> =
@@ -264,8 +264,8 @@ impl Asked<'_> {
             MetaRules { namespaced: true, names: NameRule::Subdomain, qualified_finalizers: false };
         let at = Path::new("metadata");
         let mut errors = Vec::new();
-        if kind != self.kind.kind {
-            let detail = format!("must be {}", self.kind.kind);
+        if kind != self.kind.name {
+            let detail = format!("must be {}", self.kind.name);
             errors.push(FieldError::invalid_text(&Path::new("kind"), kind, detail));
         }
         match old {
@@ -284,12 +284,12 @@ impl Asked<'_> {
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let message = format!("{kind}.corpus.example \"{name}\" is invalid: {}", joined(&errors));
-        let refused = with_causes(422, &message, causes(&errors));
+        let refused = with_causes(422, &message, &causes(&errors));
         Err(Answer { warnings: warnings.to_vec(), ..refused })
     }
 }
 
-pub fn causes(errors: &[FieldError]) -> Vec<Value> {
+pub(crate) fn causes(errors: &[FieldError]) -> Vec<Value> {
     errors
         .iter()
         .map(|error| {
@@ -299,12 +299,12 @@ pub fn causes(errors: &[FieldError]) -> Vec<Value> {
         .collect()
 }
 
-pub fn with_causes(status: u64, message: &str, causes: Vec<Value>) -> Answer {
+pub(crate) fn with_causes(status: u64, message: &str, causes: &[Value]) -> Answer {
     answer(status, json!({"message": message, "causes": causes}))
 }
 
 fn failure(status: u64, message: &str) -> Answer {
-    with_causes(status, message, Vec::new())
+    with_causes(status, message, &[])
 }
 
 fn answer(status: u64, body: Value) -> Answer {

@@ -139,10 +139,8 @@ pub fn apply(
     }
     strip(&mut managed, &id);
     let changed = !comparison.is_same();
-    if changed {
-        if let Some(owned) = managed.entries_mut().get_mut(&id) {
-            owned.time = Some(request.now.to_owned());
-        }
+    if changed && let Some(owned) = managed.entries_mut().get_mut(&id) {
+        owned.time = Some(request.now.to_owned());
     }
     managed.drop_empty();
     managed.cap();
