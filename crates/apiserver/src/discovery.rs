@@ -230,8 +230,7 @@ fn aggregated_group(kinds: &Kinds, group: &str) -> Value {
 }
 
 fn aggregated_row(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let own = kind(&resource.group, &resource.version, &resource.kind);
+    let own = named(&resource.group, &resource.version, &resource.kind);
     let mut row = json!({
         "resource": resource.plural,
         "responseKind": own,
@@ -248,7 +247,7 @@ fn aggregated_row(resource: &Resource) -> Value {
     let faces: Vec<Value> = faces(resource)
         .into_iter()
         .map(|(face, other, verbs)| {
-            let shown = other.map_or_else(|| own.clone(), |(group, name)| kind(group, "v1", name));
+            let shown = other.map_or_else(|| own.clone(), |(group, name)| named(group, "v1", name));
             json!({"subresource": face, "responseKind": shown, "verbs": verbs})
         })
         .collect();
@@ -256,4 +255,9 @@ fn aggregated_row(resource: &Resource) -> Value {
         row["subresources"] = json!(faces);
     }
     row
+}
+
+/// A group, a version and a kind.
+fn named(group: &str, version: &str, kind: &str) -> Value {
+    json!({"group": group, "version": version, "kind": kind})
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         collector.due();
         while let Some(uid) = collector.next() {
-            collector.process(&uid).await;
+            collector.look_at(&uid).await;
             collector.take_in(feed.look());
         }
     }
@@ -185,7 +185,7 @@ impl Collector {
         self.later.insert((Instant::now() + wait, uid.to_owned()));
     }
 
-    async fn process(&mut self, uid: &str) {
+    async fn look_at(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
         let key = node.resource.key(&node.namespace, &node.name);
         let Some(entry) = self.core.store.get(&node.resource.table, &key) else { return };

@@ -10,6 +10,7 @@ use crate::store::{Expect, Write};
 use crate::{clock, discovery};
 
 const TABLE: &str = "apiservices.apiregistration.k8s.io";
+const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 const PRIORITY_BUILTIN: u32 = 17_000;
 const PRIORITY_CUSTOM: u32 = 1000;
 
@@ -70,7 +71,7 @@ fn service(name: &str, (group, version): (&str, &str), custom: bool) -> Value {
         "time": now,
         "fieldsType": "FieldsV1",
         "fieldsV1": {
-            "f:metadata": {"f:labels": {".": {}, "f:kube-aggregator.kubernetes.io/automanaged": {}}},
+            "f:metadata": {"f:labels": {".": {}, format!("f:{LABEL}"): {}}},
             "f:spec": written,
         },
     }]);
@@ -81,7 +82,7 @@ fn service(name: &str, (group, version): (&str, &str), custom: bool) -> Value {
             "name": name,
             "uid": clock::uid(),
             "creationTimestamp": now,
-            "labels": {"kube-aggregator.kubernetes.io/automanaged": label},
+            "labels": {LABEL: label},
             "managedFields": managed,
         },
         "spec": spec,

@@ -57,7 +57,7 @@ impl Answer {
         Self {
             code,
             content_type: content_type.to_owned(),
-            body: AnswerBody::whole(bytes),
+            body: body::whole(bytes),
             warnings: Vec::new(),
             retry_after: None,
         }

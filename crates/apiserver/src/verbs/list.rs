@@ -228,7 +228,8 @@ fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
     if token["v"].as_str() != Some("meta.k8s.io/v1") {
         let version = token["v"].as_str().unwrap_or_default();
         return Err(Refusal::bad_request(format!(
-            "continue key is not valid: server does not recognize this encoded version \"{version}\""
+            "continue key is not valid: server does not recognize this encoded version \
+             \"{version}\""
         )));
     }
     let start = token["start"].as_str().unwrap_or_default();

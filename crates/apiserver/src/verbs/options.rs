@@ -6,7 +6,7 @@ use crate::http::Call;
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 
-const MANAGER_MAX: usize = 128;
+const WRITER_MAX: usize = 128;
 
 /// What becomes of fields that a schema does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl WriteOptions {
         let manager = call.query.get("fieldManager");
         let validation = call.query.get("fieldValidation").unwrap_or_default();
         let mut errors = dry_run_errors(&dry_run);
-        errors.extend(manager_errors(manager, kind));
+        errors.extend(writer_errors(manager, kind));
         let parsed = match validation {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -119,7 +119,7 @@ pub(crate) fn dry_run_errors(values: &[&str]) -> Vec<FieldError> {
     vec![FieldError::not_supported(&Path::new("dryRun"), &json!(values), &supported)]
 }
 
-fn manager_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
+fn writer_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
     let path = Path::new("fieldManager");
     let Some(manager) = manager else {
         if kind == WriteKind::Apply {
@@ -128,8 +128,8 @@ fn manager_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
         return Vec::new();
     };
     let mut errors = Vec::new();
-    if manager.len() > MANAGER_MAX {
-        errors.push(FieldError::too_long(&path, MANAGER_MAX));
+    if manager.len() > WRITER_MAX {
+        errors.push(FieldError::too_long(&path, WRITER_MAX));
     }
     for (index, character) in manager.chars().enumerate() {
         if character.is_control() {
@@ -144,7 +144,7 @@ fn manager_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
 /// The name of a program, out of its `User-Agent`.
 fn agent(header: &str) -> String {
     let name = header.split('/').next().unwrap_or_default();
-    let mut end = name.len().min(MANAGER_MAX);
+    let mut end = name.len().min(WRITER_MAX);
     while !name.is_char_boundary(end) {
         end -= 1;
     }

@@ -151,8 +151,8 @@ fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
     if !config.is_object() {
         let found = go_type(&config);
         return Err(Refusal::bad_request(format!(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
-             map[string]interface {{}}"
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {found} into Go value of type map[string]interface {{}}"
         )));
     }
     let doubled: Vec<String> =
@@ -200,7 +200,8 @@ impl Edit for Apply {
         }
         if text(&self.config, "/metadata/name").is_empty() {
             return Err(Refusal::bad_request(format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                "the name of the object ({} based on URL) was undeterminable: name must be \
+                 provided",
                 ask.name
             )));
         }

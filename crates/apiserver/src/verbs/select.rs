@@ -47,7 +47,8 @@ fn unsupported(resource: &Resource, field: &str) -> String {
             format!("field label not supported: {field}")
         }
         Some(_) => format!(
-            "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
         ),
     }
 }

@@ -13,7 +13,7 @@ use super::list;
 use super::select::Selection;
 use crate::core::Core;
 use crate::faults::{Asked, Fault};
-use crate::http::body::AnswerBody;
+use crate::http::body;
 use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
 use crate::http::{Answer, Call, JSON, Query};
@@ -86,7 +86,7 @@ pub(super) async fn watch(
             left: limit_of(core, place, resource),
         })),
     };
-    let body = AnswerBody::unfold(source, step);
+    let body = body::unfold(source, step);
     Ok(Answer {
         code: 200,
         content_type: JSON.to_owned(),

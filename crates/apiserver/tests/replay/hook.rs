@@ -81,7 +81,10 @@ async fn answer(
     let review: Value = serde_json::from_slice(&body).expect("a review");
     asked.lock().expect("asked").push((mode.clone(), review.clone()));
     let uid = review["request"]["uid"].clone();
-    let told = |response: Value| json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+    let told = |response: Value| {
+        let (version, kind) = ("admission.k8s.io/v1", "AdmissionReview");
+        json!({"apiVersion": version, "kind": kind, "response": response})
+    };
     let denied = |status: Value| told(json!({"uid": uid, "allowed": false, "status": status}));
     let allowed = told(json!({"uid": uid, "allowed": true}));
     let (status, reply) = match mode.as_str() {

@@ -473,7 +473,9 @@ fn unorder(body: &mut Value) {
     let Some(message) = body["message"].as_str() else { return };
     let Some((head, list)) = message.split_once(": [") else { return };
     let mut parts: Vec<&str> = list.trim_end_matches(']').split(", spec.").collect();
-    parts.iter_mut().for_each(|part| *part = part.trim_start_matches("spec."));
+    for part in &mut parts {
+        *part = part.trim_start_matches("spec.");
+    }
     parts.sort_unstable();
     body["message"] = json!(format!("{head}: [spec.{}]", parts.join(", spec.")));
 }
