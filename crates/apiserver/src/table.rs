@@ -63,12 +63,7 @@ pub(crate) fn row_event(
 }
 
 /// A bookmark: a table with a row that has no cells.
-pub(crate) fn bookmark(
-    resource: &Resource,
-    object: &Value,
-    (form, query): (&Form, &Query),
-) -> Value {
-    let _ = (resource, query);
+pub(crate) fn bookmark(object: &Value, form: &Form) -> Value {
     let metadata = json!({"resourceVersion": core::text(object, "/metadata/resourceVersion")});
     let row = json!({"cells": null, "object": view::partial(object, &form.version)});
     table(form, &metadata, &Value::Null, &[row])

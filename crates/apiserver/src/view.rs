@@ -135,15 +135,11 @@ pub(crate) fn event(
 }
 
 /// The object of a bookmark.
-pub(crate) fn bookmark(
-    resource: &Resource,
-    object: Value,
-    (form, query): (&Form, &Query),
-) -> Value {
+pub(crate) fn bookmark(object: Value, form: &Form) -> Value {
     match form.view {
         View::Whole => object,
         View::Partial | View::PartialList => partial(&object, &form.version),
-        View::Table => table::bookmark(resource, &object, (form, query)),
+        View::Table => table::bookmark(&object, form),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             biased;
             _ = ending.wait_for(|ending| *ending) => return,
             changed = cursor.next(BATCH) => changed,
-            _ = core.store.published(head + 1), if leaving(&core) => Ok(Vec::new()),
+            () = core.store.changed_after(head), if leaving(&core) => Ok(Vec::new()),
         };
         if changed.is_err() {
             cursor = core.store.list_and_follow(&table, "").1;

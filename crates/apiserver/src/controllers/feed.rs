@@ -51,7 +51,7 @@ impl Feed {
             biased;
             _ = self.ending.wait_for(|ending| *ending) => None,
             _ = self.kinds.changed() => Some(true),
-            _ = core.store.published(self.head + 1) => Some(false),
+            () = core.store.changed_after(self.head) => Some(false),
         }
     }
 

@@ -5,50 +5,62 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::feed::Feed;
 use crate::auth::User;
 use crate::clock;
 use crate::core::{Core, NAMESPACES, has_entries, text};
 use crate::kinds::Resource;
 use crate::status::Refusal;
+use crate::store::Entry;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::update::{Edit, update};
 use crate::verbs::{Ask, Sub};
 
 const MANAGER: &str = "kube-controller-manager";
+const BATCH: usize = 64;
 const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
 const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Runs until the server ends.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core);
+    let mut ending = core.ending.subscribe();
+    let table: Arc<str> = Arc::from(NAMESPACES);
+    let (_, mut cursor) = core.store.list_and_follow(&table, "");
     let mut patience = FIRST_RETRY;
-    let mut failed = false;
     loop {
-        let woken = tokio::select! {
-            woken = feed.wait() => woken,
-            () = tokio::time::sleep(patience), if failed => {
-                patience = (patience * 2).min(LAST_RETRY);
-                Some(false)
-            }
-        };
-        if woken.is_none() {
-            return;
-        }
-        feed.look();
-        failed = false;
-        let listing = core.store.list(NAMESPACES, "");
-        for entry in listing.objects.values() {
-            let leaving = entry.value.pointer("/metadata/deletionTimestamp").is_some();
-            if leaving && has_entries(&entry.value, "/spec/finalizers") {
-                failed |= empty(&core, &entry.value).await.is_err();
-            }
+        let head = core.store.head();
+        let leaving = leaving(&core);
+        let mut failed = false;
+        for namespace in &leaving {
+            failed |= empty(&core, &namespace.value).await.is_err();
         }
         if !failed {
             patience = FIRST_RETRY;
         }
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(|ending| *ending) => return,
+            changed = cursor.next(BATCH) => {
+                if changed.is_err() {
+                    cursor = core.store.list_and_follow(&table, "").1;
+                }
+            }
+            () = core.store.changed_after(head), if !leaving.is_empty() => {}
+            () = tokio::time::sleep(patience), if failed => {
+                patience = (patience * 2).min(LAST_RETRY);
+            }
+        }
     }
+}
+
+/// The namespaces that wait for their content to go.
+fn leaving(core: &Core) -> Vec<Arc<Entry>> {
+    let listing = core.store.list(NAMESPACES, "");
+    let leaves = |entry: &Arc<Entry>| {
+        entry.value.pointer("/metadata/deletionTimestamp").is_some()
+            && has_entries(&entry.value, "/spec/finalizers")
+    };
+    listing.objects.into_values().filter(leaves).collect()
 }
 
 /// What is left in a namespace.

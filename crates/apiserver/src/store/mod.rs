@@ -150,6 +150,14 @@ impl Store {
         }
     }
 
+    /// Waits for the change after a revision, however long that takes.
+    pub(crate) async fn changed_after(&self, revision: u64) {
+        let mut progress = self.shared.progress.subscribe();
+        if progress.wait_for(|now| now.published > revision).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until a revision is published; false when the keeper failed.
     pub(crate) async fn published(&self, revision: u64) -> bool {
         self.shared.published(revision).await

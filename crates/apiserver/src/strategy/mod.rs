@@ -6,7 +6,6 @@ mod plain;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::Core;
 use crate::events;
 use crate::kinds::{Builtin, Nature, Resource};
 use crate::meta::field::{FieldError, Path};
@@ -146,8 +145,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
 }
 
 /// What is wrong with a new object.
-pub(crate) fn validate_create(resource: &Resource, value: &Value, core: &Core) -> Vec<FieldError> {
-    let _ = core;
+pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let mut errors = validate_meta(resource, value);
     match &resource.nature {
         Nature::Custom(custom) => errors.extend(custom.schema.validate(value, None)),

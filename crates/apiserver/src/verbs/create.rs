@@ -66,7 +66,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
     strategy::prepare_create(ask.resource, &mut object);
     system_fields(ask, &mut object);
     ask.warn(strategy::warnings(ask.resource, &object));
-    let errors = strategy::validate_create(ask.resource, &object, ask.core);
+    let errors = strategy::validate_create(ask.resource, &object);
     if !errors.is_empty() {
         let name = text(&object, "/metadata/name");
         return Err(Refusal::invalid(ask.resource, name, &errors));

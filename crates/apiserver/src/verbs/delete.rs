@@ -104,8 +104,7 @@ pub(super) async fn serve_collection(
     let listing = core.store.list(&resource.table, &resource.prefix(&place.namespace));
     let objects = listing.objects.into_values();
     let chosen: Vec<Arc<Entry>> = objects.filter(|entry| selection.matches(&entry.value)).collect();
-    let (deleted, warnings) = all(core, &call.user, (resource, &chosen), &options).await?;
-    let _ = deleted;
+    let warnings = all(core, &call.user, (resource, &chosen), &options).await?;
     let page = Page { revision: listing.revision, next: None, remaining: None };
     let answer = view::many(resource, &chosen, &page, (&form, &call.query))?;
     Ok(answer.warn(warnings))
@@ -116,9 +115,8 @@ async fn all(
     user: &User,
     (resource, chosen): (&Arc<Resource>, &[Arc<Entry>]),
     options: &DeleteOptions,
-) -> Result<(usize, Vec<String>), Refusal> {
+) -> Result<Vec<String>, Refusal> {
     let mut warnings = Vec::new();
-    let mut deleted = 0;
     for entry in chosen {
         let mut write = WriteOptions::internal("unknown");
         write.dry_run = options.dry_run;
@@ -133,13 +131,13 @@ async fn all(
             warnings: Vec::new(),
         };
         match delete_as(&mut ask, options, true).await {
-            Ok(_) => deleted += 1,
+            Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => return Err(refusal),
         }
         warnings.extend(ask.warnings);
     }
-    Ok((deleted, warnings))
+    Ok(warnings)
 }
 
 /// Deletes an object, or marks it.

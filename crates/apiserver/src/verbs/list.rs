@@ -42,8 +42,6 @@ pub(super) async fn list(
     check(query, false)?;
     let selection = Selection::read(query, resource)?;
     let (listing, start) = read(core, query, resource, &place.namespace).await?;
-    let token_version = listing.revision;
-    let whole = listing.objects.len();
     let after = listing.objects.into_iter().filter(|(key, _)| match &start {
         Some(start) => key.as_ref() >= start.as_str(),
         None => true,
@@ -61,10 +59,9 @@ pub(super) async fn list(
     let mut page = Page { revision: listing.revision, next: None, remaining: None };
     if matching.peek().is_some() {
         let key = last.as_deref().unwrap_or_default();
-        page.next = Some(token(token_version, resource, &place.namespace, key));
+        page.next = Some(token(listing.revision, resource, &place.namespace, key));
         let rest = matching.count();
         page.remaining = selection.is_empty().then_some(rest);
-        let _ = whole;
     }
     view::many(resource, &items, &page, (form, query))
 }

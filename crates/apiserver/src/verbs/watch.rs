@@ -50,7 +50,12 @@ pub(super) async fn watch(
     let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok());
     let life = timeout.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs);
     let bookmarks = query.flag("allowWatchBookmarks");
-    let prefix = resource.prefix(&place.namespace);
+    let prefix = if place.name.is_empty() {
+        resource.prefix(&place.namespace)
+    } else {
+        resource.key(&place.namespace, &place.name).to_string()
+    };
+    let named = !place.name.is_empty();
     let mut ready = VecDeque::new();
     let view = Shown { resource: resource.clone(), form, query: query.clone(), headed: false };
     if from_start && version > core.store.head() {
@@ -58,8 +63,11 @@ pub(super) async fn watch(
     }
     let cursor = if from_start {
         let (listing, cursor) = core.store.list_and_follow(&resource.table, &prefix);
-        let matching = listing.objects.into_values().filter(|e| selection.matches(&e.value));
-        ready.extend(matching.map(|entry| Told::Added(entry.value.clone())));
+        let meant = listing
+            .objects
+            .into_iter()
+            .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
+        ready.extend(meant.map(|(_, entry)| Told::Added(entry.value.clone())));
         if bookmarks && initial.is_some() {
             ready.push_back(Told::Bookmark(listing.revision, true));
         }
@@ -74,6 +82,7 @@ pub(super) async fn watch(
         Ok(cursor) => Source::Live(Box::new(Watcher {
             cursor,
             prefix,
+            named,
             selection,
             ready,
             view,
@@ -151,6 +160,8 @@ enum Woken {
 struct Watcher {
     cursor: Cursor,
     prefix: String,
+    /// Whether one object is watched, and the prefix is its key.
+    named: bool,
     selection: Selection,
     ready: VecDeque<Told>,
     view: Shown,
@@ -245,7 +256,9 @@ impl Watcher {
     }
 
     fn told(&self, change: &Change) -> Option<Told> {
-        if !change.key.starts_with(&self.prefix) {
+        let meant = change.key.starts_with(&self.prefix)
+            && (!self.named || change.key.len() == self.prefix.len());
+        if !meant {
             return None;
         }
         let matching = |value: &Value| self.selection.matches(value);
@@ -293,7 +306,7 @@ impl Shown {
         if self.resource.custom().is_none() {
             view::bare_builtin(&self.resource, &mut object);
         }
-        view::bookmark(&self.resource, object, (&self.form, &self.query))
+        view::bookmark(object, &self.form)
     }
 }
 
