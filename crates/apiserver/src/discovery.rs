@@ -6,10 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::http::Answer;
 use crate::http::negotiate::wants_aggregated;
-use crate::http::{Answer, write_object};
 use crate::kinds::{Builtin, Kinds, Resource, api_version, custom};
 use crate::status::Refusal;
+use crate::written::write_object;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const BUILTIN_VERBS: [&str; 8] =

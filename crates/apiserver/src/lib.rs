@@ -64,6 +64,7 @@ mod strategy;
 mod table;
 mod verbs;
 mod view;
+mod written;
 
 pub use auth::User;
 pub use counters::Counted;

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::http::negotiate::{Form, View};
-use crate::http::{Answer, JSON, Query, write_object};
+use crate::http::{Answer, JSON, Query};
 use crate::kinds::{Builtin, Resource, api_version};
 use crate::status::Refusal;
 use crate::store::Entry;
+use crate::written::write_object;
 use crate::{events, shape, table};
 
 /// What a list says about itself.
@@ -119,18 +120,21 @@ pub(crate) fn many(
     Ok(answer(200, &shown, form))
 }
 
-/// The object of an event of a watch.
+/// The object of an event of a watch, written.
 pub(crate) fn event(
     resource: &Resource,
-    stored: &Value,
+    entry: &Entry,
     (form, query): (&Form, &Query),
     first: bool,
-) -> Value {
-    let value = to_version(resource, stored);
-    match form.view {
-        View::Whole => value.into_owned(),
-        View::Partial | View::PartialList => partial(&value, &form.version),
-        View::Table => table::row_event(resource, &value, (form, query), first),
+) -> Bytes {
+    let value = to_version(resource, &entry.value);
+    match (form.view, &value) {
+        (View::Whole, Cow::Borrowed(_)) => entry.json(),
+        (View::Whole, Cow::Owned(value)) => write_object(value),
+        (View::Partial | View::PartialList, value) => write_object(&partial(value, &form.version)),
+        (View::Table, value) => {
+            write_object(&table::row_event(resource, value, (form, query), first))
+        }
     }
 }
 

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::written::write_object;
+
 /// How many changes of one resource are remembered.
 pub(super) const RING_CHANGES: usize = 16_384;
 /// How many bytes of JSON the remembered changes of one resource may hold.
@@ -57,7 +59,7 @@ impl Entry {
 
     /// The object as JSON, written once.
     pub(crate) fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+        self.json.get_or_init(|| write_object(&self.value)).clone()
     }
 }
 

@@ -19,8 +19,9 @@ use crate::http::route::Place;
 use crate::http::{Answer, Call, JSON, Query};
 use crate::kinds::Resource;
 use crate::status::Refusal;
-use crate::store::{Change, Cursor, TooOld};
+use crate::store::{Change, Cursor, Entry, TooOld};
 use crate::view;
+use crate::written::write_object;
 
 /// How many changes are read at once.
 const BATCH: usize = 100;
@@ -67,7 +68,7 @@ pub(super) async fn watch(
             .objects
             .into_iter()
             .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
-        ready.extend(meant.map(|(_, entry)| Told::Added(entry.value.clone())));
+        ready.extend(meant.map(|(_, entry)| Told::Added(entry)));
         if bookmarks && initial.is_some() {
             ready.push_back(Told::Bookmark(listing.revision, true));
         }
@@ -142,9 +143,9 @@ enum Source {
 
 /// What is told next.
 enum Told {
-    Added(Value),
-    Modified(Value),
-    Deleted(Value),
+    Added(Arc<Entry>),
+    Modified(Arc<Entry>),
+    Deleted(Arc<Entry>),
     /// The revision, and whether the initial events end here.
     Bookmark(u64, bool),
 }
@@ -184,9 +185,9 @@ struct Shown {
 
 async fn step(mut source: Source) -> (Source, Option<Bytes>) {
     let chunk = match &mut source {
-        Source::Error(refusal) => refusal
-            .take()
-            .map(|refusal| line(&json!({"type": "ERROR", "object": refusal.to_status()}))),
+        Source::Error(refusal) => {
+            refusal.take().map(|refusal| line("ERROR", &write_object(&refusal.to_status())))
+        }
         Source::Live(watcher) => watcher.next().await,
     };
     (source, chunk)
@@ -265,12 +266,13 @@ impl Watcher {
         let before = change.old.as_ref().is_some_and(|entry| matching(&entry.value));
         let after = change.new.as_ref().is_some_and(|entry| matching(&entry.value));
         match (before, after, &change.new) {
-            (false, true, Some(entry)) => Some(Told::Added(entry.value.clone())),
-            (true, true, Some(entry)) => Some(Told::Modified(entry.value.clone())),
-            (true, false, _) => {
+            (false, true, Some(entry)) => Some(Told::Added(entry.clone())),
+            (true, true, Some(entry)) => Some(Told::Modified(entry.clone())),
+            (true, false, None) => change.gone.clone().map(Told::Deleted),
+            (true, false, Some(_)) => {
                 let mut value = change.old.as_ref()?.value.clone();
                 value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                Some(Told::Deleted(value))
+                Some(Told::Deleted(Arc::new(Entry::new(change.revision, value))))
             }
             (false, _, _) | (true, true, None) => None,
         }
@@ -279,18 +281,19 @@ impl Watcher {
 
 impl Shown {
     fn write(&mut self, told: &Told) -> Bytes {
-        let (kind, object) = match told {
-            Told::Added(value) => ("ADDED", self.object(value)),
-            Told::Modified(value) => ("MODIFIED", self.object(value)),
-            Told::Deleted(value) => ("DELETED", self.object(value)),
-            Told::Bookmark(revision, end) => ("BOOKMARK", self.bookmark(*revision, *end)),
-        };
-        line(&json!({"type": kind, "object": object}))
+        match told {
+            Told::Added(entry) => line("ADDED", &self.object(entry)),
+            Told::Modified(entry) => line("MODIFIED", &self.object(entry)),
+            Told::Deleted(entry) => line("DELETED", &self.object(entry)),
+            Told::Bookmark(revision, end) => {
+                line("BOOKMARK", &write_object(&self.bookmark(*revision, *end)))
+            }
+        }
     }
 
-    fn object(&mut self, value: &Value) -> Value {
+    fn object(&mut self, entry: &Entry) -> Bytes {
         let first = !std::mem::replace(&mut self.headed, true);
-        view::event(&self.resource, value, (&self.form, &self.query), first)
+        view::event(&self.resource, entry, (&self.form, &self.query), first)
     }
 
     fn bookmark(&mut self, revision: u64, end: bool) -> Value {
@@ -310,11 +313,9 @@ impl Shown {
     }
 }
 
-fn line(event: &Value) -> Bytes {
-    let mut text = format!("{{\"type\":{},\"object\":", event.get("type").unwrap_or(&Value::Null))
-        .into_bytes();
-    let object = event.get("object").unwrap_or(&Value::Null);
-    text.extend_from_slice(&crate::http::write_object(object));
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut text = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    text.extend_from_slice(object);
     text.extend_from_slice(b"}\n");
     Bytes::from(text)
 }

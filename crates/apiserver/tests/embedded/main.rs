@@ -19,8 +19,7 @@ pub(crate) async fn ask(
 ) -> (u16, Value) {
     use http_body_util::BodyExt as _;
     let text = body.map(ToString::to_string).unwrap_or_default();
-    let media =
-        if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = hyper::Request::builder()
         .method(method)
         .uri(path)

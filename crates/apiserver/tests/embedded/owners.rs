@@ -92,9 +92,10 @@ fn lived(estate: &Estate) -> Vec<(usize, BTreeSet<usize>)> {
         });
         let path = format!("{MAPS}/o{}", estate.dies);
         ask(&client, "DELETE", &path, Some(&options)).await;
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        tokio::time::sleep(Duration::from_hours(1)).await;
         let (_, list) = ask(&client, "GET", MAPS, None).await;
-        let place = |uid: &Value| uids.iter().position(|known| Some(known.as_str()) == uid.as_str());
+        let place =
+            |uid: &Value| uids.iter().position(|known| Some(known.as_str()) == uid.as_str());
         let items = list["items"].as_array().expect("items").iter();
         items
             .map(|item| {
