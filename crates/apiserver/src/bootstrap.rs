@@ -8,8 +8,7 @@ use crate::auth::User;
 use crate::core::Core;
 use crate::kinds::Builtin;
 use crate::status::Refusal;
-use crate::verbs::options::WriteOptions;
-use crate::verbs::{Ask, Sub, create};
+use crate::verbs::{Ask, create};
 use crate::{managed, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -22,16 +21,7 @@ pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
         if core.namespace(name).is_some() {
             continue;
         }
-        let mut ask = Ask {
-            core,
-            resource: &resource,
-            namespace: "",
-            name,
-            sub: Sub::Main,
-            user: &user,
-            options: WriteOptions::internal("kube-apiserver"),
-            warnings: Vec::new(),
-        };
+        let mut ask = Ask::new(core, &resource, ("", name), &user).by("kube-apiserver");
         let mut namespace = json!({
             "kind": "Namespace",
             "apiVersion": "v1",

@@ -31,8 +31,8 @@
 //!   revision when the write is entered.
 //! - Nothing is deleted for an owner whose kind is not served.
 //!
-//! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between versions
-//! by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do everything.
+//! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between
+//! versions by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do everything.
 
 mod admission;
 pub mod apply;

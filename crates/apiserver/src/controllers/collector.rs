@@ -18,10 +18,9 @@ use crate::core::{Core, text};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
+use crate::verbs::Ask;
 use crate::verbs::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Policy};
-use crate::verbs::options::WriteOptions;
 use crate::verbs::update::{Edit, update};
-use crate::verbs::{Ask, Sub};
 
 const MANAGER: &str = "kube-controller-manager";
 const FIRST_RETRY: Duration = Duration::from_millis(5);
@@ -297,16 +296,8 @@ impl Collector {
     }
 
     fn ask<'a>(&'a self, node: &'a Node) -> Ask<'a> {
-        Ask {
-            core: &self.core,
-            resource: &node.resource,
-            namespace: &node.namespace,
-            name: &node.name,
-            sub: Sub::Main,
-            user: &self.user,
-            options: WriteOptions::internal(MANAGER),
-            warnings: Vec::new(),
-        }
+        let place = (node.namespace.as_str(), node.name.as_str());
+        Ask::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
     }
 
     async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {

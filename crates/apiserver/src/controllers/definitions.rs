@@ -5,15 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::services;
+use super::status::{self, SetStatus, condition, set_condition};
 use crate::auth::User;
-use crate::clock;
 use crate::core::{Core, DEFINITIONS, text};
 use crate::kinds::custom::has_condition;
 use crate::kinds::{Kinds, Resource};
 use crate::status::Refusal;
 use crate::verbs::delete::{self, DeleteOptions};
-use crate::verbs::options::WriteOptions;
-use crate::verbs::update::{Edit, update};
+use crate::verbs::update::Edit;
 use crate::verbs::{Ask, Sub};
 
 const MANAGER: &str = "kube-apiserver";
@@ -76,7 +75,7 @@ pub(crate) fn terminating(definition: &mut Value) {
         "InstanceDeletionPending",
         "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
     );
-    set_condition(definition, condition);
+    set_condition(&mut definition["status"], condition);
 }
 
 async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
@@ -110,9 +109,9 @@ async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> 
             condition(("Established", "False"), "NotAccepted", "not all names are accepted"),
         ),
     };
-    set_condition(&mut next, names);
+    set_condition(&mut next["status"], names);
     if !established {
-        set_condition(&mut next, made);
+        set_condition(&mut next["status"], made);
     }
     if next["status"] == definition["status"] {
         return Ok(());
@@ -187,7 +186,7 @@ async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
 
 async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(), Refusal> {
     let mut next = definition.clone();
-    set_condition(&mut next, wanted);
+    set_condition(&mut next["status"], wanted);
     if next["status"] == definition["status"] {
         return Ok(());
     }
@@ -202,38 +201,14 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> usize {
         if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
             continue;
         }
-        let mut ask = Ask {
-            core,
-            resource,
-            namespace: text(&entry.value, "/metadata/namespace"),
-            name: text(&entry.value, "/metadata/name"),
-            sub: Sub::Main,
-            user: &user,
-            options: WriteOptions::internal(MANAGER),
-            warnings: Vec::new(),
-        };
+        let place =
+            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let mut ask = Ask::new(core, resource, place, &user).by(MANAGER);
         if let Err(refusal) = delete::delete(&mut ask, &DeleteOptions::default()).await {
             tracing::debug!(why = refusal.message, "cannot delete an object of a definition");
         }
     }
     core.store.list(&resource.table, "").objects.len()
-}
-
-struct Status {
-    uid: String,
-    status: Value,
-}
-
-impl Edit for Status {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        let mut next = current.clone();
-        next["status"] = self.status.clone();
-        Ok(next)
-    }
-
-    fn uid(&self) -> Option<&str> {
-        Some(&self.uid)
-    }
 }
 
 struct Release {
@@ -256,7 +231,7 @@ impl Edit for Release {
 
 async fn write_status(core: &Arc<Core>, definition: &Value, status: Value) -> Result<(), Refusal> {
     let uid = text(definition, "/metadata/uid").to_owned();
-    write(core, definition, Sub::Status, &Status { uid, status }).await
+    write(core, definition, Sub::Status, &SetStatus { uid, status }).await
 }
 
 async fn release(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
@@ -273,47 +248,8 @@ async fn write(
     let resource = core.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let Some(resource) = resource else { return Ok(()) };
     let user = User::with_groups("system:apiserver", &["system:masters"]);
-    let mut ask = Ask {
-        core,
-        resource: &resource,
-        namespace: "",
-        name: text(definition, "/metadata/name"),
-        sub,
-        user: &user,
-        options: WriteOptions::internal(MANAGER),
-        warnings: Vec::new(),
-    };
-    match update(&mut ask, edit).await {
-        Ok(_) => Ok(()),
-        Err(refusal) if refusal.code == 404 || refusal.code == 409 => Ok(()),
-        Err(refusal) => Err(refusal),
-    }
-}
-
-fn condition((kind, status): (&str, &str), reason: &str, message: &str) -> Value {
-    json!({
-        "type": kind,
-        "status": status,
-        "lastTransitionTime": clock::now(),
-        "reason": reason,
-        "message": message,
-    })
-}
-
-/// Sets a condition; its time changes with its status alone.
-fn set_condition(definition: &mut Value, mut wanted: Value) {
-    let conditions = &mut definition["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let Some(list) = conditions.as_array_mut() else { return };
-    match list.iter_mut().find(|condition| condition["type"] == wanted["type"]) {
-        Some(found) => {
-            if found["status"] == wanted["status"] {
-                wanted["lastTransitionTime"] = found["lastTransitionTime"].clone();
-            }
-            *found = wanted;
-        }
-        None => list.push(wanted),
-    }
+    let name = text(definition, "/metadata/name");
+    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
+    ask.sub = sub;
+    status::write(ask, edit).await
 }

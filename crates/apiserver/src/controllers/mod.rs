@@ -6,6 +6,7 @@ mod feed;
 mod graph;
 mod namespaces;
 mod services;
+mod status;
 
 use std::sync::Arc;
 

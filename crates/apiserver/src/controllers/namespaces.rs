@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::status::{self, SetStatus, condition, set_condition};
 use crate::auth::User;
-use crate::clock;
 use crate::core::{Core, NAMESPACES, has_entries, text};
 use crate::kinds::Resource;
 use crate::status::Refusal;
 use crate::store::Entry;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
-use crate::verbs::options::WriteOptions;
-use crate::verbs::update::{Edit, update};
+use crate::verbs::update::Edit;
 use crate::verbs::{Ask, Sub};
 
 const MANAGER: &str = "kube-controller-manager";
@@ -83,10 +82,10 @@ async fn empty(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
             clear(core, &resource, name, &mut left).await;
         }
     }
-    let status = status(namespace, &left);
+    let status = conditions(namespace, &left);
     let uid = text(namespace, "/metadata/uid").to_owned();
     if status != namespace["status"] {
-        write(core, name, Sub::Status, &Status { uid: uid.clone(), status }).await?;
+        write(core, name, Sub::Status, &SetStatus { uid: uid.clone(), status }).await?;
     }
     if !left.failures.is_empty() {
         return Err(Refusal::internal("content could not be deleted"));
@@ -113,16 +112,8 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
         if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
             continue;
         }
-        let mut ask = Ask {
-            core,
-            resource,
-            namespace,
-            name: text(&entry.value, "/metadata/name"),
-            sub: Sub::Main,
-            user: &user,
-            options: WriteOptions::internal(MANAGER),
-            warnings: Vec::new(),
-        };
+        let name = text(&entry.value, "/metadata/name");
+        let mut ask = Ask::new(core, resource, (namespace, name), &user).by(MANAGER);
         match delete::delete(&mut ask, &options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
@@ -139,7 +130,7 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
 }
 
 /// The conditions that tell what the namespace waits for.
-fn status(namespace: &Value, left: &Left) -> Value {
+fn conditions(namespace: &Value, left: &Left) -> Value {
     let mut status = namespace["status"].clone();
     let failed = !left.failures.is_empty();
     let content = if failed {
@@ -177,39 +168,16 @@ fn status(namespace: &Value, left: &Left) -> Value {
         ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned());
     let parsed =
         ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned());
-    for (kind, condition) in [
+    for (kind, (state, reason, message)) in [
         ("NamespaceDeletionDiscoveryFailure", discovered),
         ("NamespaceDeletionGroupVersionParsingFailure", parsed),
         ("NamespaceDeletionContentFailure", content),
         ("NamespaceContentRemaining", objects),
         ("NamespaceFinalizersRemaining", finalizers),
     ] {
-        set(&mut status, kind, &condition);
+        set_condition(&mut status, condition((kind, state), reason, &message));
     }
     status
-}
-
-fn set(status: &mut Value, kind: &str, (state, reason, message): &(&str, &str, String)) {
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    let Some(list) = status["conditions"].as_array_mut() else { return };
-    let mut wanted = json!({
-        "type": kind,
-        "status": state,
-        "lastTransitionTime": clock::now(),
-        "reason": reason,
-        "message": message,
-    });
-    match list.iter_mut().find(|condition| condition["type"].as_str() == Some(kind)) {
-        Some(found) => {
-            if found["status"] == wanted["status"] {
-                wanted["lastTransitionTime"] = found["lastTransitionTime"].clone();
-            }
-            *found = wanted;
-        }
-        None => list.push(wanted),
-    }
 }
 
 fn user() -> User {
@@ -222,38 +190,9 @@ fn user() -> User {
 async fn write(core: &Arc<Core>, name: &str, sub: Sub, edit: &dyn Edit) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = user();
-    let mut ask = Ask {
-        core,
-        resource: &resource,
-        namespace: "",
-        name,
-        sub,
-        user: &user,
-        options: WriteOptions::internal(MANAGER),
-        warnings: Vec::new(),
-    };
-    match update(&mut ask, edit).await {
-        Ok(_) => Ok(()),
-        Err(refusal) if refusal.code == 404 || refusal.code == 409 => Ok(()),
-        Err(refusal) => Err(refusal),
-    }
-}
-
-struct Status {
-    uid: String,
-    status: Value,
-}
-
-impl Edit for Status {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        let mut next = current.clone();
-        next["status"] = self.status.clone();
-        Ok(next)
-    }
-
-    fn uid(&self) -> Option<&str> {
-        Some(&self.uid)
-    }
+    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
+    ask.sub = sub;
+    status::write(ask, edit).await
 }
 
 struct Finalize {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::create::not_kept;
-use super::options::{WriteOptions, dry_run_errors};
+use super::options::dry_run_errors;
 use super::select::Selection;
 use super::{Ask, Sub, json as text_json};
 use crate::admission::{self, Operation, Reviewed};
@@ -118,18 +118,10 @@ async fn all(
 ) -> Result<Vec<String>, Refusal> {
     let mut warnings = Vec::new();
     for entry in chosen {
-        let mut write = WriteOptions::internal("unknown");
-        write.dry_run = options.dry_run;
-        let mut ask = Ask {
-            core,
-            resource,
-            namespace: text(&entry.value, "/metadata/namespace"),
-            name: text(&entry.value, "/metadata/name"),
-            sub: Sub::Main,
-            user,
-            options: write,
-            warnings: Vec::new(),
-        };
+        let place =
+            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let mut ask = Ask::new(core, resource, place, user);
+        ask.options.dry_run = options.dry_run;
         match delete_as(&mut ask, options, true).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}

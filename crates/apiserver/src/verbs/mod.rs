@@ -50,6 +50,33 @@ pub(crate) struct Ask<'a> {
     pub(crate) warnings: Vec<String>,
 }
 
+impl<'a> Ask<'a> {
+    /// An ask with no options, for the object itself.
+    pub(crate) fn new(
+        core: &'a Arc<Core>,
+        resource: &'a Arc<Resource>,
+        (namespace, name): (&'a str, &'a str),
+        user: &'a User,
+    ) -> Self {
+        Self {
+            core,
+            resource,
+            namespace,
+            name,
+            sub: Sub::Main,
+            user,
+            options: WriteOptions::internal("unknown"),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Written by a part of the server.
+    pub(crate) fn by(mut self, manager: &str) -> Self {
+        manager.clone_into(&mut self.options.manager);
+        self
+    }
+}
+
 impl Ask<'_> {
     /// The key of the object.
     pub(crate) fn key(&self) -> Arc<str> {
@@ -118,7 +145,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// An ask without a name, for whoever names it later.
+/// What a call asks of a resource.
 fn ask<'a>(
     core: &'a Arc<Core>,
     call: &'a Call,
@@ -126,33 +153,19 @@ fn ask<'a>(
     (resource, sub): (&'a Arc<Resource>, Sub),
 ) -> Result<Ask<'a>, Refusal> {
     let kind = match call.method.as_str() {
-        "POST" => WriteKind::Create,
-        "PUT" => WriteKind::Update,
-        "PATCH" if call.content_type == "application/apply-patch+yaml" => WriteKind::Apply,
-        "PATCH" => WriteKind::Patch,
-        _ => {
-            return Ok(Ask {
-                core,
-                resource,
-                namespace: &place.namespace,
-                name: &place.name,
-                sub,
-                user: &call.user,
-                options: WriteOptions::internal("unknown"),
-                warnings: Vec::new(),
-            });
-        }
+        "POST" => Some(WriteKind::Create),
+        "PUT" => Some(WriteKind::Update),
+        "PATCH" if call.content_type == "application/apply-patch+yaml" => Some(WriteKind::Apply),
+        "PATCH" => Some(WriteKind::Patch),
+        _ => None,
     };
-    Ok(Ask {
-        core,
-        resource,
-        namespace: &place.namespace,
-        name: &place.name,
-        sub,
-        user: &call.user,
-        options: WriteOptions::read(call, kind)?,
-        warnings: Vec::new(),
-    })
+    let named = (place.namespace.as_str(), place.name.as_str());
+    let mut ask = Ask::new(core, resource, named, &call.user);
+    ask.sub = sub;
+    if let Some(kind) = kind {
+        ask.options = WriteOptions::read(call, kind)?;
+    }
+    Ok(ask)
 }
 
 /// The resource of a place, if the method makes sense there.
