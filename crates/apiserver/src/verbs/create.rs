@@ -169,7 +169,9 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
                         .map(|entry| entry.value.clone())
                         .ok_or_else(|| Refusal::bare("cannot read what was written"));
                 }
-                Err(WriteError::Changed(_)) => {}
+                Err(WriteError::Changed(revision)) => {
+                    ask.core.store.published(revision).await;
+                }
                 Err(WriteError::Failed) => return Err(not_kept()),
             }
         }

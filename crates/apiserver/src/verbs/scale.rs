@@ -20,36 +20,41 @@ pub(super) fn get(ask: &Ask<'_>, form: &Form) -> Result<Answer, Refusal> {
 
 /// Replaces a scale.
 pub(super) async fn put(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    let parsed = decode::body(call, ask.resource)?;
-    let scale = parsed.value;
-    write(ask, scale, form).await
+    let scale = decode::body(call, ask.resource)?.value;
+    checked(&ask, &scale)?;
+    write(ask, &Rescale::Put(scale), form).await
 }
 
 /// Patches a scale.
 pub(super) async fn patch(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    let object = patch::shown(&ask)?;
-    let scale = patch::lay_scale(call, &scale_of(&ask, &object)?)?;
-    write(ask, scale, form).await
+    write(ask, &Rescale::Patch(call), form).await
 }
 
-async fn write(mut ask: Ask<'_>, scale: Value, form: &Form) -> Result<Answer, Refusal> {
-    checked(&ask, &scale)?;
-    let edit = Replicas { scale };
-    let (object, _) = update(&mut ask, &edit).await.map_err(|refusal| warned(&ask, refusal))?;
+async fn write(mut ask: Ask<'_>, edit: &Rescale<'_>, form: &Form) -> Result<Answer, Refusal> {
+    let (object, _) = update(&mut ask, edit).await.map_err(|refusal| warned(&ask, refusal))?;
     answer(&ask, &scale_of(&ask, &object)?, form)
 }
 
-struct Replicas {
-    scale: Value,
+/// What a caller makes of a scale.
+enum Rescale<'a> {
+    Put(Value),
+    Patch(&'a Call),
 }
 
-impl Edit for Replicas {
+impl Edit for Rescale<'_> {
     fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        let paths = paths(ask)?;
+        let scale = match self {
+            Self::Put(scale) => scale.clone(),
+            Self::Patch(call) => {
+                let scale = patch::lay_scale(call, &scale_of(ask, current)?)?;
+                checked(ask, &scale)?;
+                scale
+            }
+        };
         let mut object = current.clone();
-        let replicas = self.scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
-        set(&mut object, &paths.spec, replicas);
-        let told = text(&self.scale, "/metadata/resourceVersion");
+        let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
+        set(&mut object, &paths(ask)?.spec, replicas);
+        let told = text(&scale, "/metadata/resourceVersion");
         if !told.is_empty() {
             object["metadata"]["resourceVersion"] = json!(told);
         }
@@ -57,7 +62,10 @@ impl Edit for Replicas {
     }
 
     fn uid(&self) -> Option<&str> {
-        Some(text(&self.scale, "/metadata/uid"))
+        match self {
+            Self::Put(scale) => Some(text(scale, "/metadata/uid")),
+            Self::Patch(_) => None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod client;
 mod door;
 mod owners;
+mod watching;
 
 use kube_client::Client;
 use kube_client::client::Body;
