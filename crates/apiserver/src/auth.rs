@@ -100,8 +100,7 @@ fn forbidden(user: &str, verb: &str, place: &Place) -> Refusal {
     } else {
         format!("{}.{}", place.plural, place.group)
     };
-    let named =
-        if place.name.is_empty() { String::new() } else { format!(" \"{}\"", place.name) };
+    let named = if place.name.is_empty() { String::new() } else { format!(" \"{}\"", place.name) };
     let scope = if place.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {

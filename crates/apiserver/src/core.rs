@@ -1,7 +1,7 @@
 //! What every verb and every controller shares.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -16,8 +16,7 @@ use crate::store::Store;
 /// The table of definitions.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The table of webhook configurations.
-pub(crate) const WEBHOOKS: &str =
-    "validatingwebhookconfigurations.admissionregistration.k8s.io";
+pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
@@ -47,7 +46,12 @@ impl Core {
     }
 
     /// The resource that serves a kind, in any version if the wanted one is not there.
-    pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<Arc<Resource>> {
         self.registry.kinds().find(group, version, plural).cloned()
     }
 

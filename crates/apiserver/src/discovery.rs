@@ -11,8 +11,7 @@ use crate::http::{Answer, write_object};
 use crate::kinds::{Builtin, Kinds, Resource, api_version, custom};
 use crate::status::Refusal;
 
-const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const BUILTIN_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const CUSTOM_VERBS: [&str; 8] =
@@ -126,7 +125,9 @@ fn group_value(kinds: &Kinds, name: &str) -> Option<Value> {
 }
 
 /// The faces of a resource: name, group and version of another kind, kind, verbs.
-fn faces(resource: &Resource) -> Vec<(&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>)> {
+fn faces(
+    resource: &Resource,
+) -> Vec<(&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>)> {
     let mut faces = Vec::new();
     if resource.is_builtin(Builtin::Namespace) {
         faces.push(("finalize", None, vec!["update"]));
@@ -229,9 +230,7 @@ fn aggregated_group(kinds: &Kinds, group: &str) -> Value {
 }
 
 fn aggregated_row(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| {
-        json!({"group": group, "version": version, "kind": kind})
-    };
+    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let own = kind(&resource.group, &resource.version, &resource.kind);
     let mut row = json!({
         "resource": resource.plural,

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::discovery;
 use crate::http::Answer;
 use crate::kinds::{Kinds, Nature, Resource, api_version};
 use crate::status::Refusal;
-use crate::discovery;
 
 /// The list of documents.
 pub(crate) fn index(kinds: &Kinds) -> Answer {

@@ -72,9 +72,7 @@ fn builtin_schema(kind: Builtin) -> &'static Schema {
         let kinds = builtin::all();
         let kinds = kinds.iter().filter_map(|resource| resource.builtin());
         kinds
-            .map(|kind| {
-                (format!("{kind:?}"), Schema::parse(kind.schema()).unwrap_or_default())
-            })
+            .map(|kind| (format!("{kind:?}"), Schema::parse(kind.schema()).unwrap_or_default()))
             .collect()
     });
     let found = schemas.get(&format!("{kind:?}"));
@@ -108,17 +106,14 @@ fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> 
     }
     match value {
         Value::Object(map) => typed_map(map, schema, at),
-        Value::Array(list) => {
-            list.iter().try_for_each(|item| typed(item, &schema["items"], at))
-        }
+        Value::Array(list) => list.iter().try_for_each(|item| typed(item, &schema["items"], at)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 
 fn typed_map(map: &Map<String, Value>, schema: &Value, at: (&str, &str)) -> Result<(), String> {
     for (key, value) in map {
-        let path =
-            if at.1.is_empty() { key.clone() } else { format!("{}.{key}", at.1) };
+        let path = if at.1.is_empty() { key.clone() } else { format!("{}.{key}", at.1) };
         if let Some(known) = schema["properties"].get(key) {
             typed(value, known, (at.0, &path))?;
         } else if let Some(entry) = schema.get("additionalProperties") {
@@ -146,11 +141,8 @@ fn written(text: &str, format: &str) -> Result<(), String> {
     if whole && (fraction || format != "micro-time") {
         return Ok(());
     }
-    let (rest, part) = if whole {
-        (text.get(19..).unwrap_or_default(), ".000000")
-    } else {
-        (text, "2006")
-    };
+    let (rest, part) =
+        if whole { (text.get(19..).unwrap_or_default(), ".000000") } else { (text, "2006") };
     Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \"{part}\""))
 }
 

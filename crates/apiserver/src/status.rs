@@ -109,8 +109,7 @@ impl Refusal {
 
     pub(crate) fn already_exists(resource: &Resource, name: &str, terminating: bool) -> Self {
         let prefix = if terminating { "object is being deleted: " } else { "" };
-        let message =
-            format!("{prefix}{} {} already exists", resource.qualified(), quoted(name));
+        let message = format!("{prefix}{} {} already exists", resource.qualified(), quoted(name));
         Self::new(409, "AlreadyExists", message).about(resource.details(name))
     }
 
@@ -146,12 +145,7 @@ impl Refusal {
     }
 
     /// As [`Refusal::invalid`], for a kind that is no resource.
-    pub(crate) fn invalid_kind(
-        group: &str,
-        kind: &str,
-        name: &str,
-        errors: &[FieldError],
-    ) -> Self {
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let dotted = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = format!("{dotted} {} is invalid: {}", quoted(name), joined(errors));
         let causes: Vec<Value> = errors

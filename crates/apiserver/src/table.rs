@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::core;
 use crate::http::Query;
 use crate::http::negotiate::Form;
+use crate::jsonpath::{self, JsonPath};
 use crate::kinds::custom::Column;
 use crate::kinds::{Builtin, Nature, Resource};
 use crate::status::Refusal;
 use crate::view::{self, Page};
-use crate::core;
-use crate::jsonpath::{self, JsonPath};
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object \
                    was created.";
@@ -63,7 +63,11 @@ pub(crate) fn row_event(
 }
 
 /// A bookmark: a table with a row that has no cells.
-pub(crate) fn bookmark(resource: &Resource, object: &Value, (form, query): (&Form, &Query)) -> Value {
+pub(crate) fn bookmark(
+    resource: &Resource,
+    object: &Value,
+    (form, query): (&Form, &Query),
+) -> Value {
     let _ = (resource, query);
     let metadata = json!({"resourceVersion": core::text(object, "/metadata/resourceVersion")});
     let row = json!({"cells": null, "object": view::partial(object, &form.version)});

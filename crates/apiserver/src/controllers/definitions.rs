@@ -106,10 +106,14 @@ fn conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
     let others: Vec<&Value> = others.collect();
     let taken = |wanted: &str, fields: &[&str]| {
         others.iter().any(|other| {
-            fields.iter().any(|field| match other.pointer(&format!("/status/acceptedNames/{field}")) {
-                Some(Value::String(text)) => text == wanted,
-                Some(Value::Array(list)) => list.iter().any(|text| text.as_str() == Some(wanted)),
-                Some(_) | None => false,
+            fields.iter().any(|field| {
+                match other.pointer(&format!("/status/acceptedNames/{field}")) {
+                    Some(Value::String(text)) => text == wanted,
+                    Some(Value::Array(list)) => {
+                        list.iter().any(|text| text.as_str() == Some(wanted))
+                    }
+                    Some(_) | None => false,
+                }
             })
         })
     };

@@ -44,9 +44,7 @@ pub(crate) fn parse(path: &str) -> Route {
         ["apis"] => Route::Groups { legacy: false },
         ["api", version] => Route::GroupVersion(String::new(), (*version).to_owned()),
         ["apis", group] => Route::Group((*group).to_owned()),
-        ["apis", group, version] => {
-            Route::GroupVersion((*group).to_owned(), (*version).to_owned())
-        }
+        ["apis", group, version] => Route::GroupVersion((*group).to_owned(), (*version).to_owned()),
         ["api", version, rest @ ..] => Route::Resource(place("", version, rest)),
         ["apis", group, version, rest @ ..] => Route::Resource(place(group, version, rest)),
         ["openapi", "v3"] => Route::OpenApiIndex,

@@ -102,8 +102,14 @@ const ROWS: [Row; 14] = [
         "Lease",
         include_str!("schemas/lease.json"),
     ),
-    row(Builtin::ClusterRole, RBAC, "clusterroles", "ClusterRole", include_str!("schemas/role.json"))
-        .cluster(),
+    row(
+        Builtin::ClusterRole,
+        RBAC,
+        "clusterroles",
+        "ClusterRole",
+        include_str!("schemas/role.json"),
+    )
+    .cluster(),
     row(
         Builtin::ClusterRoleBinding,
         RBAC,

@@ -113,8 +113,7 @@ impl Resource {
         } else {
             String::new()
         };
-        let place =
-            if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         format!("/registry/{group}{}/{place}{name}", self.plural)
     }
 }

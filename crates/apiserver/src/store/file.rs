@@ -40,8 +40,7 @@ impl Durability for FileDurability {
     }
 
     fn compact(&mut self, revision: u64) -> Result<(), DurabilityError> {
-        forget(&self.database, revision)
-            .map_err(|source| DurabilityError::new("compact", source))
+        forget(&self.database, revision).map_err(|source| DurabilityError::new("compact", source))
     }
 }
 
@@ -52,9 +51,8 @@ fn read(database: &Database) -> Result<Loaded, redb::Error> {
         Err(TableError::TableDoesNotExist(_)) => return Ok(Loaded::default()),
         Err(error) => return Err(error.into()),
     };
-    let number = |key| -> Result<u64, redb::Error> {
-        Ok(meta.get(key)?.map_or(0, |value| value.value()))
-    };
+    let number =
+        |key| -> Result<u64, redb::Error> { Ok(meta.get(key)?.map_or(0, |value| value.value())) };
     let mut loaded =
         Loaded { head: number(HEAD)?, floor: number(FLOOR)?, objects: Vec::new(), log: Vec::new() };
     for row in transaction.open_table(OBJECTS)?.iter()? {

@@ -20,10 +20,10 @@ use tokio::sync::watch;
 pub(crate) use cursor::{Cursor, TooOld};
 pub use durability::{Durability, DurabilityError, Kept, Loaded, Record};
 pub use file::FileDurability;
-pub(crate) use table::{Change, Entry};
 use table::Table;
-pub(crate) use writer::{Expect, Write, WriteError};
+pub(crate) use table::{Change, Entry};
 use writer::Writer;
+pub(crate) use writer::{Expect, Write, WriteError};
 
 /// Where revisions start: whoever asks for changes since the very first is always told to list.
 const FIRST: u64 = 2;
@@ -114,8 +114,7 @@ impl Store {
         if revision < floor {
             return Err(TooOld { asked: revision, oldest: floor });
         }
-        let objects =
-            state.tables.get(table).map(|table| table.under_at(prefix, revision));
+        let objects = state.tables.get(table).map(|table| table.under_at(prefix, revision));
         Ok(Listing { revision, objects: objects.unwrap_or_default() })
     }
 

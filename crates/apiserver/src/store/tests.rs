@@ -61,9 +61,8 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     let first = made.expect("an entry").revision;
     store.write(write("n/b", Expect::Absent, thing("b"))).await.expect("made");
     store.write(write("n/a", Expect::Revision(first), None)).await.expect("removed");
-    let names = |listing: Listing| {
-        listing.objects.keys().map(ToString::to_string).collect::<Vec<_>>()
-    };
+    let names =
+        |listing: Listing| listing.objects.keys().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(store.list_at("things", "n/", first).expect("known")), ["n/a"]);
     assert_eq!(names(store.list("things", "n/")), ["n/b"]);
     store.forget_history();

@@ -92,9 +92,8 @@ fn system_fields(next: &mut Value, old: &Value) {
     }
     metadata.remove("selfLink");
     for kept in ["uid", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let told = metadata.get(kept).is_some_and(|value| {
-            !value.is_null() && value.as_str() != Some("")
-        });
+        let told =
+            metadata.get(kept).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
         if !told {
             put(metadata, kept, was(kept));
         }

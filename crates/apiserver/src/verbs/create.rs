@@ -49,11 +49,7 @@ pub(crate) fn warned(ask: &Ask<'_>, mut refusal: Refusal) -> Refusal {
 }
 
 /// The namespace of an object is the one of its path.
-pub(crate) fn at_home(
-    resource: &Resource,
-    namespace: &str,
-    object: &Value,
-) -> Result<(), Refusal> {
+pub(crate) fn at_home(resource: &Resource, namespace: &str, object: &Value) -> Result<(), Refusal> {
     let told = text(object, "/metadata/namespace");
     if !resource.namespaced || told.is_empty() || told == namespace {
         return Ok(());
@@ -102,9 +98,8 @@ fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
         return Ok(());
     }
     let place = ask.namespace;
-    let why = format!(
-        "unable to create new content in namespace {place} because it is being terminated"
-    );
+    let why =
+        format!("unable to create new content in namespace {place} because it is being terminated");
     let mut refusal = Refusal::forbidden(ask.resource, name, &why);
     if let Some(details) = refusal.details.as_mut() {
         details["causes"] = json!([{
@@ -183,8 +178,8 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     }
     let name = text(&object, "/metadata/name");
     let there = ask.core.store.get(&ask.resource.table, &ask.resource.key(ask.namespace, name));
-    let leaving = there
-        .is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some());
+    let leaving =
+        there.is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some());
     let mut refusal = Refusal::already_exists(ask.resource, name, leaving);
     if drawn {
         refusal.retry_after = Some(1);

@@ -59,10 +59,8 @@ pub(crate) fn object(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
     let mut value = parsed.value;
     identify(ask.resource, &mut value, &call.body)?;
     let (kind, version) = named(&value);
-    let handled = format!(
-        "{kind} in version \"{version}\" cannot be handled as a {}",
-        ask.resource.kind
-    );
+    let handled =
+        format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
     let unknown = shape::bring(ask.resource, &mut value)
         .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
     if let Some(strict) = complain(ask, parsed.duplicates, unknown) {

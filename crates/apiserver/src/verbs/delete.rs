@@ -143,10 +143,7 @@ async fn all(
 }
 
 /// Deletes an object, or marks it.
-pub(crate) async fn delete(
-    ask: &mut Ask<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(crate) async fn delete(ask: &mut Ask<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
     delete_as(ask, options, false).await
 }
 
@@ -159,8 +156,7 @@ async fn delete_as(
     for _ in 0..TRIES {
         let current = ask.current().ok_or_else(|| ask.not_found())?;
         preconditions(ask, options, &current.value)?;
-        let operation =
-            if collection { Operation::DeleteOfMany } else { Operation::Delete };
+        let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
         let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
         let told = std::mem::replace(&mut ask.options.told, options.told.clone());
         let warnings = admission::review(ask, &reviewed).await;
@@ -203,8 +199,7 @@ fn preconditions(ask: &Ask<'_>, options: &DeleteOptions, current: &Value) -> Res
     } else {
         format!("{}.{}", resource.kind, resource.group)
     };
-    refusal.message =
-        format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ask.name);
+    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ask.name);
     Err(refusal.about(details(&resource.group, &resource.kind, ask.name)))
 }
 

@@ -162,7 +162,8 @@ pub(super) fn check(query: &Query, watch: bool) -> Result<(), Refusal> {
                 errors.push(forbidden(why));
             }
             if query.get("continue").is_some() {
-                errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+                errors
+                    .push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
             }
             if !matches!(matching, "Exact" | "NotOlderThan") {
                 let supported = ["Exact", "NotOlderThan", ""].map(str::to_owned);
@@ -221,9 +222,7 @@ fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
     let invalid = |why: &str| {
         Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
     };
-    let bytes = LENIENT
-        .decode(told)
-        .map_err(|error| invalid(&error.to_string()))?;
+    let bytes = LENIENT.decode(told).map_err(|error| invalid(&error.to_string()))?;
     let token: Value = serde_json::from_slice(&bytes)
         .map_err(|error| invalid(&super::json::sentence(&bytes, &error)))?;
     if token["v"].as_str() != Some("meta.k8s.io/v1") {

@@ -76,7 +76,11 @@ impl Ask<'_> {
 }
 
 /// Serves a request for a resource.
-pub(crate) async fn dispatch(core: &Arc<Core>, call: &Call, place: &Place) -> Result<Answer, Refusal> {
+pub(crate) async fn dispatch(
+    core: &Arc<Core>,
+    call: &Call,
+    place: &Place,
+) -> Result<Answer, Refusal> {
     let resource = resolve(core, call, place)?;
     let sub = subresource(&resource, place)?;
     let form = negotiate(&call.accept)?;
@@ -94,7 +98,9 @@ pub(crate) async fn dispatch(core: &Arc<Core>, call: &Call, place: &Place) -> Re
         "POST" => create::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
         "PUT" => update::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
         "PATCH" => patch::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
-        "DELETE" if named => delete::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "DELETE" if named => {
+            delete::serve(ask(core, call, place, (&resource, sub))?, call, &form).await
+        }
         "DELETE" => delete::serve_collection(core, call, place, &resource).await,
         _ => Err(Refusal::method_not_allowed()),
     };
@@ -153,9 +159,10 @@ fn ask<'a>(
 fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Refusal> {
     let kinds = core.registry.kinds();
     let Some(resource) = kinds.find(&place.group, &place.version, &place.plural) else {
-        let known = kinds.all().iter().any(|resource| {
-            resource.group == place.group && resource.builtin().is_some()
-        });
+        let known = kinds
+            .all()
+            .iter()
+            .any(|resource| resource.group == place.group && resource.builtin().is_some());
         return Err(if known { Refusal::no_such_resource() } else { Refusal::no_such_page() });
     };
     let custom = resource.custom().is_some();
@@ -201,7 +208,12 @@ fn subresource(resource: &Resource, place: &Place) -> Result<Sub, Refusal> {
     }
 }
 
-fn get(core: &Core, call: &Call, place: &Place, resource: &Arc<Resource>) -> Result<Answer, Refusal> {
+fn get(
+    core: &Core,
+    call: &Call,
+    place: &Place,
+    resource: &Arc<Resource>,
+) -> Result<Answer, Refusal> {
     let form = negotiate(&call.accept)?;
     if let Some(version) = call.query.get("resourceVersion") {
         list::parse_version(version).map_err(|why| {

@@ -133,10 +133,8 @@ fn manager_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
     }
     for (index, character) in manager.chars().enumerate() {
         if character.is_control() {
-            let why = format!(
-                "invalid character U+{:04X} (at position {index})",
-                u32::from(character)
-            );
+            let why =
+                format!("invalid character U+{:04X} (at position {index})", u32::from(character));
             errors.push(FieldError::invalid_text(&path, manager, why));
         }
     }

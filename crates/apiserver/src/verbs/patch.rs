@@ -60,15 +60,13 @@ impl Edit for Patch {
         }
         let raw = value.to_string();
         let (kind, version) = (text(&value, "/kind"), ask.resource.version.as_str());
-        let handled = format!(
-            "{kind} in version \"{version}\" cannot be handled as a {}",
-            ask.resource.kind
-        );
+        let handled =
+            format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
         if ask.resource.custom().is_none() && kind != ask.resource.kind {
             return Err(Refusal::bad_request(handled));
         }
-        let unknown = shape::bring(ask.resource, &mut value)
-            .map_err(|why| undecodable(&raw, &why))?;
+        let unknown =
+            shape::bring(ask.resource, &mut value).map_err(|why| undecodable(&raw, &why))?;
         if let Some(strict) = decode::complain(ask, laid.duplicates, unknown) {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
         }
@@ -81,9 +79,7 @@ impl Edit for Patch {
 
 /// Lays a patch over an object.
 fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
-    let doubled = || {
-        text_json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default()
-    };
+    let doubled = || text_json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
     let value = match kind {
         Kind::Json => patch::json::apply(current, &patch::json::parse(body)?)?,
         Kind::Merge => {
@@ -92,9 +88,7 @@ fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusa
             patch::merge::apply(&mut value, &patch);
             value
         }
-        Kind::Strategic => {
-            patch::strategic::apply(current, &patch::strategic::parse(body)?)?
-        }
+        Kind::Strategic => patch::strategic::apply(current, &patch::strategic::parse(body)?)?,
     };
     let duplicates = match kind {
         Kind::Json => Vec::new(),
@@ -162,11 +156,8 @@ fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
              map[string]interface {{}}"
         )));
     }
-    let doubled: Vec<String> = parsed
-        .duplicates
-        .into_iter()
-        .map(|path| format!("duplicate field \"{path}\""))
-        .collect();
+    let doubled: Vec<String> =
+        parsed.duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     ask.warn(doubled);
     same_kind(ask, &config)?;
     same_name(ask.name, &config)?;

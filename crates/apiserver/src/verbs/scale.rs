@@ -90,10 +90,7 @@ fn scale_of(ask: &Ask<'_>, object: &Value) -> Result<Value, Refusal> {
     let paths = paths(ask)?;
     let number = |path: &str| at(object, path).and_then(Value::as_i64);
     let Some(replicas) = number(&paths.spec_path) else {
-        let message = format!(
-            "the spec replicas field {:?} does not exist",
-            paths.spec_path
-        );
+        let message = format!("the spec replicas field {:?} does not exist", paths.spec_path);
         return Err(Refusal::internal(message));
     };
     let metadata = &object["metadata"];

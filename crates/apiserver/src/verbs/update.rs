@@ -49,8 +49,7 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
     same_name(ask.name, &object)?;
     at_home(ask.resource, ask.namespace, &object)?;
     let put = Put { object };
-    let (value, made) =
-        update(&mut ask, &put).await.map_err(|refusal| warned(&ask, refusal))?;
+    let (value, made) = update(&mut ask, &put).await.map_err(|refusal| warned(&ask, refusal))?;
     written(if made { 201 } else { 200 }, &ask, &value, (form, call))
 }
 

@@ -89,7 +89,13 @@ pub(super) async fn watch(
         })),
     };
     let body = AnswerBody::unfold(source, step);
-    Ok(Answer { code: 200, content_type: JSON.to_owned(), body, warnings: Vec::new(), retry_after: None })
+    Ok(Answer {
+        code: 200,
+        content_type: JSON.to_owned(),
+        body,
+        warnings: Vec::new(),
+        retry_after: None,
+    })
 }
 
 fn next_bookmark(life: Duration) -> Instant {
@@ -114,9 +120,8 @@ fn limit_of(core: &Core, place: &Place, resource: &Resource) -> Option<usize> {
 
 fn version(query: &Query) -> Result<u64, Refusal> {
     let Some(told) = query.get("resourceVersion") else { return Ok(0) };
-    list::parse_version(told).map_err(|why| {
-        Refusal::bare(format!("resourceVersion: Invalid value: \"{told}\": {why}"))
-    })
+    list::parse_version(told)
+        .map_err(|why| Refusal::bare(format!("resourceVersion: Invalid value: \"{told}\": {why}")))
 }
 
 fn expired(too_old: TooOld) -> Refusal {
@@ -295,11 +300,8 @@ impl Shown {
 }
 
 fn line(event: &Value) -> Bytes {
-    let mut text = format!(
-        "{{\"type\":{},\"object\":",
-        event.get("type").unwrap_or(&Value::Null)
-    )
-    .into_bytes();
+    let mut text = format!("{{\"type\":{},\"object\":", event.get("type").unwrap_or(&Value::Null))
+        .into_bytes();
     let object = event.get("object").unwrap_or(&Value::Null);
     text.extend_from_slice(&crate::http::write_object(object));
     text.extend_from_slice(b"}\n");

@@ -168,9 +168,9 @@ impl Player {
             find(&step["response"]["body"], value, String::new(), &mut places);
             let shown = format!("${{{name}}}");
             let normalised = &step["normalised"]["body"];
-            let named = places.iter().find(|place| {
-                normalised.pointer(place).and_then(Value::as_str) == Some(&shown)
-            });
+            let named = places
+                .iter()
+                .find(|place| normalised.pointer(place).and_then(Value::as_str) == Some(&shown));
             let Some(place) = named.or(places.first()) else { continue };
             if let Some(text) = body.pointer(place).and_then(Value::as_str) {
                 self.names.insert(name.clone(), text.to_owned());
@@ -322,8 +322,7 @@ fn grouped_differences(wanted: &Value, events: &[Value], names: &Names) -> Vec<S
     for (key, wanted) in grouped(&wanted, names) {
         let got = collapsed(ours.remove(&key).unwrap_or_default());
         let wanted = collapsed(wanted);
-        let differences =
-            compare::differences(&Value::Array(wanted), &Value::Array(got), names);
+        let differences = compare::differences(&Value::Array(wanted), &Value::Array(got), names);
         found.extend(differences.into_iter().map(|line| format!("  {key}{line}")));
     }
     found.extend(ours.keys().map(|key| format!("  events of {key} were not wanted")));
@@ -398,7 +397,10 @@ fn pick(body: &Value, picked: &Value) -> Value {
     let key = picked["key"].as_str().unwrap_or_default();
     let values = picked["values"].as_array().cloned().unwrap_or_default();
     let items = list.and_then(Value::as_array).into_iter().flatten();
-    items.filter(|item| item.pointer(key).is_some_and(|name| values.contains(name))).cloned().collect()
+    items
+        .filter(|item| item.pointer(key).is_some_and(|name| values.contains(name)))
+        .cloned()
+        .collect()
 }
 
 fn sort(body: &mut Value, sorted: &Value) {
@@ -412,9 +414,8 @@ fn sort(body: &mut Value, sorted: &Value) {
 /// Sorts the causes of a refusal, and the message that is made of them.
 fn unorder(body: &mut Value) {
     if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
-        causes.sort_by_cached_key(|cause| {
-            (cause["field"].to_string(), cause["message"].to_string())
-        });
+        causes
+            .sort_by_cached_key(|cause| (cause["field"].to_string(), cause["message"].to_string()));
     }
     let Some(message) = body["message"].as_str() else { return };
     let Some((head, list)) = message.split_once(": [") else { return };
