@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::auth::User;
 use crate::core::Core;
+use crate::kinds::Builtin;
 use crate::status::Refusal;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::{Ask, Sub, create};
+use crate::{managed, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -30,11 +32,13 @@ pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
             options: WriteOptions::internal("kube-apiserver"),
             warnings: Vec::new(),
         };
-        let namespace = json!({
+        let mut namespace = json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {"name": name},
         });
+        strategy::default_early(Builtin::Namespace, &mut namespace);
+        managed::on_create(&ask, &mut namespace);
         create::create(&mut ask, namespace).await?;
     }
     Ok(())

@@ -41,7 +41,8 @@ impl Core {
     /// Reads the definitions anew; what they serve is served from here on.
     pub(crate) fn refresh_kinds(&self) {
         let listing = self.store.list(DEFINITIONS, "");
-        let kinds = Kinds::new(listing.objects.values().map(|entry| &entry.value));
+        let before = self.registry.kinds();
+        let kinds = Kinds::new(listing.objects.values().map(|entry| &entry.value), &before);
         self.registry.replace(kinds);
     }
 

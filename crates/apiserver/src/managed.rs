@@ -29,6 +29,9 @@ pub(crate) fn on_update(ask: &Ask<'_>, old: &Value, next: &mut Value) {
         apply::update(view, old, next, request).write(next);
     });
     managed::restore_times(next, old);
+    if ask.sub == Sub::Scale {
+        forget_scale_time(next);
+    }
 }
 
 /// Lays an applied configuration over an object.
@@ -39,14 +42,13 @@ pub(crate) fn apply(
 ) -> Result<Value, Refusal> {
     let now = clock::now();
     let version = ask.resource.api_version();
-    let none = nothing(ask.resource);
-    let live = current.unwrap_or(&none);
+    let live = current.map_or_else(|| json!({}), |current| unsaid(ask.resource, current));
     let force = ask.options.force;
     let applied = with_view(ask.resource, |view| {
-        apply::apply(view, live, config, request(ask, &version, &now), force)
+        apply::apply(view, &live, config, request(ask, &version, &now), force)
     });
     let mut object = applied.map_err(refused)?.object;
-    let unknown = shape::bring(ask.resource, &mut object).map_err(Refusal::bad_request)?;
+    let unknown = shape::bring_applied(ask.resource, &mut object).map_err(Refusal::bad_request)?;
     if let Some(strict) = decode::complain(ask, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
     }
@@ -54,6 +56,27 @@ pub(crate) fn apply(
         managed::restore_times(&mut object, current);
     }
     Ok(object)
+}
+
+/// An object without the empty maps that its kind always shows: nobody said them.
+fn unsaid(resource: &Resource, current: &Value) -> Value {
+    let mut live = current.clone();
+    if let (Nature::Builtin(_), Some(map)) = (&resource.nature, live.as_object_mut()) {
+        map.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+    }
+    live
+}
+
+/// The real server notes no time for writes of a scale.
+fn forget_scale_time(object: &mut Value) {
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten() {
+        if entry["subresource"].as_str() == Some("scale") {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+        }
+    }
 }
 
 fn refused(refusal: apply::Refusal) -> Refusal {

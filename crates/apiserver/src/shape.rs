@@ -20,6 +20,16 @@ pub(crate) fn schema(resource: &Resource) -> &Schema {
     }
 }
 
+/// As [`bring`], for what an apply made: a map of which nothing is left is null, and stays so.
+pub(crate) fn bring_applied(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
+    let Some(custom) = resource.custom() else { return bring(resource, value) };
+    let mut unknown = metadata::coerce(value, &custom.schema)?;
+    unknown.extend(prune_root(value, &custom.schema));
+    default::fill(value, &custom.schema);
+    unknown.sort();
+    Ok(unknown)
+}
+
 /// Takes unknown fields away and fills in defaults. Answers with the unknown fields, or with what
 /// is wrong in Go's words.
 pub(crate) fn bring(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {

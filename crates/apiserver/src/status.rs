@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::kinds::Resource;
+use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, joined, quoted};
 
 /// Why a request was not served: a code, a reason from a closed vocabulary, and a sentence.
@@ -141,7 +141,8 @@ impl Refusal {
 
     /// The object, named by its kind, breaks rules of its fields.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_kind(&resource.group, &resource.kind, name, errors)
+        let group = if resource.is_builtin(Builtin::RegardingEvent) { "" } else { &resource.group };
+        Self::invalid_kind(group, &resource.kind, name, errors)
     }
 
     /// As [`Refusal::invalid`], for a kind that is no resource.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::services;
 use crate::auth::User;
 use crate::clock;
 use crate::core::{Core, DEFINITIONS, text};
@@ -26,15 +27,27 @@ pub(crate) async fn run(core: Arc<Core>) {
     let (_, mut cursor) = core.store.list_and_follow(&table, "");
     settle(&core).await;
     loop {
+        let head = core.store.head();
         let changed = tokio::select! {
+            biased;
             _ = ending.wait_for(|ending| *ending) => return,
             changed = cursor.next(BATCH) => changed,
+            _ = core.store.published(head + 1), if leaving(&core) => Ok(Vec::new()),
         };
         if changed.is_err() {
             cursor = core.store.list_and_follow(&table, "").1;
         }
         settle(&core).await;
     }
+}
+
+/// Whether a definition waits for its objects to go.
+fn leaving(core: &Core) -> bool {
+    let listing = core.store.list(DEFINITIONS, "");
+    listing
+        .objects
+        .values()
+        .any(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some())
 }
 
 /// Brings every definition one step further, until none wants to go.
@@ -53,6 +66,7 @@ async fn settle(core: &Arc<Core>) {
         }
     }
     core.refresh_kinds();
+    services::settle(core).await;
 }
 
 /// The conditions that a deletion starts with.
@@ -68,26 +82,37 @@ pub(crate) fn terminating(definition: &mut Value) {
 async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     let conflict = conflict(core, definition);
     let mut next = definition.clone();
-    match &conflict {
-        None => {
-            next["status"]["acceptedNames"] = definition["spec"]["names"].clone();
-            let accepted =
-                condition(("NamesAccepted", "True"), "NoConflicts", "no conflicts found");
-            set_condition(&mut next, accepted);
-            let why = "the initial names have been accepted";
-            let made = condition(("Established", "True"), "InitialNamesAccepted", why);
-            if !has_condition(definition, "Established") {
-                set_condition(&mut next, made);
+    let (taken, conflict) = conflict;
+    let mut accepted = definition["spec"]["names"].clone();
+    for field in taken {
+        match definition.pointer(&format!("/status/acceptedNames/{field}")) {
+            Some(kept) => accepted[field] = kept.clone(),
+            None => {
+                if let Some(map) = accepted.as_object_mut() {
+                    map.remove(field);
+                }
             }
         }
-        Some((reason, why)) => {
-            set_condition(&mut next, condition(("NamesAccepted", "False"), reason, why));
-            if !has_condition(definition, "Established") {
-                let why = "not all names are accepted";
-                let waits = condition(("Established", "False"), "NotAccepted", why);
-                set_condition(&mut next, waits);
-            }
-        }
+    }
+    next["status"]["acceptedNames"] = accepted;
+    let established = has_condition(definition, "Established");
+    let (names, made) = match conflict {
+        None => (
+            condition(("NamesAccepted", "True"), "NoConflicts", "no conflicts found"),
+            condition(
+                ("Established", "True"),
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            ),
+        ),
+        Some((reason, why)) => (
+            condition(("NamesAccepted", "False"), reason, &why),
+            condition(("Established", "False"), "NotAccepted", "not all names are accepted"),
+        ),
+    };
+    set_condition(&mut next, names);
+    if !established {
+        set_condition(&mut next, made);
     }
     if next["status"] == definition["status"] {
         return Ok(());
@@ -95,8 +120,11 @@ async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> 
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Which of the names another definition of the group has.
-fn conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
+/// Which of the names another definition of the group has, and the last such conflict.
+fn conflict(
+    core: &Core,
+    definition: &Value,
+) -> (Vec<&'static str>, Option<(&'static str, String)>) {
     let own = text(definition, "/metadata/name");
     let group = text(definition, "/spec/group");
     let listing = core.store.list(DEFINITIONS, "");
@@ -104,35 +132,35 @@ fn conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
         text(other, "/metadata/name") != own && text(other, "/spec/group") == group
     });
     let others: Vec<&Value> = others.collect();
-    let taken = |wanted: &str, fields: &[&str]| {
+    let is_taken = |wanted: &str, fields: &[&str]| {
+        let named = |names: &Value, field: &str| match &names[field] {
+            Value::String(text) => text == wanted,
+            Value::Array(list) => list.iter().any(|text| text.as_str() == Some(wanted)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+        };
         others.iter().any(|other| {
-            fields.iter().any(|field| {
-                match other.pointer(&format!("/status/acceptedNames/{field}")) {
-                    Some(Value::String(text)) => text == wanted,
-                    Some(Value::Array(list)) => {
-                        list.iter().any(|text| text.as_str() == Some(wanted))
-                    }
-                    Some(_) | None => false,
-                }
-            })
+            let names = &other["status"]["acceptedNames"];
+            fields.iter().any(|field| named(names, field))
         })
     };
     let words = ["plural", "singular", "shortNames"];
     let kinds = ["kind", "listKind"];
-    let checks: [(&str, &[&str], &str); 4] = [
+    let checks: [(&'static str, &[&str], &'static str); 4] = [
         ("plural", &words, "PluralConflict"),
         ("singular", &words, "SingularConflict"),
         ("kind", &kinds, "KindConflict"),
         ("listKind", &kinds, "ListKindConflict"),
     ];
-    let mut found = None;
+    let mut taken = Vec::new();
+    let mut last = None;
     for (field, among, reason) in checks {
         let wanted = text(definition, &format!("/spec/names/{field}"));
-        if taken(wanted, among) {
-            found = Some((reason, format!("\"{wanted}\" is already in use")));
+        if is_taken(wanted, among) {
+            taken.push(field);
+            last = Some((reason, format!("\"{wanted}\" is already in use")));
         }
     }
-    found
+    (taken, last)
 }
 
 /// Deletes the objects of a definition that goes, then lets it go.
@@ -141,7 +169,7 @@ async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
         return Ok(());
     }
-    let kinds = Kinds::new(std::iter::once(definition));
+    let kinds = Kinds::new(std::iter::once(definition), &Kinds::default());
     let resource = kinds.tables().into_iter().find(|resource| resource.custom().is_some());
     if let Some(resource) = resource {
         let left = clear(core, &resource).await;

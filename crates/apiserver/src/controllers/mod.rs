@@ -1,6 +1,11 @@
 //! What the server does by itself.
 
+mod collector;
 pub(crate) mod definitions;
+mod feed;
+mod graph;
+mod namespaces;
+mod services;
 
 use std::sync::Arc;
 
@@ -10,7 +15,10 @@ use crate::core::Core;
 
 /// Starts what works by itself; a quiet server only has its definitions established.
 pub(crate) fn start(core: &Arc<Core>, quiet: bool) -> Vec<JoinHandle<()>> {
-    let tasks = vec![tokio::spawn(definitions::run(core.clone()))];
-    let _ = quiet;
+    let mut tasks = vec![tokio::spawn(definitions::run(core.clone()))];
+    if !quiet {
+        tasks.push(tokio::spawn(collector::run(core.clone())));
+        tasks.push(tokio::spawn(namespaces::run(core.clone())));
+    }
     tasks
 }

@@ -14,6 +14,8 @@ pub(crate) struct Kinds {
     all: Vec<Arc<Resource>>,
     by_path: HashMap<(String, String, String), Arc<Resource>>,
     by_kind: HashMap<(String, String, String), Arc<Resource>>,
+    /// What definitions said, by their uid and version.
+    read: HashMap<(String, String), Vec<Arc<Resource>>>,
 }
 
 /// The resources, as definitions come and go.
@@ -23,10 +25,21 @@ pub(crate) struct Registry {
 }
 
 impl Kinds {
-    /// The built-in resources and those of the definitions.
-    pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>) -> Self {
+    /// The built-in resources and those of the definitions. A definition that was read before is
+    /// not read again.
+    pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>, before: &Self) -> Self {
         let mut kinds = Self::default();
-        let customs = definitions.flat_map(custom::resources);
+        let mut customs = Vec::new();
+        for definition in definitions {
+            let name = definition.pointer("/metadata/uid").and_then(Value::as_str);
+            let version = definition.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            let place = (name.unwrap_or_default(), version.unwrap_or_default());
+            let place = (place.0.to_owned(), place.1.to_owned());
+            let resources =
+                before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(definition));
+            customs.extend(resources.iter().cloned());
+            kinds.read.insert(place, resources);
+        }
         for resource in builtin::all().into_iter().chain(customs) {
             let place =
                 |last: &str| (resource.group.clone(), resource.version.clone(), last.to_owned());
@@ -71,7 +84,7 @@ impl Kinds {
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let kinds = Kinds::new(std::iter::empty());
+        let kinds = Kinds::new(std::iter::empty(), &Kinds::default());
         Self { current: RwLock::new(Arc::new(kinds)), changed: watch::Sender::new(0) }
     }
 

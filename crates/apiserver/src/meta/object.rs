@@ -118,7 +118,9 @@ pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
 /// Finalizers without a domain: allowed on custom resources, but worth a warning.
 pub fn finalizer_warnings(meta: &Value, path: &Path) -> Vec<String> {
     texts(meta, "finalizers")
-        .filter(|name| !name.contains('/') && !STANDARD_FINALIZERS.contains(name))
+        .filter(|name| {
+            !name.is_empty() && !name.contains('/') && !STANDARD_FINALIZERS.contains(name)
+        })
         .map(|name| {
             format!(
                 "{}: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts \

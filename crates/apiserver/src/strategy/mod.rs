@@ -28,10 +28,12 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Drops the managed fields that a client made up.
-pub(crate) fn reset_managed(object: &mut Value) {
+/// Drops what a client may not say about a new object.
+pub(crate) fn reset_system(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
+        for made_up in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata.remove(made_up);
+        }
     }
 }
 
@@ -180,7 +182,9 @@ fn rules(resource: &Resource) -> MetaRules {
     MetaRules {
         namespaced: resource.namespaced,
         names: resource.name_rule(),
-        qualified_finalizers: resource.custom().is_none(),
+        qualified_finalizers: resource
+            .builtin()
+            .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition),
     }
 }
 
@@ -203,13 +207,20 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
         Builtin::CustomResourceDefinition => definition::default(object),
         Builtin::ValidatingWebhookConfiguration => hooks::default(object),
+        Builtin::Role | Builtin::ClusterRole => {
+            if object["rules"].as_array().is_none_or(Vec::is_empty) {
+                object["rules"] = Value::Null;
+            }
+        }
+        Builtin::Lease => {
+            if !object["spec"].is_object() {
+                object["spec"] = json!({});
+            }
+        }
         Builtin::ConfigMap
         | Builtin::ServiceAccount
         | Builtin::Event
         | Builtin::RegardingEvent
-        | Builtin::Lease
-        | Builtin::Role
-        | Builtin::ClusterRole
         | Builtin::ApiService => {}
     }
 }
@@ -217,21 +228,15 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
 fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
     match builtin {
         Builtin::Namespace => plain::default_namespace(object, new),
-        Builtin::Lease => {
-            if !object["spec"].is_object() {
-                object["spec"] = json!({});
-            }
-        }
-        Builtin::Event | Builtin::RegardingEvent => events::complete_core(object),
-        Builtin::Role | Builtin::ClusterRole => {
-            if object["rules"].as_array().is_none_or(Vec::is_empty) {
-                object["rules"] = Value::Null;
-            }
-        }
+        Builtin::Event => events::complete_core(object),
         Builtin::CustomResourceDefinition => definition::default_status(object, new),
         Builtin::ConfigMap
         | Builtin::Secret
         | Builtin::ServiceAccount
+        | Builtin::RegardingEvent
+        | Builtin::Lease
+        | Builtin::Role
+        | Builtin::ClusterRole
         | Builtin::RoleBinding
         | Builtin::ClusterRoleBinding
         | Builtin::ValidatingWebhookConfiguration
@@ -243,9 +248,8 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
     match builtin {
         Builtin::ConfigMap => plain::validate_config_map(value, old),
         Builtin::Secret => plain::validate_secret(value, old),
-        Builtin::Event | Builtin::RegardingEvent => {
-            plain::validate_event(value, builtin == Builtin::RegardingEvent)
-        }
+        Builtin::Event => plain::validate_event(value, false),
+        Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::validate_binding(value, old),
         Builtin::CustomResourceDefinition => definition::validate(value, old),

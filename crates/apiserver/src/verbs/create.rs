@@ -31,7 +31,7 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
     }
     let mut object = object;
-    strategy::reset_managed(&mut object);
+    strategy::reset_system(&mut object);
     managed::on_create(&ask, &mut object);
     let object = view::to_stored(ask.resource, object);
     let made = create(&mut ask, object).await.map_err(|refusal| warned(&ask, refusal))?;

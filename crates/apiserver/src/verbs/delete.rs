@@ -158,7 +158,11 @@ async fn delete_as(
         preconditions(ask, options, &current.value)?;
         let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
         let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
-        let told = std::mem::replace(&mut ask.options.told, options.told.clone());
+        let mut told = options.told.clone();
+        if ask.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
+            told["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
+        }
+        let told = std::mem::replace(&mut ask.options.told, told);
         let warnings = admission::review(ask, &reviewed).await;
         ask.options.told = told;
         ask.warn(warnings?);

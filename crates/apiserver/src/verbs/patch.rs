@@ -9,7 +9,6 @@ use super::{Ask, Sub, decode, json as text_json, scale, written};
 use crate::core::text;
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
-use crate::kinds::group_version;
 use crate::meta::field::{FieldError, Path};
 use crate::patch::{self, go_type};
 use crate::status::Refusal;
@@ -152,7 +151,7 @@ fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
     if !config.is_object() {
         let found = go_type(&config);
         return Err(Refusal::bad_request(format!(
-            "error decoding YAML: json: cannot unmarshal {found} into Go value of type \
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
              map[string]interface {{}}"
         )));
     }
@@ -171,19 +170,11 @@ fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
 fn same_kind(ask: &Ask<'_>, config: &Value) -> Result<(), Refusal> {
     let told = text(config, "/apiVersion");
     let kind = text(config, "/kind");
-    let (group, version) = group_version(told);
     if told == ask.resource.api_version() && kind == ask.resource.kind {
         return Ok(());
     }
-    let expected = &ask.resource;
-    Err(Refusal::bad_request(format!(
-        "invalid object type: {}, Kind={kind}",
-        if group == expected.group && version == expected.version {
-            told.to_owned()
-        } else {
-            format!("{told} (expected {})", expected.api_version())
-        }
-    )))
+    let shown = if told.is_empty() { "/" } else { told };
+    Err(Refusal::bad_request(format!("invalid object type: {shown}, Kind={kind}")))
 }
 
 struct Apply {
@@ -207,12 +198,13 @@ impl Edit for Apply {
             );
             return Err(Refusal::conflict(ask.resource, ask.name, &why));
         }
-        let mut config = self.config.clone();
-        if config["metadata"].is_null() {
-            config["metadata"] = json!({});
+        if text(&self.config, "/metadata/name").is_empty() {
+            return Err(Refusal::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                ask.name
+            )));
         }
-        config["metadata"]["name"] = json!(ask.name);
-        managed::apply(ask, None, &config)
+        managed::apply(ask, None, &self.config)
     }
 
     fn manages(&self) -> bool {

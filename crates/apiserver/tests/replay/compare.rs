@@ -1,7 +1,9 @@
 //! An answer beside the recorded one.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 /// Values that a scenario names, as this run knows them.
@@ -58,6 +60,9 @@ pub(crate) fn ordered(value: &Value) -> Value {
 
 pub(crate) fn fill(text: &str, names: &Names) -> String {
     let mut text = text.to_owned();
+    if !text.contains("${") {
+        return text;
+    }
     for (name, value) in names {
         text = text.replace(&format!("${{{name}}}"), value);
     }
@@ -68,9 +73,10 @@ fn walk(expected: &Value, actual: &Value, at: (&Names, &str), found: &mut Vec<St
     let (names, path) = at;
     match (expected, actual) {
         (Value::Object(wanted), Value::Object(got)) => {
-            let mut loose = names.clone();
+            let mut loose = Names::new();
             let bookmark = wanted.get("type").and_then(Value::as_str) == Some("BOOKMARK");
             let names = if bookmark {
+                loose.clone_from(names);
                 loose.insert(MARK.to_owned(), String::new());
                 &loose
             } else {
@@ -132,6 +138,9 @@ fn same_text(wanted: &str, got: &str, (names, path): (&Names, &str)) -> bool {
         return true;
     }
     let wanted = fill(wanted, names);
+    if !wanted.contains('<') {
+        return wanted == got;
+    }
     let whole = wanted == "<rv>" || wanted == "<uid>";
     let of_list = path == "/metadata/resourceVersion" || names.contains_key(MARK);
     let captured = names.iter().any(|(name, value)| {
@@ -140,22 +149,31 @@ fn same_text(wanted: &str, got: &str, (names, path): (&Names, &str)) -> bool {
     if whole && !of_list && captured {
         return false;
     }
-    let mut pattern = String::from("^");
+    if let Some((_, part)) = WILDCARDS.iter().find(|(name, _)| *name == wanted) {
+        return WHOLE.with(|whole| {
+            whole
+                .borrow_mut()
+                .entry(part)
+                .or_insert_with(|| pattern(&format!("^(?:{part})$")))
+                .is_match(got)
+        });
+    }
+    let mut text = String::from("^");
     let mut rest = wanted.as_str();
     while let Some(start) = rest.find('<') {
         let (before, after) = rest.split_at(start);
-        pattern.push_str(&regex::escape(before));
+        text.push_str(&regex::escape(before));
         let wildcard = WILDCARDS.iter().find(|(name, _)| after.starts_with(name));
         let (length, part) = match wildcard {
             Some((name, part)) => (name.len(), (*part).to_owned()),
             None => (1, "<".to_owned()),
         };
-        pattern.push_str(&part);
+        text.push_str(&part);
         rest = after.get(length..).unwrap_or_default();
     }
-    pattern.push_str(&regex::escape(rest));
-    pattern.push('$');
-    matches(&pattern, got)
+    text.push_str(&regex::escape(rest));
+    text.push('$');
+    pattern(&text).is_match(got)
 }
 
 const WILDCARDS: [(&str, &str); 6] = [
@@ -167,11 +185,14 @@ const WILDCARDS: [(&str, &str); 6] = [
     ("<hash>", "[0-9a-f]+"),
 ];
 
-fn matches(pattern: &str, text: &str) -> bool {
-    regex::RegexBuilder::new(pattern)
+thread_local! {
+    static WHOLE: RefCell<BTreeMap<&'static str, Regex>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn pattern(text: &str) -> Regex {
+    RegexBuilder::new(text)
         .size_limit(1 << 26)
         .dot_matches_new_line(true)
         .build()
         .expect("a pattern")
-        .is_match(text)
 }

@@ -6,6 +6,7 @@
 
 mod compare;
 mod deviations;
+mod hook;
 mod player;
 
 use std::path::PathBuf;

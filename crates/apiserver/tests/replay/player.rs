@@ -13,12 +13,13 @@ use tokio::task::JoinHandle;
 use usher_apiserver::{ApiServer, User};
 
 use crate::compare::{self, Names, fill, filled, ordered};
+use crate::hook::{self, Hook};
 
 const PATIENCE: usize = 2000;
 
 /// The differences between what was recorded and what is answered.
 pub(crate) fn play(scenario: &Value) -> Vec<String> {
-    let paused = scenario.get("admission_reviews").is_none();
+    let paused = !scenario["name"].as_str().unwrap_or_default().starts_with("webhook");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(paused)
@@ -27,9 +28,61 @@ pub(crate) fn play(scenario: &Value) -> Vec<String> {
     runtime.block_on(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let mut player = Player::new(server);
+        let hook = if paused { None } else { Some(hook::start().await) };
+        if let Some(hook) = &hook {
+            let down = "https://127.0.0.1:9";
+            let authority = hook.authority.as_str();
+            for (name, value) in
+                [("webhook", hook.url.as_str()), ("webhook_ca", authority), ("webhook_down", down)]
+            {
+                player.names.insert(name.to_owned(), value.to_owned());
+            }
+        }
         player.fixtures().await;
-        player.scenario(scenario).await
+        let (mut found, names) = player.scenario(scenario).await;
+        if let Some(hook) = hook {
+            found.extend(review_differences(scenario, &hook, &names));
+        }
+        found
     })
+}
+
+/// Every recorded question was asked, and no other. Who asks by certificate or token differs.
+fn review_differences(scenario: &Value, hook: &Hook, names: &Names) -> Vec<String> {
+    let bare = |review: &Value| {
+        let mut review = ordered(review);
+        let user = review.pointer_mut("/request/userInfo").and_then(Value::as_object_mut);
+        if let Some(user) = user {
+            user.remove("extra");
+            user.remove("uid");
+        }
+        review
+    };
+    let asked = hook.asked.lock().expect("asked").clone();
+    let wanted = scenario["admission_reviews"].as_array().cloned().unwrap_or_default();
+    let agree = |(mode, review): &(String, Value), recorded: &Value| {
+        recorded["mode"].as_str() == Some(mode)
+            && compare::differences(&bare(&recorded["normalised"]), &bare(review), names).is_empty()
+    };
+    let mut found = Vec::new();
+    for recorded in &wanted {
+        if !asked.iter().any(|asked| agree(asked, recorded)) {
+            let mode = recorded["mode"].as_str().unwrap_or_default();
+            found.push(format!("a review was not asked for: {mode}"));
+            let nearest = asked.iter().find(|(asked, _)| asked == mode);
+            if let Some((_, review)) = nearest {
+                let lines =
+                    compare::differences(&bare(&recorded["normalised"]), &bare(review), names);
+                found.extend(lines);
+            }
+        }
+    }
+    for asked in &asked {
+        if !wanted.iter().any(|recorded| agree(asked, recorded)) {
+            found.push(format!("a review was asked for that was not: {}", asked.0));
+        }
+    }
+    found
 }
 
 struct Player {
@@ -71,7 +124,7 @@ impl Player {
         }
     }
 
-    async fn scenario(mut self, scenario: &Value) -> Vec<String> {
+    async fn scenario(mut self, scenario: &Value) -> (Vec<String>, Names) {
         self.timing = scenario.get("timing").is_some();
         if let Some(namespace) = scenario["namespace"].as_str() {
             let body = json!({"kind": "Namespace", "metadata": {"name": namespace}});
@@ -97,7 +150,7 @@ impl Player {
             found.extend(self.collect(&name).await);
         }
         self.server.shutdown().await;
-        found
+        (found, self.names)
     }
 
     async fn step(&mut self, step: &Value) -> Vec<String> {
