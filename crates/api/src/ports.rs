@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 use usher_domain::audit;
-use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::Verdict;
 use usher_domain::labels::Definition;
@@ -27,11 +27,10 @@ use usher_domain::placements::Placement;
 use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 
 use crate::views::{
-    AgentTold, AssignmentKey, AssignmentView, Beat, BeatAnswer, Bundle, Caller, Check,
-    CredentialView, Cursor, Declaration, Enrolled, Imported, KeyUse, Layer, NewCloud,
-    NewCredential, NewOperatorToken, NewProject, NodeQuery, NodeView, Orphan, Page, Paging, Plan,
-    Provisioned, RailView, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView,
-    Told, Why,
+    AgentTold, AssignmentKey, AssignmentView, Beat, BeatAnswer, Caller, Check, CredentialView,
+    Cursor, Declaration, Enrolled, Imported, KeyUse, Layer, NewCloud, NewCredential,
+    NewOperatorToken, NewProject, NodeQuery, NodeView, Orphan, Page, Paging, Plan, Provisioned,
+    RailView, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView, Told, Why,
 };
 
 /// A no with its closed code. Every code has a status in [`crate::codes`].

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use usher_domain::blueprint::{InjectionStrategy, MeshRole, ParameterSchema};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::EffectKind;
+use usher_domain::catalog::lint::Finding;
 use usher_domain::idempotency;
 use usher_domain::object::enrolment::{Nonce, PublicKey, TokenText};
 use usher_domain::object::id::{
@@ -281,38 +281,6 @@ pub struct NewProject {
     pub slug: ProjectSlug,
     /// What it is called on screens.
     pub name: ProjectName,
-}
-
-/// A bundle to be published: one version of one blueprint.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bundle {
-    /// The blueprint; made if there is none.
-    pub blueprint: Slug,
-    /// What the version is called.
-    pub version: String,
-    /// The XRD.
-    pub xrd: Value,
-    /// The composition.
-    pub composition: Value,
-    /// The parameters it takes.
-    pub schema: ParameterSchema,
-    /// How a token reaches the machine.
-    pub strategy: InjectionStrategy,
-    /// Whether there is a machine to reach.
-    pub role: MeshRole,
-    /// The providers it runs on.
-    pub providers: Vec<Provider>,
-}
-
-/// What was noticed about a bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Whether it stands in the way of publishing.
-    pub fatal: bool,
-    /// Where, as a path into the bundle.
-    pub at: String,
-    /// What, in a sentence.
-    pub text: String,
 }
 
 /// What became of a bundle.

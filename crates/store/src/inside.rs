@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::provider_config;
 use usher_domain::labels::Definition;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::object::label::Labels;
+use usher_domain::object::provider::Provider;
 use usher_domain::peers::Peer;
 use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
@@ -23,8 +24,8 @@ use crate::store::{Inner, Store, verbs};
 pub struct Beside {
     /// The database's time of this look.
     pub now: Timestamp,
-    /// Its ProviderConfig.
-    pub config: ProviderConfig,
+    /// What its ProviderConfig is like.
+    pub config: ConfigState,
     /// What is remembered of its world.
     pub world: Option<WorldState>,
     /// Its tokens, oldest generation first.
@@ -35,6 +36,22 @@ pub struct Beside {
     pub labels: Labels,
     /// What is known of label keys, if any label is in force.
     pub definitions: Vec<Definition>,
+}
+
+/// What a ProviderConfig is like for those who use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigState {
+    /// Whose cloud it is for.
+    pub provider: Provider,
+    /// How far it has come.
+    pub phase: provider_config::Phase,
+}
+
+impl ConfigState {
+    /// Whether a resource may refer to it.
+    pub const fn is_ready(self) -> bool {
+        matches!(self.phase, provider_config::Phase::Ready)
+    }
 }
 
 /// A peer, and since when it is not heard.

@@ -39,7 +39,7 @@ mod turn;
 
 pub use error::Error;
 pub use follow::Follower;
-pub use inside::{Attended, Attention, Beside, Titles, WorldState};
+pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;
 pub use port::{

@@ -176,6 +176,9 @@ impl Store {
 }
 
 verbs! {
+    /// As [`Store::move_peer`], and wakes nobody: for whoever steps the peer's resource and sees
+    /// to it that it looks again. If it dies before that, the end of its lease does.
+    fn move_own_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Reads everything a declaration is resolved against, in one snapshot.
     fn snapshot(
         command: &Provision, key: Option<(idempotency::Scope, idempotency::Key)>

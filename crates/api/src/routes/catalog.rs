@@ -5,7 +5,8 @@ use axum::http::{Method, Response};
 use serde_json::{Value, json};
 use usher_domain::blueprint::ParameterSchema;
 use usher_domain::broker::refusal::Refusal as Broker;
-use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::catalog::lint::Finding;
+use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::object::offender::shortened;
 use usher_domain::object::provider::Provider;
@@ -18,7 +19,7 @@ use crate::ports::{Answer, Failure};
 use crate::refusal::Refusal;
 use crate::render;
 use crate::route::{PAGED, Right, Route};
-use crate::views::{Bundle, Finding, Imported, NewCloud};
+use crate::views::{Imported, NewCloud};
 
 const VERSIONS: &str = "/v1/blueprints/{blueprint}/versions";
 const VERSION: &str = "/v1/blueprints/{blueprint}/versions/{version}";

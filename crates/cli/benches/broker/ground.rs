@@ -7,6 +7,7 @@ use usher_pgtest::Server;
 use usher_store::migrate::Way;
 use usher_store::{Place, Settings, Store};
 
+use crate::cpu;
 use crate::house::{House, furnish};
 
 /// What production runs with, in place of what tests do.
@@ -81,6 +82,15 @@ impl Ground {
             }
             None => Place::Sqlite(self.dir.path().join(format!("{name}.db"))),
         }
+    }
+
+    /// The process that all of the database's run under, if it has its own.
+    pub(crate) async fn database(&self) -> Option<u32> {
+        let mut connection = PgConnection::connect(&self.server.as_ref()?.url("postgres")).await;
+        let connection = connection.as_mut().unwrap();
+        let sql = "SELECT pg_backend_pid()";
+        let own: i32 = sqlx::query_scalar(sql).fetch_one(connection).await.unwrap();
+        cpu::parent(own.unsigned_abs())
     }
 
     /// How many transactions wrote so far, if the database counts them.

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::Sizes;
 use crate::caller::{Caller, declaration};
 use crate::commits;
+use crate::cpu;
 use crate::crowd::Crowd;
 use crate::follow::Follower;
 use crate::ground::Ground;
@@ -66,25 +67,72 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     let [inwards, outwards] = written(ground, &bench).await;
     let per_walk = inwards + outwards;
     let store = ground.store("bare").await;
-    say("\n| at a time | walks/s | commits/s | commits per walk | walks : commits ÷ per walk |");
-    say("|---:|---:|---:|---:|---:|");
-    for workers in WALKERS {
+    say("\n| at a time | walks/s | commits/s | commits per walk | walks : commits ÷ per walk | \
+         ms of processor per walk: server | callers and nodes | database |");
+    say("|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let processes = Processes::new(ground, &house).await;
+    for workers in WALKERS.into_iter().filter(|it| sizes.at.is_none_or(|at| at == *it)) {
         let (mut ours, mut theirs) = (vec![], vec![]);
+        let mut spent = Spent::default();
         for _ in 0..sizes.rounds {
             theirs.push(commits::per_second(&store, workers, sizes.round).await);
-            ours.push(per_second(&bench, workers, sizes.round).await);
+            let before = processes.spent();
+            let (rate, walks) = per_second(&bench, workers, sizes.round).await;
+            spent.add(&processes.spent(), &before, walks);
+            ours.push(rate);
         }
         let (ours, theirs) = (middle(ours), middle(theirs));
         let ratio = ours / (theirs / per_walk);
-        say(format_args!("| {workers} | {ours:.1} | {theirs:.0} | {per_walk:.1} | {ratio:.2} |"));
+        say(format_args!(
+            "| {workers} | {ours:.1} | {theirs:.0} | {per_walk:.1} | {ratio:.2} | {} |",
+            spent.each()
+        ));
     }
     store.close().await;
     readiness(&house, &bench, sizes.timed).await;
     bench.go(&first).await;
 }
 
-/// How many walks per second are done so many at a time.
-async fn per_second(bench: &Bench, workers: usize, span: Duration) -> f64 {
+/// Whose processor time is counted.
+struct Processes {
+    server: u32,
+    database: Option<u32>,
+}
+
+/// Processor time in milliseconds: of the server, of this process, of the database; and for how
+/// many walks.
+#[derive(Default)]
+struct Spent {
+    times: [f64; 3],
+    walks: f64,
+}
+
+impl Processes {
+    async fn new(ground: &Ground, house: &House) -> Self {
+        Self { server: house.pid(), database: ground.database().await }
+    }
+
+    fn spent(&self) -> [f64; 3] {
+        let database = self.database.map_or(0.0, cpu::family);
+        [cpu::own(self.server), cpu::own(std::process::id()), database]
+    }
+}
+
+impl Spent {
+    fn add(&mut self, now: &[f64; 3], before: &[f64; 3], walks: f64) {
+        for (sum, (now, before)) in self.times.iter_mut().zip(now.iter().zip(before)) {
+            *sum += now - before;
+        }
+        self.walks += walks;
+    }
+
+    fn each(&self) -> String {
+        self.times.map(|it| format!("{:.1}", it / self.walks)).join(" | ")
+    }
+}
+
+/// How many walks are done so many at a time: per second, and all of them.
+async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64) {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..workers)
         .map(|_| {
@@ -104,7 +152,7 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> f64 {
     for task in tasks {
         walks += f64::from(task.await.unwrap());
     }
-    walks / begun.elapsed().as_secs_f64()
+    (walks / begun.elapsed().as_secs_f64(), walks)
 }
 
 /// What one way in and one way out cost; the commits of each.

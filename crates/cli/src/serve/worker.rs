@@ -19,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
 use usher_store::{Error, Leased, Life, Store};
@@ -89,17 +89,24 @@ impl Worker {
     /// Works until it is told to stop; then every lease is given back or its step has ended.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut due = self.store.due();
+        let (mut looks, mut full) = (true, false);
+        let mut look_at = Instant::now();
         while !*stop.borrow() {
-            due.clear();
-            let full = self.claim().await;
+            if looks {
+                due.clear();
+                look_at = Instant::now() + self.figures.due_query;
+                full = self.claim().await;
+            }
             tokio::select! {
                 biased;
                 () = stopped(&mut stop) => break,
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                     self.end(ended).await;
+                    // Whoever is due since the last look was signalled.
+                    looks = full;
                 }
-                () = due.wait(), if !full => {}
-                () = sleep(self.figures.due_query), if !full => {}
+                () = due.wait(), if !full => looks = true,
+                () = sleep_until(look_at), if !full => looks = true,
             }
         }
         self.finish().await;

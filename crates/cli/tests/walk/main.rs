@@ -18,6 +18,7 @@ mod rest;
 mod runbook;
 mod running;
 mod servers;
+mod siblings;
 mod together;
 mod trouble;
 mod walks;

@@ -79,6 +79,30 @@ impl Door {
         }
     }
 
+    /// A job of statements that each may be repeated and stand alone: no transaction is around
+    /// them. A connection that broke is made again.
+    pub(crate) async fn write_one<T, J>(&self, job: J) -> Result<T, Error>
+    where
+        J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut tries = self.connections_max;
+        loop {
+            let mut connection = self.read().await?;
+            match job(&mut connection).await {
+                Err(Error::Database { source, .. }) if Error::is_connection(&source) => {
+                    if tries == 0 {
+                        return Err(Error::OutcomeUnknown { source });
+                    }
+                    tries -= 1;
+                    // It is of no use to anybody any more.
+                    connection.close_on_drop();
+                }
+                done => return done,
+            }
+        }
+    }
+
     pub(crate) async fn close(&self) {
         self.pool.close().await;
     }

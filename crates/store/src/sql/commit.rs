@@ -94,7 +94,7 @@ type Kept<'a> = (Option<Stay>, Option<&'a Release>);
 async fn keep_turns(conn: &mut Conn, turns: &[Kept<'_>]) -> Result<(), Error> {
     let releases: Vec<&Release> = turns.iter().filter_map(|(_, release)| *release).collect();
     let stays: Vec<Stay> = turns.iter().filter_map(|(stay, _)| *stay).collect();
-    if queue::release(conn, &releases).await? != releases.len()
+    if queue::release(conn, &releases).await?.count != releases.len()
         || queue::stay(conn, &stays).await? != stays.len()
     {
         return Err(Error::Conflict);

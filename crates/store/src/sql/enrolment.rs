@@ -22,43 +22,43 @@ use crate::inside::Attended;
 use crate::life::Life;
 
 #[derive(sqlx::FromRow)]
-struct TokenRow {
-    id: Uuid,
-    resource: Uuid,
-    project: Uuid,
-    generation: i64,
-    key_id: String,
-    verifier: Vec<u8>,
-    issued_at: Time,
-    first_ready_at: Option<Time>,
-    lifetime_us: i64,
-    consumed_by: Option<Uuid>,
-    consumed_nonce: Option<String>,
-    consumed_key: Option<String>,
-    consumed_at: Option<Time>,
-    revoked_at: Option<Time>,
+pub(crate) struct TokenRow {
+    pub(crate) id: Uuid,
+    pub(crate) resource: Uuid,
+    pub(crate) project: Uuid,
+    pub(crate) generation: i64,
+    pub(crate) key_id: String,
+    pub(crate) verifier: Vec<u8>,
+    pub(crate) issued_at: Time,
+    pub(crate) first_ready_at: Option<Time>,
+    pub(crate) lifetime_us: i64,
+    pub(crate) consumed_by: Option<Uuid>,
+    pub(crate) consumed_nonce: Option<String>,
+    pub(crate) consumed_key: Option<String>,
+    pub(crate) consumed_at: Option<Time>,
+    pub(crate) revoked_at: Option<Time>,
 }
 
 #[derive(sqlx::FromRow)]
-struct PeerRow {
-    id: Uuid,
-    token: Uuid,
-    resource: Uuid,
-    generation: i64,
-    project: Uuid,
-    nonce: String,
-    public_key: String,
-    registered_at: Time,
-    stage: String,
-    cordoned_at: Option<Time>,
-    key_revoked_at: Option<Time>,
-    deregistered_at: Option<Time>,
-    cause: Option<String>,
-    forced_by: Option<String>,
-    forced_at: Option<Time>,
-    lost_since: Option<Time>,
-    asked_at: Option<Time>,
-    acknowledged: Option<i64>,
+pub(crate) struct PeerRow {
+    pub(crate) id: Uuid,
+    pub(crate) token: Uuid,
+    pub(crate) resource: Uuid,
+    pub(crate) generation: i64,
+    pub(crate) project: Uuid,
+    pub(crate) nonce: String,
+    pub(crate) public_key: String,
+    pub(crate) registered_at: Time,
+    pub(crate) stage: String,
+    pub(crate) cordoned_at: Option<Time>,
+    pub(crate) key_revoked_at: Option<Time>,
+    pub(crate) deregistered_at: Option<Time>,
+    pub(crate) cause: Option<String>,
+    pub(crate) forced_by: Option<String>,
+    pub(crate) forced_at: Option<Time>,
+    pub(crate) lost_since: Option<Time>,
+    pub(crate) asked_at: Option<Time>,
+    pub(crate) acknowledged: Option<i64>,
 }
 
 macro_rules! token_columns {
@@ -305,13 +305,7 @@ async fn rows(
     query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
 ) -> Result<Vec<Attended>, Error> {
     let rows = query.fetch_all(conn).await.doing("read peers")?;
-    let attended = |row: PeerRow| {
-        let lost_since = row.lost_since.map(|it| it.0);
-        let asked_at = row.asked_at.map(|it| it.0);
-        let acknowledged = row.acknowledged.unwrap_or(0).unsigned_abs();
-        Ok(Attended { peer: row.peer()?, lost_since, asked_at, acknowledged })
-    };
-    rows.into_iter().map(attended).collect()
+    rows.into_iter().map(PeerRow::attended).collect()
 }
 
 /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
@@ -334,7 +328,8 @@ pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<boo
     Ok(true)
 }
 
-/// Writes how far a peer is on its way out, if nobody moved it since, and wakes its resource.
+/// Writes how far a peer is on its way out, if nobody moved it since. Who steps its resource is to
+/// be woken.
 pub(crate) async fn move_peer(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
     let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
         deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
@@ -366,12 +361,11 @@ pub(crate) async fn move_peer(conn: &mut Conn, before: &Peer, after: &Peer) -> R
     if moved.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
-    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
     Ok(())
 }
 
 impl TokenRow {
-    fn token(self) -> Result<Token, Error> {
+    pub(crate) fn token(self) -> Result<Token, Error> {
         let row = format!("token \"{}\"", self.id);
         let verifier: [u8; 32] = self.verifier.try_into().map_err(|_| corrupt(&row, "verifier"))?;
         let lifetime = Duration::from_micros(self.lifetime_us.unsigned_abs());
@@ -401,6 +395,14 @@ impl TokenRow {
 }
 
 impl PeerRow {
+    /// The peer, and whether it is heard.
+    pub(crate) fn attended(self) -> Result<Attended, Error> {
+        let lost_since = self.lost_since.map(|it| it.0);
+        let asked_at = self.asked_at.map(|it| it.0);
+        let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
+        Ok(Attended { peer: self.peer()?, lost_since, asked_at, acknowledged })
+    }
+
     fn peer(self) -> Result<Peer, Error> {
         let row = format!("peer \"{}\"", self.id);
         let stage = self.stage(&row)?;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::labels;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::projects::Project;
@@ -14,13 +13,12 @@ use uuid::Uuid;
 
 use super::super::{Conn, Db};
 use super::port::Port;
-use super::siblings::{labels as layers, projects};
-use super::{accept, enrolment, queue, record};
+use super::siblings::projects;
+use super::{accept, beside, enrolment, queue};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::inside::{Attended, Attention, Beside, Titles, WorldState};
 use crate::life::Life;
-use crate::port::Layer;
 
 #[derive(sqlx::FromRow)]
 struct TitlesRow {
@@ -62,17 +60,7 @@ impl Port {
     }
 
     pub(crate) async fn beside(&self, resource: &Resource) -> Result<Beside, Error> {
-        let conn = &mut *self.door.read().await?;
-        let (id, project) = (resource.id(), resource.fields().project);
-        let layers = [Layer::Installation, Layer::Project(project), Layer::Resource(id)];
-        let labels = labels::effective(layers::read_all(conn, layers).await?.each_ref());
-        let definitions =
-            if labels.is_empty() { vec![] } else { layers::definitions(conn).await? };
-        let config = record::config(conn, resource.pinned().provider_config).await?;
-        let (now, world) = read_world(conn, &resource.pinned().world).await?;
-        let tokens = enrolment::tokens(conn, id).await?;
-        let peers = enrolment::attended(conn, id).await?;
-        Ok(Beside { now, config: config.state, world, tokens, peers, labels, definitions })
+        beside::read(&mut *self.door.read().await?, resource).await
     }
 
     pub(crate) async fn attention(&self, life: Life) -> Result<Option<Attention>, Error> {

@@ -12,6 +12,7 @@
 //!   the other tables as they were before it waited.
 
 pub(crate) mod accept;
+pub(crate) mod beside;
 pub(crate) mod claim;
 pub(crate) mod command;
 pub(crate) mod commit;

@@ -111,12 +111,15 @@ impl Port {
     pub(crate) async fn commit(&self, write: ResourceWrite) -> Result<(), Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
         let (id, version) = (*write.next.id().as_uuid(), write.version);
-        let tells = write.event.is_some();
+        let (tells, ends) = (write.event.is_some(), write.lease.is_none());
         let written = self.commits.write(&self.door, Step { write, write_id, bound }).await;
         if tells {
             self.tell(&written);
         }
-        self.stir(&written);
+        // Whoever goes on under its lease is not due, and makes nobody so.
+        if ends {
+            self.stir(&written);
+        }
         self.known(written, (id, version), write_id).await
     }
 
@@ -137,9 +140,15 @@ impl Port {
     pub(crate) async fn release(&self, release: Release) -> Result<bool, Error> {
         let given = self
             .door
-            .write(move |conn| Box::pin(async move { queue::release(conn, &[&release]).await }))
-            .await?;
-        Ok(given > 0)
+            .write_one(move |conn| {
+                let release = release.clone();
+                Box::pin(async move { queue::release(conn, &[&release]).await })
+            })
+            .await;
+        if given.as_ref().map_or(true, |it| it.due) {
+            self.stir(&given);
+        }
+        Ok(given?.count > 0)
     }
 
     /// Whether the lease was its own still.
@@ -150,21 +159,26 @@ impl Port {
         trouble: Trouble,
     ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
-        self.door
+        let written = self
+            .door
             .write(move |conn| {
                 Box::pin(async move {
                     queue::postpone(conn, (life, claim), &trouble, (&pace, jitter)).await
                 })
             })
-            .await
+            .await;
+        // It may be due at once.
+        self.stirring(written)
     }
 
     pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.stirring(self.door.write(move |conn| Box::pin(queue::wake(conn, life))).await)
+        self.stirring(self.door.write_one(move |conn| Box::pin(queue::wake(conn, life))).await)
     }
 
     pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
-        self.stirring(self.door.write(move |conn| Box::pin(queue::wake_labels(conn, ids))).await)
+        let written =
+            self.door.write_one(move |conn| Box::pin(queue::wake_labels(conn, ids.clone()))).await;
+        self.stirring(written)
     }
 
     pub(crate) async fn wake_all(&self) -> Result<u64, Error> {
@@ -231,11 +245,21 @@ impl Port {
             .write(move |conn| {
                 Box::pin(async move {
                     enrolment::move_peer(conn, &before, &after).await?;
+                    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
                     accept::note_order(conn, audit.as_ref()).await
                 })
             })
             .await;
         self.stirring(written)
+    }
+
+    /// As [`Port::move_peer`], and wakes nobody.
+    pub(crate) async fn move_own_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
+        self.door
+            .write(move |conn| {
+                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+            })
+            .await
     }
 
     pub(crate) async fn token(&self, id: TokenId) -> Result<Option<Token>, Error> {

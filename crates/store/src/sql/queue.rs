@@ -128,11 +128,19 @@ pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Err
     Ok(())
 }
 
-/// Gives leases back after finished steps; whoever was overtaken changes nothing. Says how many
-/// were given back.
-pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<usize, Error> {
+/// What was given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// How many leases.
+    pub(crate) count: usize,
+    /// Whether any of these lives is due at once.
+    pub(crate) due: bool,
+}
+
+/// Gives leases back after finished steps; whoever was overtaken changes nothing.
+pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error> {
     if releases.is_empty() {
-        return Ok(0);
+        return Ok(Given::default());
     }
     let mut sql = QueryBuilder::<Db>::new(concat!(
         "UPDATE queue SET lease_until = NULL, attempts = 0, reason = v.column5, trouble = NULL,
@@ -155,9 +163,10 @@ pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<us
             .push_bind(at_once)
             .push_bind(due);
     });
-    sql.push(OWN_LEASES);
-    let given = sql.build().execute(&mut *conn).await.doing("give a lease back")?;
-    Ok(usize::try_from(given.rows_affected()).unwrap_or(usize::MAX))
+    sql.push(OWN_LEASES).push(concat!(" RETURNING due <= ", now!()));
+    let given = sql.build_query_scalar::<Option<bool>>().fetch_all(&mut *conn).await;
+    let given = given.doing("give a lease back")?;
+    Ok(Given { count: given.len(), due: given.contains(&Some(true)) })
 }
 
 /// Gives the lease back after trouble; whoever was overtaken changes nothing, and is told so.

@@ -62,6 +62,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .statement_cache_capacity(STATEMENTS_MAX)
+        // What a savepoint can undo is not needed after a crash.
+        .pragma("temp_store", "MEMORY")
         .busy_timeout(BUSY)
 }
 
@@ -117,6 +119,15 @@ impl Door {
         });
         self.writer.send(Message::Write(queued)).await.map_err(|_| Error::Closed)?;
         answered.await.map_err(|_| Error::Closed)?
+    }
+
+    /// As [`Door::write`], for a job of statements that each may be repeated and stand alone.
+    pub(crate) async fn write_one<T, J>(&self, job: J) -> Result<T, Error>
+    where
+        J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.write(job).await
     }
 
     /// Ends after every write that was asked for before; the file is free then.
@@ -189,21 +200,45 @@ async fn write_and_tell(conn: &mut Conn, mut group: Vec<Queued>) {
     }
 }
 
+/// Every text that is sent crosses to the connection's thread and back, so few are.
 async fn write_group(
     conn: &mut Conn,
     group: &mut Vec<Queued>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
-    group.reverse();
-    while !group.is_empty() {
-        sqlx::raw_sql("SAVEPOINT job").execute(&mut *conn).await?;
-        let Some(job) = group.pop() else { break };
-        let reply = job(Some(&mut *conn)).await;
-        let undo = if reply.keep { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-        replies.push(reply);
-        sqlx::raw_sql(undo).execute(&mut *conn).await?;
+    if group.len() == 1 {
+        return write_alone(conn, group, replies).await;
     }
-    sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
+    sqlx::raw_sql("BEGIN IMMEDIATE; SAVEPOINT job").execute(&mut *conn).await?;
+    group.reverse();
+    while let Some(job) = group.pop() {
+        let reply = job(Some(&mut *conn)).await;
+        let keep = reply.keep;
+        replies.push(reply);
+        let next = match (keep, group.is_empty()) {
+            (true, false) => "RELEASE job; SAVEPOINT job",
+            (true, true) => "RELEASE job; COMMIT",
+            (false, false) => "ROLLBACK TO job",
+            (false, true) => "ROLLBACK TO job; RELEASE job; COMMIT",
+        };
+        sqlx::raw_sql(next).execute(&mut *conn).await?;
+    }
     Ok(())
+}
+
+/// Nobody else's writes have to outlive the failure of the only job.
+async fn write_alone(
+    conn: &mut Conn,
+    group: &mut Vec<Queued>,
+    replies: &mut Vec<Reply>,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    let Some(job) = group.pop() else { return Ok(()) };
+    let reply = job(Some(&mut *conn)).await;
+    let end = if reply.keep { "COMMIT" } else { "ROLLBACK" };
+    let kept = reply.keep;
+    replies.push(reply);
+    let ended = sqlx::raw_sql(end).execute(&mut *conn).await;
+    // After some failures SQLite has rolled back by itself.
+    if kept { ended.map(|_| ()) } else { Ok(()) }
 }

@@ -107,6 +107,19 @@ macro_rules! book {
             n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.life = l.id)"
     };
 }
+/// The labels of the installation, a project and the resource `$3`, as one JSON text.
+macro_rules! labels {
+    ($installation:literal, $project:literal) => {
+        concat!(
+            "(SELECT json_group_array(json_array(n.layer, n.key, n.value))
+            FROM labels AS n WHERE (n.layer = 'installation' AND n.owner = ",
+            $installation,
+            ") OR (n.layer = 'project' AND n.owner = ",
+            $project,
+            ") OR (n.layer = 'resource' AND n.owner = $3))"
+        )
+    };
+}
 /// Is due, and held by nobody.
 macro_rules! due {
     () => {

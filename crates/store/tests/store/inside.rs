@@ -153,6 +153,32 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
     .await;
 }
 
+/// Red by: a life that was woken while it was stepped and waits for the next look at the clock.
+#[tokio::test]
+async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let world = World::new(store).await;
+        let life = Life::Resource(world.declare("web").await.id());
+        for (wake, woken, signalled) in
+            [(Wake::OnChange, false, false), (Wake::OnChange, true, true), (Wake::Now, false, true)]
+        {
+            store.wake(life).await.unwrap();
+            let claim = world.claim(life).await.claim;
+            if woken {
+                store.wake(life).await.unwrap();
+            }
+            let mut due = store.due();
+            due.clear();
+            let release = Release { life, claim, wake, reason: "Steady" };
+            assert!(store.release(release).await.unwrap());
+            let heard = tokio::time::timeout(Duration::from_millis(20), due.wait()).await.is_ok();
+            assert_eq!(heard, signalled, "{wake:?}, woken: {woken}");
+        }
+    })
+    .await;
+}
+
 /// Red by: a reason or a trouble that cannot be read back.
 #[tokio::test]
 async fn the_last_words_of_a_life_are_read_back() {

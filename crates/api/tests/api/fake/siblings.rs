@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use usher_api::ports::{Answer, Catalog, Clouds, Credentials, LabelLayers, Operators, Projects};
 use usher_api::refusal::{Refusal, Thing};
 use usher_api::views::{
-    AssignmentKey, AssignmentView, Bundle, Caller, CredentialView, Imported, Layer, NewCloud,
+    AssignmentKey, AssignmentView, Caller, CredentialView, Imported, Layer, NewCloud,
     NewCredential, NewOperatorToken, NewProject, Page, Paging, Ref,
 };
 use usher_domain::audit::{Action, Entry};
 use usher_domain::broker::refusal::Refusal as Broker;
-use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::{
     Assignment, Credential, KvCoordinates, Status, UseRefusal, Verdict,

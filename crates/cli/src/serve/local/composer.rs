@@ -55,19 +55,18 @@ impl Composer {
         Self { registry, units, agents }
     }
 
-    /// Does the next thing with one object.
-    pub async fn tend(&self, kind: Kind, name: &str, now: Timestamp) -> Result<Next, Error> {
-        let Some(object) = self.registry.get(kind, name)? else { return Ok(Next::Rest) };
+    /// Does the next thing with one object as it was just read.
+    pub async fn tend(&self, kind: Kind, object: &Object, now: Timestamp) -> Result<Next, Error> {
         match kind {
             // Held by whoever made it.
             Kind::Anchor => Ok(Next::Rest),
-            Kind::Substrate => self.tend_substrate(&object, now).await,
-            Kind::Part => self.tend_part(&object, now).await,
+            Kind::Substrate => self.tend_substrate(object, now).await,
+            Kind::Part => self.tend_part(object, now).await,
             Kind::ProviderConfig | Kind::ExternalSecret => {
-                if object.deleting_at.is_none() && self.is_owned(&object)? {
+                if object.deleting_at.is_none() && self.is_owned(object)? {
                     return Ok(Next::Rest);
                 }
-                self.registry.change().await?.remove(kind, name, &object.uid)?;
+                self.registry.change().await?.remove(kind, &object.name, &object.uid)?;
                 Ok(Next::Rest)
             }
         }

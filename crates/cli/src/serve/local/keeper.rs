@@ -30,6 +30,8 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 const ENDING_LOOK: Duration = Duration::from_millis(50);
 /// How much is done before the watch is read again.
 const BATCH: usize = 64;
+/// How much is done with one object before somebody else has a turn.
+const STEPS_MAX: usize = 8;
 
 /// Keeps one world going.
 #[derive(Debug)]
@@ -92,7 +94,7 @@ impl Keeper {
     async fn attend(&mut self, tell: &(impl Fn(Option<&Item>, &Error) + Send)) -> Error {
         let (registry, units) = (self.registry.clone(), self.units.clone());
         let mut watch = match Watch::new(registry, units, self.composer.closeness()) {
-            Ok(watch) => watch,
+            Ok(watch) => watch.of_items(),
             Err(why) => return why,
         };
         let mut relist_at = clock::now().after(RELIST_AFTER);
@@ -194,14 +196,21 @@ impl Keeper {
 
     async fn tend_object(&mut self, kind: Kind, name: &str, now: Timestamp) -> Result<Next, Error> {
         let item = Item::Object(kind, name.to_owned());
-        let Some(object) = self.registry.get(kind, name)? else {
-            self.owners.remove(&item);
-            return Ok(Next::Rest);
-        };
-        if let Some(owner) = object.owner {
-            self.owners.insert(item, Item::Object(owner.kind, owner.name));
+        // Steps that follow at once are done before the watch tells of the first one.
+        for _ in 0..STEPS_MAX {
+            let Some(object) = self.registry.get(kind, name)? else {
+                self.owners.remove(&item);
+                return Ok(Next::Rest);
+            };
+            if let Some(owner) = &object.owner {
+                self.owners.insert(item.clone(), Item::Object(owner.kind, owner.name.clone()));
+            }
+            match self.composer.tend(kind, &object, now).await? {
+                Next::Now => {}
+                next @ (Next::At(_) | Next::Rest) => return Ok(next),
+            }
         }
-        self.composer.tend(kind, name, now).await
+        Ok(Next::Now)
     }
 
     fn tend_unit(&mut self, name: &str, now: Timestamp) -> Result<Next, Error> {

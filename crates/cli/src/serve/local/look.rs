@@ -129,7 +129,9 @@ impl Eyes<'_> {
     ) -> Result<Vec<ComposedLook>, Error> {
         let current = record.state.generation();
         let mut wanted: BTreeMap<Name, bool> = BTreeMap::new();
-        for name in self.labelled(record)? {
+        let mut read: BTreeMap<String, Object> = BTreeMap::new();
+        for (name, object) in self.labelled(record)? {
+            read.insert(name.name.clone(), object);
             wanted.entry(name).or_default();
         }
         if let Some(xr) = xr.filter(|it| is_ours(it, &record.state))
@@ -144,15 +146,18 @@ impl Eyes<'_> {
         for name in open_parts(&record.book) {
             wanted.entry(name.clone()).or_default();
         }
-        let look = |(name, referred)| {
-            let heard = self.part(record, &name).map_err(|why| why.unknown());
+        let look = |(name, referred): (Name, bool)| {
+            let heard = match read.get(&name.name) {
+                Some(found) => Ok(stands(record, &name, found)),
+                None => self.part(record, &name).map_err(|why| why.unknown()),
+            };
             ComposedLook { name, heard, referred }
         };
         Ok(wanted.into_iter().map(look).collect())
     }
 
     /// The parts with our labels.
-    fn labelled(self, record: &Record<Resource>) -> Result<Vec<Name>, Error> {
+    fn labelled(self, record: &Record<Resource>) -> Result<Vec<(Name, Object)>, Error> {
         let resource = &record.state;
         let mut found = Vec::new();
         for (kind, name) in self.registry.owned(Kind::Substrate, &resource.pinned().xr_name)? {
@@ -161,7 +166,7 @@ impl Eyes<'_> {
             if is_ours(&it, resource) {
                 let owner = it.owner.as_ref().map(|it| &it.uid);
                 let generation = generation_of(record, owner).unwrap_or(resource.generation());
-                found.push(part_name(&it.ledger_kind, &it.place, &name, generation));
+                found.push((part_name(&it.ledger_kind, &it.place, &name, generation), it));
             }
         }
         Ok(found)
@@ -184,15 +189,7 @@ impl Eyes<'_> {
         let Some(it) = self.registry.get(Kind::Part, &name.name)? else {
             return Ok(running.unwrap_or(ComposedState::Absent));
         };
-        let ours = is_ours(&it, &record.state) && it.ledger_kind == name.kind;
-        let owner = it.owner.as_ref().map(|it| &it.uid);
-        let owning = generation_of(record, owner).unwrap_or(record.state.generation());
-        // What one generation's XR composed is the absence of the others' under the same name.
-        Ok(if ours && owning != name.generation {
-            ComposedState::Absent
-        } else {
-            ComposedState::Present { uid: it.uid, ours }
-        })
+        Ok(stands(record, name, &it))
     }
 
     /// The process of a part, if one runs.
@@ -209,6 +206,19 @@ impl Eyes<'_> {
         let unit = self.units.read(&name.name).map_err(disk)?;
         let unit = unit.ok_or_else(|| Error::Corrupt { path: folder.clone() })?;
         Ok(Some(ComposedState::Present { uid: unit.owner, ours: true }))
+    }
+}
+
+/// What a part that stands is to one of this name.
+fn stands(record: &Record<Resource>, name: &Name, it: &Object) -> ComposedState {
+    let ours = is_ours(it, &record.state) && it.ledger_kind == name.kind;
+    let owner = it.owner.as_ref().map(|it| &it.uid);
+    let owning = generation_of(record, owner).unwrap_or(record.state.generation());
+    // What one generation's XR composed is the absence of the others' under the same name.
+    if ours && owning != name.generation {
+        ComposedState::Absent
+    } else {
+        ComposedState::Present { uid: it.uid.clone(), ours }
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Touched {
     /// What changed.
     pub item: Item,
     /// The text of its resource-id label, now or when it was last seen; of what came and went
-    /// unseen, the id in its name.
+    /// unseen, the id in its name. Nothing for whom items are enough.
     pub life: Option<String>,
 }
 
@@ -82,6 +82,8 @@ pub struct Watch {
     lives: BTreeMap<Item, String>,
     /// Whether the next answer is a listing.
     unlisted: bool,
+    /// Whether it is told whose life an item concerns.
+    of_lives: bool,
 }
 
 impl Watch {
@@ -101,6 +103,7 @@ impl Watch {
             unwatched: BTreeSet::new(),
             lives: BTreeMap::new(),
             unlisted: true,
+            of_lives: true,
         };
         for kind in Kind::ALL {
             watch.add(&watch.registry.folder(kind), Watched::Kind(kind))?;
@@ -108,6 +111,12 @@ impl Watch {
         let processes = watch.units.root().to_owned();
         watch.add(&processes, Watched::Units)?;
         Ok(watch)
+    }
+
+    /// The same without the lives, for whom items are enough.
+    #[must_use]
+    pub fn of_items(self) -> Self {
+        Self { of_lives: false, ..self }
     }
 
     /// Waits for what is new. Each item is named once, however often it changed.
@@ -252,7 +261,7 @@ impl Watch {
 
     fn told(&mut self, items: BTreeSet<Item>) -> Vec<Touched> {
         let told = items.into_iter().map(|item| {
-            let life = self.life(&item);
+            let life = if self.of_lives { self.life(&item) } else { None };
             Touched { item, life }
         });
         told.collect()

@@ -3,17 +3,17 @@
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Catalog, Clouds, Failure};
 use usher_api::refusal::Refusal as Border;
-use usher_api::views::{Bundle, Caller, Imported, NewCloud, Page, Paging, Ref};
+use usher_api::views::{Caller, Imported, NewCloud, Page, Paging, Ref};
 use usher_domain::audit::Action;
 use usher_domain::broker::refusal::Refusal;
-use usher_domain::catalog::{Blueprint, BlueprintVersion};
+use usher_domain::catalog::lint::{Finding, lint};
+use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::object::id::{BlueprintId, BlueprintVersionId, CloudId};
 use usher_domain::object::slug::Slug;
 use usher_store::Error;
 use uuid::Uuid;
 
-use super::lint::lint;
 use super::{Services, failure, missing, page_of_all};
 use crate::clock;
 
@@ -75,7 +75,7 @@ impl Catalog for Services {
                     if !findings.iter().any(|it| it.fatal) {
                         let (fatal, at) = (true, String::new());
                         let text = refused.text;
-                        findings.push(usher_api::views::Finding { fatal, at, text });
+                        findings.push(Finding { fatal, at, text });
                     }
                     let (version, unchanged) = (None, false);
                     all.push(Imported { version, blueprint, name, unchanged, findings });

@@ -9,7 +9,6 @@ mod catalog;
 mod credentials;
 mod events;
 mod labels;
-mod lint;
 mod names;
 mod nodes;
 mod operators;

@@ -135,7 +135,7 @@ fn converging(resource: &Resource, beside: &Beside) -> Vec<Blocker> {
     if !beside.config.is_ready() && resource.phase() == Phase::Pending {
         blockers.push(Blocker {
             kind: "provider-config".to_owned(),
-            name: beside.config.id.to_string(),
+            name: resource.pinned().provider_config.to_string(),
             since: None,
             text: format!("it is {}", beside.config.phase.as_str()),
         });

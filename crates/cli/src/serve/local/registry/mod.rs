@@ -21,7 +21,7 @@
 //! - What belongs to an owner is noted before it stands, and until it does not any more.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +53,8 @@ const ASIDE: &str = "aside";
 const NEXT: char = '.';
 /// How files begin that are written before they have a name.
 const STAGED: &str = ".staged-";
+/// How much of an object is read at once; most are smaller.
+const PIECE: usize = 8 * 1024;
 /// How long a change waits for its turn.
 const LOCK_BOUND: Duration = Duration::from_secs(10);
 /// How often it asks.
@@ -129,7 +131,7 @@ impl Registry {
     pub fn get(&self, kind: Kind, name: &str) -> Result<Option<Object>, Error> {
         let folder = self.path(kind, checked(name)?);
         let path = folder.join(OBJECT);
-        match fs::read(&path) {
+        match read_whole(&path) {
             Ok(bytes) => match serde_json::from_slice::<Object>(&bytes) {
                 Ok(object) if object.name == name => Ok(Some(object)),
                 Ok(_) | Err(_) => Err(Error::Corrupt { path }),
@@ -345,6 +347,23 @@ impl Change<'_> {
             Ok(())
         })
     }
+}
+
+/// Reads a file that is never written in place: what comes in one piece is all of it.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; PIECE];
+    let read = loop {
+        match file.read(&mut bytes) {
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
+    bytes.truncate(read);
+    if read == PIECE {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 fn bytes(object: &Object, path: &Path) -> Result<Vec<u8>, Error> {

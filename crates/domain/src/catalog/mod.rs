@@ -1,5 +1,7 @@
 //! The catalog: blueprints and their published versions, which never change.
 
+pub mod lint;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use usher_kernel::Timestamp;
@@ -41,6 +43,27 @@ pub struct BlueprintVersion {
     pub providers: Vec<Provider>,
     /// When it was published.
     pub published_at: Timestamp,
+}
+
+/// A bundle to be published: one version of one blueprint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// The blueprint; made if there is none.
+    pub blueprint: Slug,
+    /// What the version is called.
+    pub version: String,
+    /// The XRD.
+    pub xrd: Value,
+    /// The composition.
+    pub composition: Value,
+    /// The parameters it takes.
+    pub schema: ParameterSchema,
+    /// How a token reaches the machine.
+    pub strategy: InjectionStrategy,
+    /// Whether there is a machine to reach.
+    pub role: MeshRole,
+    /// The providers it runs on.
+    pub providers: Vec<Provider>,
 }
 
 #[cfg(test)]

@@ -1,0 +1,138 @@
+//! What a declaration rests on, made, used and taken away again by the verbs that a person types.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::house::House;
+
+const XRD: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: { name: ownnodes.example.org }
+spec:
+  group: example.org
+  scope: Namespaced
+  names: { kind: OwnNode, plural: ownnodes }
+  versions: [{ name: v1, served: true, referenceable: true }]
+";
+
+/// Writes a bundle of the blueprint `own`.
+fn bundle(folder: &Path, version: &str, provider: &str) -> String {
+    let folder = folder.join(version);
+    fs::create_dir_all(&folder).unwrap();
+    let manifest = format!(
+        "blueprint: own\nversion: '{version}'\nproviders: [{provider}]\nrole: node
+strategy: cloud-init-user-data
+parameters: [{{ name: readyAfterMs, type: integer, default: 0 }}]\n"
+    );
+    fs::write(folder.join("blueprint.yaml"), manifest).unwrap();
+    fs::write(folder.join("xrd.yaml"), XRD).unwrap();
+    let composition = "kind: Composition\nspec: { resources: [{ name: server }] }\n";
+    fs::write(folder.join("composition.yaml"), composition).unwrap();
+    folder.display().to_string()
+}
+
+/// Types a line and sees it done.
+fn done(house: &House, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (code, said) = house.usher(&words);
+    assert_eq!(code, Some(0), "usher {line}: {said}");
+    said
+}
+
+/// Types a line and sees it refused with its code.
+fn refused(house: &House, line: &str, problem: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (code, said) = house.usher(&words);
+    assert_eq!(code, Some(3), "usher {line}: {said}");
+    assert!(said.contains(problem), "usher {line}: {said}");
+}
+
+fn items(house: &House, line: &str) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&done(house, &format!("{line} -o json"))).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+/// Somebody else grants what was asked for: nobody grants to himself.
+async fn approve(house: &mut House, project: &str, credential: &str) {
+    let second = json!({ "name": "second", "role": "admin" });
+    let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
+    let path = format!("/v1/projects/{project}/assignments/{credential}/approve");
+    let bearer = second["text"].as_str().unwrap();
+    let (status, answer) = house.ask_as(bearer, ("POST", &path), None).await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_published_never_changes_and_what_is_unsound_is_not_published() {
+    let house = House::up(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let first = bundle(folder.path(), "1", "local");
+    bundle(folder.path(), "2", "local");
+    let imported = items(&house, &format!("blueprint import {}", folder.path().display()));
+    let outcomes: Vec<_> = imported.iter().map(|it| it["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["published", "published"]);
+    let again = items(&house, &format!("blueprint import {}", folder.path().display()));
+    assert!(again.iter().all(|it| it["outcome"] == "unchanged"), "{again:?}");
+    fs::write(Path::new(&first).join("composition.yaml"), "kind: Other\n").unwrap();
+    refused(&house, &format!("blueprint publish {first}"), "version_published");
+    let unsound = bundle(folder.path(), "3", "hetzner");
+    refused(&house, &format!("blueprint publish {unsound}"), "blueprint_unsound");
+    let versions = house.ask("GET", "/v1/blueprints/own/versions", None).await.unwrap().1;
+    let names: Vec<_> =
+        versions["items"].as_array().unwrap().iter().map(|it| it["version"].clone()).collect();
+    assert_eq!(names, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_node_comes_from_siblings_of_ones_own_and_most_go_after_it() {
+    let mut house = House::up(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let one = bundle(folder.path(), "1", "local");
+    for line in [
+        "project create own --name Own",
+        "cloud create here --provider local --endpoint region=desk",
+        "credential create key --cloud here --mount secret --path own/key",
+        &format!("blueprint publish {one}"),
+        "placement create own --world local",
+        "label define team --propagatable",
+        "label set --project own team=blue",
+        "credential request key --project own",
+    ] {
+        done(&house, line);
+    }
+    let provision = "provision n --project own --blueprint own --credential key";
+    refused(&house, provision, "credential_not_approved");
+    approve(&mut house, "own", "key").await;
+    done(&house, &format!("{provision} --wait"));
+    let clouds = items(&house, "get clouds");
+    assert!(clouds.iter().any(|it| it["endpoint"]["region"] == "desk"), "{clouds:?}");
+    let held = [
+        ("placement terminate own", "resources_live"),
+        ("project delete own", "resources_live"),
+        ("credential delete key", "still_referenced"),
+        ("cloud delete here", "still_referenced"),
+        ("blueprint delete own@1", "still_referenced"),
+    ];
+    for (line, problem) in held {
+        refused(&house, line, problem);
+    }
+    done(&house, "deprovision n --project own --wait");
+    for line in ["placement terminate own", "project delete own"] {
+        refused(&house, line, "tombstones_live");
+    }
+    for line in [
+        "credential unassign key --project own",
+        "credential delete key",
+        "cloud delete here",
+        "blueprint delete own@1",
+    ] {
+        done(&house, line);
+    }
+    let audit: Vec<_> = items(&house, "get audit").iter().map(|it| it["action"].clone()).collect();
+    for action in ["project.create", "blueprint.publish", "cloud.delete", "blueprint.delete"] {
+        assert!(audit.contains(&json!(action)), "{action} in {audit:?}");
+    }
+}
