@@ -32,7 +32,8 @@
 //! - Nothing is deleted for an owner whose kind is not served.
 //!
 //! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between
-//! versions by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do everything.
+//! versions by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do
+//! everything.
 
 mod admission;
 pub mod apply;

@@ -1,13 +1,14 @@
 //! The two operations on ownership: an ordinary write takes what it changes, an apply takes what
 //! it says, gives back what it no longer says, and refuses to take what another owns.
 
+use super::builtin;
 use super::managed::{Id, Incoming, Managed, Owned, incoming};
 use super::merge::merge;
 use super::set::{Element, Path, Set, written};
 use super::typed::{Comparison, compare, field_set, present_set, violations, without};
 use super::view::View;
 use crate::meta::field::quoted;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const BEFORE: &str = "before-first-apply";
 
@@ -111,7 +112,7 @@ pub fn apply(
     let mut managed = Managed::of(live);
     if managed.is_empty() {
         let before = Request { manager: BEFORE, subresource: "", reset: Reset::Nothing, ..request };
-        managed = track(view, (&Value::Object(Map::new()), live), managed, before);
+        managed = track(view, (&unsaid(config), live), managed, before);
     }
     let bare = unmanaged(live);
     let config = kept_parts(config, request.reset);
@@ -147,6 +148,13 @@ pub fn apply(
     let mut object = if changed { merged } else { bare };
     managed.write(&mut object);
     Ok(Applied { object, changed })
+}
+
+/// The object that a configuration is about, before anything was said of it.
+fn unsaid(config: &Value) -> Value {
+    let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    builtin::empty(group, text("kind"))
 }
 
 /// Lets the writer of `new` own what it changed since `live`, and nobody else.

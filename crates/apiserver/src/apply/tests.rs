@@ -160,6 +160,18 @@ fn built_in_kinds_are_merged_by_their_table() {
 }
 
 #[test]
+fn what_is_always_there_is_nobodys_before_the_first_apply() {
+    let group = "coordination.k8s.io";
+    let config = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l"}, "spec": {"holderIdentity": "x"}});
+    let (view, live) = (builtin::view(group, "Lease"), builtin::empty(group, "Lease"));
+    let made = apply(&view, &live, &config, by("one"), false).unwrap().object;
+    let managed = Managed::of(&made);
+    let managers: Vec<&str> = managed.iter().map(|(id, _)| id.manager.as_str()).collect();
+    assert_eq!(managers, ["one"]);
+}
+
+#[test]
 fn a_created_definition_owns_what_was_said_and_not_what_is_always_there() {
     let view = builtin::view("apiextensions.k8s.io", "CustomResourceDefinition");
     let empty = builtin::empty("apiextensions.k8s.io", "CustomResourceDefinition");
