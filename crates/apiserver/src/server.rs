@@ -191,7 +191,7 @@ impl ApiServer {
         self.core.counters.snapshot()
     }
 
-    /// Ends watches, doors and controllers, and waits for the controllers.
+    /// Ends watches, doors and controllers, and closes the file; clients that are left can read.
     pub async fn shutdown(self) {
         self.core.ending.send_replace(true);
         let tasks: Vec<JoinHandle<()>> =
@@ -199,6 +199,7 @@ impl ApiServer {
         for task in tasks {
             let _ = task.await;
         }
+        self.core.store.close().await;
     }
 }
 

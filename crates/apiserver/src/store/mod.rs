@@ -140,6 +140,16 @@ impl Store {
         self.writer.write(write).await
     }
 
+    /// Takes no more writes, and waits until those that were taken are kept and the file is closed.
+    pub(crate) async fn close(&self) {
+        if let Some(thread) = self.writer.close() {
+            let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(ended, Ok(Ok(()))) {
+                tracing::error!("the keeper of the API server did not end well");
+            }
+        }
+    }
+
     /// Forgets all changes up to now: watches and pages of older revisions get 410.
     pub(crate) fn forget_history(&self) {
         let mut state = self.shared.write();

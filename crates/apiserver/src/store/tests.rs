@@ -38,13 +38,10 @@ async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
     }
     let removed = store.write(write("b", Expect::Revision(last), None)).await.expect("removed");
     let removed = removed.expect("an entry").revision;
-    drop(store);
-    let store = loop {
-        if let Ok(keeper) = FileDurability::open(&path) {
-            break Store::open(Box::new(keeper)).expect("a store");
-        }
-        tokio::task::yield_now().await;
-    };
+    store.close().await;
+    let late = store.write(write("late", Expect::Absent, Some(thing("late")))).await;
+    assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
+    let store = open().expect("a store");
     assert_eq!(store.head(), removed);
     let table: Arc<str> = Arc::from("things");
     let mut cursor = store.cursor(&table, last).expect("not too old");

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use serde_json::Value;
 
@@ -44,7 +45,9 @@ pub(crate) enum WriteError {
 /// Gives revisions.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    jobs: Option<Mutex<Sender<Job>>>,
+    /// The way to the keeper, if there is one; closed when the store is.
+    jobs: Option<Mutex<Option<Sender<Job>>>>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Job {
@@ -55,7 +58,7 @@ struct Job {
 impl Writer {
     /// Publishes at once: there is nobody to wait for.
     pub(super) fn inline(shared: Arc<Shared>) -> Self {
-        Self { shared, jobs: None }
+        Self { shared, jobs: None, keeper: Mutex::default() }
     }
 
     /// Publishes what the keeper has kept. While one batch is kept the next gathers.
@@ -65,11 +68,19 @@ impl Writer {
     ) -> Result<Self, DurabilityError> {
         let (sender, receiver) = channel();
         let theirs = shared.clone();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("apiserver-keeper".to_owned())
             .spawn(move || keep(&theirs, keeper, &receiver))
             .map_err(|source| DurabilityError::new("start a thread for", source))?;
-        Ok(Self { shared, jobs: Some(Mutex::new(sender)) })
+        let jobs = Some(Mutex::new(Some(sender)));
+        Ok(Self { shared, jobs, keeper: Mutex::new(Some(thread)) })
+    }
+
+    /// Takes no more writes; the answer is the keeper's thread, which ends with the last of them.
+    pub(super) fn close(&self) -> Option<JoinHandle<()>> {
+        let jobs = self.jobs.as_ref()?;
+        jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
@@ -120,7 +131,9 @@ impl Writer {
             Some(jobs) => {
                 let change = &job.change;
                 state.pending.insert(place, (change.revision, change.new.clone()));
-                if jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job).is_err() {
+                let sender = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+                let sent = sender.as_ref().is_some_and(|sender| sender.send(job).is_ok());
+                if !sent {
                     fail(&self.shared, state);
                 }
             }
