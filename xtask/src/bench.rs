@@ -4,10 +4,15 @@ use crate::failure::{Failure, Outcome};
 use crate::repo::Repo;
 use crate::sim;
 
+const PROVIDER: Bench =
+    Bench::Cargo(&["bench", "--package", "usher-provider", "--bench", "provider", "--"]);
+
 /// Every measurement by its name, and what runs it.
-const BENCHES: [(&str, Bench); 4] = [
+const BENCHES: [(&str, Bench); 6] = [
     ("broker", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "broker", "--"])),
+    ("fleet", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "fleet", "--"])),
     ("kernel", Bench::Sim(&["bench", "kernel"])),
+    ("provider", PROVIDER),
     ("rules", Bench::Sim(&["bench", "rules"])),
     ("store", Bench::Cargo(&["bench", "--package", "usher-store", "--bench", "store", "--"])),
 ];
@@ -24,7 +29,7 @@ enum Bench {
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: broker, kernel, rules, store
+    /// Measure this: broker, fleet, kernel, provider, rules, store
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement
@@ -54,7 +59,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of broker, kernel, rules, store";
+        let sentence =
+            "cannot measure \"speed\": choose one of broker, fleet, kernel, provider, rules, store";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
         assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }

@@ -9,6 +9,7 @@ use crate::output;
 use crate::repo::Repo;
 use crate::table::{Condition, PHASE, Row, Section, Table};
 use crate::tree::{Tree, is_kind};
+use crate::wire;
 
 /// Where the tables are.
 const TABLES: &str = "crates/domain/tables/";
@@ -41,6 +42,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
 /// Fails if a committed chart differs from its table. Printed documents are compared by tests of
 /// the packages that print them, which are built anyway.
 pub(crate) fn check(repo: &Repo) -> Outcome {
+    wire::check(repo)?;
     let tree = repo.tree()?;
     let documents = charts(&tree)?;
     let stale = differing(&tree, &documents);
@@ -55,6 +57,7 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
 }
 
 fn write(repo: &Repo) -> Outcome {
+    wire::write(repo)?;
     let tree = repo.tree()?;
     let documents = documents(repo, &tree)?;
     let failed = |path: &str, cause: &std::io::Error| {

@@ -4,7 +4,8 @@
 //!
 //! **Invariants**
 //! - None of our crates is imported.
-//! - Nothing is written outside `docs/charts` and the target directory.
+//! - Nothing is written outside `docs`, the generated code of `crates/wire` and the target
+//!   directory.
 
 mod bench;
 mod ci;
@@ -21,6 +22,7 @@ mod table;
 mod test;
 mod tidy;
 mod tree;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -45,7 +47,7 @@ enum Verb {
     Ci,
     /// Check what the compiler does not: crate edges, sizes, names, documents
     Tidy,
-    /// Draw the state charts from the transition tables
+    /// Draw the state charts, print the documents, and make the code of the gRPC messages
     Generate(generate::Args),
     /// Compare the requirements with the tests they name
     Requirements(requirements::Args),

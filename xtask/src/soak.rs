@@ -8,8 +8,13 @@ use crate::{mutants, sim};
 type Soak = fn(&Repo) -> Outcome;
 
 /// Every long check by its name.
-const SOAKS: [(&str, Soak); 4] =
-    [("sim", soak_sim), ("mutants", mutants::run_all), ("store", soak_store), ("walk", soak_walk)];
+const SOAKS: [(&str, Soak); 5] = [
+    ("sim", soak_sim),
+    ("mutants", mutants::run_all),
+    ("store", soak_store),
+    ("walk", soak_walk),
+    ("fleet", soak_fleet),
+];
 
 /// The tests of the store that grow with their figures, and the figures.
 const STORE_TESTS: [&str; 3] =
@@ -33,10 +38,19 @@ const WALK_FIGURES: [(&str, &str); 7] = [
     ("USHER_SOAK_REST_SECONDS", "600"),
 ];
 
+/// The tests of shards and providers that grow with their figures, and the figures.
+const FLEET_TESTS: [&str; 1] = ["kills::"];
+const PROVIDER_TESTS: [&str; 1] = ["killed::"];
+const FLEET_FIGURES: [(&str, &str); 3] = [
+    ("USHER_SOAK_PASSINGS", "12"),
+    ("USHER_SOAK_LIFECYCLES", "1000"),
+    ("USHER_SOAK_PROVIDER_KILLS", "100"),
+];
+
 /// Which check to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run this one: sim, mutants, store or walk
+    /// Run this one: sim, mutants, store, walk or fleet
     name: String,
 }
 
@@ -71,6 +85,15 @@ fn soak_walk(repo: &Repo) -> Outcome {
     soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
 }
 
+/// Providers, and shards with their providers, that are killed at every failpoint and at any moment
+/// while machines come and go.
+fn soak_fleet(repo: &Repo) -> Outcome {
+    let words = ["--release", "--package", "usher-provider", "--test", "provider"];
+    soak_tests(repo, &words, &PROVIDER_TESTS, &FLEET_FIGURES)?;
+    let words = ["--release", "--package", "usher-cli", "--test", "fleet"];
+    soak_tests(repo, &words, &FLEET_TESTS, &FLEET_FIGURES)
+}
+
 fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], figures: &[(&str, &str)]) -> Outcome {
     for test in tests {
         let how = ["--", test, "--nocapture", "--test-threads", "1"];
@@ -86,7 +109,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let refusal = find("everything").unwrap_err();
-        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk";
+        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk, fleet";
         assert_eq!(refusal, Failure::told(sentence));
         assert!(find("sim").is_ok());
     }

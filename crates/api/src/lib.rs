@@ -11,6 +11,8 @@
 
 mod call;
 pub mod codes;
+pub mod fleet;
+mod log;
 mod metrics;
 pub mod openapi;
 pub mod ports;

@@ -26,6 +26,7 @@ use usher_domain::operators::{OperatorToken, TokenHash};
 use usher_domain::placements::Placement;
 use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 
+use crate::fleet::Fleet;
 use crate::views::{
     AgentTold, AssignmentKey, AssignmentView, Beat, BeatAnswer, Caller, Check, CredentialView,
     Cursor, Declaration, Enrolled, Imported, KeyUse, Layer, NewCloud, NewCredential,
@@ -95,6 +96,7 @@ refusals! {
     usher_domain::credentials::BadCoordinates,
     usher_domain::credentials::UseRefusal,
     usher_domain::credentials::VerdictRefusal,
+    usher_domain::fleet::refusal::Refusal,
     usher_domain::idempotency::Refusal,
     usher_domain::labels::TooManyLabels,
     usher_domain::object::enrolment::BadNonce,
@@ -136,6 +138,8 @@ pub struct Ports {
     pub labels: Arc<dyn LabelLayers>,
     /// Bootstrap tokens and nodes.
     pub nodes: Arc<dyn Nodes>,
+    /// Machines, shards and demand.
+    pub fleet: Arc<dyn Fleet>,
     /// Operators' tokens and the audit log.
     pub operators: Arc<dyn Operators>,
     /// What agents ask for.

@@ -75,6 +75,20 @@ pub enum Refusal {
         /// What was to be removed.
         what: String,
     },
+    /// Another shard serves the cluster.
+    #[error("cannot hear cluster \"{cluster}\" for another shard: shard \"{shard}\" serves it")]
+    ClusterServed {
+        /// The cluster.
+        cluster: String,
+        /// Who serves it.
+        shard: String,
+    },
+    /// Nobody said which shard is meant, and there are several.
+    #[error("cannot tell which shard serves cluster \"{cluster}\": there are several")]
+    ShardRequired {
+        /// The cluster.
+        cluster: String,
+    },
     /// The version was published with another content.
     #[error("cannot publish \"{what}\": it was published with another content")]
     VersionPublished {
@@ -113,6 +127,12 @@ pub enum Thing {
     OperatorToken,
     /// A world.
     World,
+    /// A machine.
+    Machine,
+    /// A shard.
+    Shard,
+    /// The demand of a cluster.
+    Demand,
 }
 
 impl std::fmt::Display for Thing {
@@ -123,6 +143,9 @@ impl std::fmt::Display for Thing {
             Self::Node => "node",
             Self::OperatorToken => "operator token",
             Self::World => "world",
+            Self::Machine => "machine",
+            Self::Shard => "shard",
+            Self::Demand => "demand of cluster",
         })
     }
 }
@@ -136,6 +159,9 @@ impl Thing {
             Self::Node => "node_not_found",
             Self::OperatorToken => "operator_token_not_found",
             Self::World => "world_not_found",
+            Self::Machine => "machine_not_found",
+            Self::Shard => "shard_not_found",
+            Self::Demand => "demand_not_found",
         }
     }
 }
@@ -158,6 +184,8 @@ impl Refusal {
             Self::CursorForgotten { .. } => "cursor_forgotten",
             Self::NotFound { thing, .. } => thing.code(),
             Self::StillReferenced { .. } => "still_referenced",
+            Self::ClusterServed { .. } => "cluster_served",
+            Self::ShardRequired { .. } => "shard_required",
             Self::VersionPublished { .. } => "version_published",
             Self::BlueprintUnsound { .. } => "blueprint_unsound",
             Self::Unavailable { .. } => "unavailable",

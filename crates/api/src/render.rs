@@ -5,7 +5,7 @@ use usher_kernel::{Name, Row, Timestamp};
 use usher_wire::operator as wire;
 
 use crate::views::{
-    Advice, Blocker, Orphan, Plan, PlanStep, RailView, Receipt, ResourceView, Told, Why,
+    Advice, Blocker, Orphan, Plan, PlanStep, RailView, Receipt, ResourceView, Subject, Told, Why,
 };
 
 pub(crate) fn time(at: Timestamp) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn why(why: &Why) -> wire::Why {
     }
 }
 
-fn blocker(it: &Blocker) -> wire::Blocker {
+pub(crate) fn blocker(it: &Blocker) -> wire::Blocker {
     wire::Blocker {
         kind: it.kind.clone(),
         name: it.name.clone(),
@@ -69,7 +69,7 @@ fn blocker(it: &Blocker) -> wire::Blocker {
     }
 }
 
-fn advice(it: &Advice) -> wire::Advice {
+pub(crate) fn advice(it: &Advice) -> wire::Advice {
     wire::Advice {
         symptom: it.symptom.clone(),
         diagnosis: it.diagnosis.clone(),
@@ -153,11 +153,16 @@ pub(crate) fn rail(it: &RailView) -> wire::Rail {
 }
 
 pub(crate) fn event(told: &Told) -> wire::Event {
+    let (resource, machine, project) = match told.subject {
+        Subject::Resource(id, project) => (Some(id), None, Some(project)),
+        Subject::Machine(id) => (None, Some(id), None),
+    };
     wire::Event {
         id: told.id.to_string(),
-        kind: told.event_type.to_string(),
-        resource: told.resource.to_string(),
-        project: told.project.to_string(),
+        kind: told.event_type.to_owned(),
+        resource: resource.map(|it| it.to_string()),
+        machine: machine.map(|it| it.to_string()),
+        project: project.map(|it| it.to_string()),
         version: told.version.0,
         occurred_at: time(told.occurred_at),
         data: told.data.clone(),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::EffectKind;
@@ -12,8 +11,7 @@ use usher_domain::catalog::lint::Finding;
 use usher_domain::idempotency;
 use usher_domain::object::enrolment::{Nonce, PublicKey, TokenText};
 use usher_domain::object::id::{
-    CloudId, CredentialId, EventId, OperatorTokenId, PeerId, ProjectId, ProviderConfigId,
-    ResourceId,
+    CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId, ProviderConfigId, ResourceId,
 };
 use usher_domain::object::manifest::SecretText;
 use usher_domain::object::provider::Provider;
@@ -24,6 +22,8 @@ use usher_domain::projects::{ProjectName, ProjectSlug};
 use usher_domain::tokens::Token;
 use usher_kernel::{Name, Row, Timestamp, Version};
 use usher_wire::http::AgentEvent;
+
+pub use crate::log::{Cursor, Subject, Told};
 
 /// Whoever is let in by an operator's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,31 +247,6 @@ pub struct RailView {
     pub vanished: u32,
     /// How much was present.
     pub present: u32,
-}
-
-/// A reader's place in the log, as the log spells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(pub String);
-
-/// One row of the log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Told {
-    /// Its place.
-    pub cursor: Cursor,
-    /// Its id, the same in every delivery.
-    pub id: EventId,
-    /// What was told.
-    pub event_type: EventType,
-    /// About whom.
-    pub resource: ResourceId,
-    /// In which project.
-    pub project: ProjectId,
-    /// With which version of the record.
-    pub version: Version,
-    /// When.
-    pub occurred_at: Timestamp,
-    /// What else is worth knowing.
-    pub data: Map<String, Value>,
 }
 
 /// A project to be made.

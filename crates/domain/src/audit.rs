@@ -64,6 +64,16 @@ closed_set! {
         OperatorTokenCreate = "operator_token.create",
         /// An operator's token was withdrawn.
         OperatorTokenRevoke = "operator_token.revoke",
+        /// The demand of a cluster was replaced.
+        FleetDemand = "fleet.demand",
+        /// A shard was paused.
+        FleetPause = "fleet.pause",
+        /// A shard was let go on.
+        FleetResume = "fleet.resume",
+        /// The dry run of a shard was begun or ended.
+        FleetDryRun = "fleet.dry_run",
+        /// A dispute about a machine was settled.
+        MachineSettle = "machine.settle",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use usher_domain::broker::refusal::Refusal;
+use usher_domain::fleet;
 use usher_kernel::Trouble;
 
 use crate::migrate;
@@ -39,6 +40,23 @@ pub enum Error {
     /// The domain says no to a command.
     #[error("{0}")]
     Refused(Refusal),
+    /// The domain says no to a command about a machine.
+    #[error("{0}")]
+    FleetRefused(fleet::refusal::Refusal),
+    /// The lease that a write was made under is not the newest any more, or has ended.
+    #[error("cannot write for {what}: its lease is lost")]
+    LeaseLost {
+        /// For whom.
+        what: String,
+    },
+    /// A cluster is served by the shard that heard it first.
+    #[error("cannot hear cluster \"{cluster}\": shard \"{shard}\" serves it")]
+    Served {
+        /// The cluster.
+        cluster: String,
+        /// Who serves it.
+        shard: String,
+    },
     /// The resource does not admit what was asked, because it is leaving.
     #[error("cannot issue a token for {what}: it is leaving")]
     Leaving {
@@ -128,9 +146,11 @@ impl Error {
     /// The one place that says what an error means for a step.
     pub fn trouble(&self) -> Trouble {
         match self {
-            Self::Conflict => Trouble::Conflict,
+            Self::Conflict | Self::LeaseLost { .. } => Trouble::Conflict,
             Self::Corrupt { .. } => Trouble::Corrupt { what: self.to_string() },
             Self::Refused(_)
+            | Self::FleetRefused(_)
+            | Self::Served { .. }
             | Self::Leaving { .. }
             | Self::Held { .. }
             | Self::Taken { .. }

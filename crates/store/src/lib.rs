@@ -20,6 +20,7 @@
 
 mod column;
 mod error;
+mod fleet;
 mod follow;
 mod inside;
 mod ledger;
@@ -38,13 +39,17 @@ mod store;
 mod turn;
 
 pub use error::Error;
+pub use fleet::{
+    Acquisition, Brake, Cycle, Demand, Heard, List, ListedAt, MachineOrder, MachineQuery,
+    MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
+};
 pub use follow::Follower;
 pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;
 pub use port::{
-    Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased, Order,
-    Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
+    About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
+    Order, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
 };
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};

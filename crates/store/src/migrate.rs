@@ -45,6 +45,7 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
         "0006_timeline",
         "0007_worlds",
         "0008_drains",
+        "0009_fleet",
     ]
 );
 /// The schema of SQLite.
@@ -59,6 +60,7 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
         "0006_timeline",
         "0007_worlds",
         "0008_drains",
+        "0009_fleet",
     ]
 );
 

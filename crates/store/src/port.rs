@@ -12,8 +12,9 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::ports::Views;
 use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::fleet;
 use usher_domain::idempotency;
-use usher_domain::object::id::{EventId, InstallationId, ProjectId, ResourceId};
+use usher_domain::object::id::{EventId, InstallationId, MachineLifeId, ProjectId, ResourceId};
 use usher_kernel::schedule::Claim;
 use usher_kernel::{Record, Row, Timestamp, Version, Wake};
 use uuid::Uuid;
@@ -247,18 +248,69 @@ pub struct Told {
     pub cursor: Cursor,
     /// Its id, the same in every delivery.
     pub id: EventId,
-    /// What was told.
-    pub event_type: EventType,
-    /// About whom.
-    pub resource: ResourceId,
-    /// In which project.
-    pub project: ProjectId,
+    /// What was told, and about whom.
+    pub about: About,
     /// With which version of the record.
     pub version: Version,
     /// When.
     pub occurred_at: Timestamp,
     /// What else is worth knowing.
     pub data: Map<String, Value>,
+}
+
+/// What was told, and about whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// A resource of the broker.
+    Resource {
+        /// Which.
+        id: ResourceId,
+        /// In which project.
+        project: ProjectId,
+        /// What.
+        event_type: EventType,
+    },
+    /// A machine of the fleet, which belongs to no project.
+    Machine {
+        /// Which life.
+        id: MachineLifeId,
+        /// What.
+        event_type: fleet::event::EventType,
+    },
+}
+
+impl About {
+    /// The discriminator.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Resource { event_type, .. } => event_type.as_str(),
+            Self::Machine { event_type, .. } => event_type.as_str(),
+        }
+    }
+
+    /// The life that it is about.
+    pub const fn subject(self) -> Uuid {
+        match self {
+            Self::Resource { id, .. } => *id.as_uuid(),
+            Self::Machine { id, .. } => *id.as_uuid(),
+        }
+    }
+
+    /// The resource, if it is about one.
+    pub const fn resource(self) -> Option<ResourceId> {
+        match self {
+            Self::Resource { id, .. } => Some(id),
+            Self::Machine { .. } => None,
+        }
+    }
+
+    /// The project, if it happened in one.
+    pub const fn project(self) -> Option<ProjectId> {
+        match self {
+            Self::Resource { project, .. } => Some(project),
+            Self::Machine { .. } => None,
+        }
+    }
 }
 
 /// What labels are on.

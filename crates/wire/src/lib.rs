@@ -5,5 +5,7 @@
 //!
 //! **Absent on purpose**: rules. Nothing here decides whether a request is granted.
 
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod http;
 pub mod operator;

@@ -11,8 +11,8 @@ const DRAWERS: [&str; 8] =
 const EMPTY_WORDS: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "common"];
 /// A type's last word that tells nothing.
 const EMPTY_ENDINGS: [&str; 3] = ["impl", "data", "info"];
-/// Words of the trade that sound like that.
-const TRADE_WORDS: [&str; 2] = ["user data", "field manager"];
+/// Words of the trade, and of what we implement for others, that sound like that.
+const TRADE_WORDS: [&str; 3] = ["user data", "field manager", "connect info"];
 /// A function that begins so does not say what it does.
 const EMPTY_VERBS: [&str; 4] = ["do", "handle", "process", "test"];
 /// What stands before the name of an item.

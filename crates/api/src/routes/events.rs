@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::render;
 use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
 use crate::stream::{self, Source};
-use crate::views::{Cursor, Told};
+use crate::views::{Cursor, Subject, Told};
 
 /// The header by which a reader says what it read last.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -83,8 +83,14 @@ struct Only {
 
 impl Only {
     fn admits(&self, told: &Told) -> bool {
-        let about = self.resource.as_ref().is_none_or(|it| *it == told.resource.to_string());
-        about && self.reach.covers(told.project)
+        match told.subject {
+            Subject::Resource(id, project) => {
+                let about = self.resource.as_ref().is_none_or(|it| *it == id.to_string());
+                about && self.reach.covers(project)
+            }
+            // Whoever asks for one project, or one resource, does not ask for machines.
+            Subject::Machine(_) => self.resource.is_none() && self.reach == Reach::Installation,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod agents;
 mod catalog;
 mod credentials;
 mod events;
+mod fleet;
 mod labels;
 mod nodes;
 mod operators;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Route> {
         credentials::routes(),
         labels::routes(),
         nodes::routes(),
+        fleet::routes(),
         operators::routes(),
         agents::routes(),
         service::routes(),

@@ -9,6 +9,7 @@ mod bodies;
 mod document;
 mod events;
 mod fake;
+mod fleet;
 mod fuzz;
 mod listings;
 mod refusals;

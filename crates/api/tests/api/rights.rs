@@ -7,12 +7,18 @@ use usher_api::Right;
 use usher_domain::operators::{Reach, Role};
 
 use crate::bed::{Bed, refused, request};
-use crate::fake::{EVERYBODY, NODE_SECRET, caller, first, node};
+use crate::fake::{EVERYBODY, NODE_SECRET, caller, first, machine, node};
 
 /// A path with something in each of its braces.
 pub(crate) fn filled(path: &str) -> String {
     let resource = first().to_string();
-    let id = if path.contains("/nodes/") { node().to_string() } else { resource };
+    let id = if path.contains("/nodes/") {
+        node().to_string()
+    } else if path.contains("/machines/") {
+        machine().to_string()
+    } else {
+        resource
+    };
     path.replace("{id}", &id)
         .replace("{project}", "demo")
         .replace("{blueprint}", "local-node")
@@ -20,6 +26,8 @@ pub(crate) fn filled(path: &str) -> String {
         .replace("{cloud}", "local")
         .replace("{credential}", "local")
         .replace("{world}", "local")
+        .replace("{shard}", "s")
+        .replace("{cluster}", "a")
 }
 
 /// What the right makes of a caller, written by hand from what the roles mean.

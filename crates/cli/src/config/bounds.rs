@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{AgentMode, Broker, Config, Database, Error, Keep, Local, Mesh, Rail, Tokens, Worker};
+use super::{
+    AgentMode, Broker, Config, Database, Error, Fleet, Keep, Local, Mesh, Rail, Tokens, Worker,
+};
 use crate::config::span::Span;
 
 const MINUTE: u64 = 60;
@@ -25,6 +27,7 @@ impl Default for Config {
             rail: Rail::default(),
             keep: Keep::default(),
             local: Local::default(),
+            fleet: Fleet::default(),
         }
     }
 }
@@ -101,14 +104,14 @@ impl Default for Keep {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { agent: AgentMode::Process, agent_grace: Span::secs(30) }
+        Self { agent: AgentMode::Process, agent_grace: Span::secs(30), machines: 64 }
     }
 }
 
 impl Config {
     /// Refuses the first figure that is out of its bounds.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Self { database, worker, broker, tokens, mesh, rail, keep, local, .. } = self;
+        let Self { database, worker, broker, tokens, mesh, rail, keep, local, fleet, .. } = self;
         let tenth = Duration::from_millis(100);
         let spans = [
             ("database.statement_timeout", database.statement_timeout, tenth, HOUR),
@@ -134,17 +137,18 @@ impl Config {
             ("keep.tombstones", keep.tombstones, Duration::from_mins(1), 365 * DAY),
             ("local.agent_grace", local.agent_grace, tenth, HOUR),
         ];
-        for (key, value, min, max_secs) in spans {
+        for (key, value, min, max_secs) in spans.into_iter().chain(fleet.spans()) {
             within(key, value, (Span(min), Span::secs(max_secs)))?;
         }
         let numbers = [
             ("database.connections_max", database.connections_max, 2, 1_000),
             ("worker.steps_max", worker.steps_max, 1, 10_000),
             ("mesh.missed_max", mesh.missed_max, 1, 1_000),
+            ("local.machines", local.machines, 1, 10_000),
             ("rail.count", rail.count, 0, 1_000_000),
             ("rail.percent", rail.percent, 0, 100),
         ];
-        for (key, value, min, max) in numbers {
+        for (key, value, min, max) in numbers.into_iter().chain(fleet.numbers()) {
             within(key, value, (min, max))?;
         }
         self.check_order()

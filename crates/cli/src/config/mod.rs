@@ -6,6 +6,7 @@
 //! - What is dumped holds no password.
 
 mod bounds;
+mod fleet;
 pub mod manual;
 pub mod span;
 
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
+
+pub use fleet::{Fleet, SwitchMode};
 
 use span::Span;
 
@@ -51,6 +54,8 @@ pub struct Config {
     pub keep: Keep,
     /// The local world.
     pub local: Local,
+    /// The shard of machines.
+    pub fleet: Fleet,
 }
 
 /// The database.
@@ -153,10 +158,12 @@ pub struct Keep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Local {
-    /// Who runs agents: `process` is this world, `external` somebody else.
+    /// Who runs agents: `process` is this world, `fleet` its shard, `external` somebody else.
     pub agent: AgentMode,
     /// How long an agent may take to end.
     pub agent_grace: Span,
+    /// How many machines the fleet of this machine has.
+    pub machines: u32,
 }
 
 /// Who runs the agents of the local world.
@@ -167,6 +174,8 @@ pub enum AgentMode {
     Process,
     /// Somebody else.
     External,
+    /// The fleet: a shard of this server, and a provider of hosts on this machine.
+    Fleet,
 }
 
 /// Why a configuration is none.

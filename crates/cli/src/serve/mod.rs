@@ -3,10 +3,13 @@
 //! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`] (who
 //! drives the lives), [`inside`] (what a world asks), [`waker`] (who is woken by it), [`rails`],
 //! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
-//! answers the routes), [`place`] and [`seed`] (what lies in a data directory).
+//! answers the routes), [`fleet`] (the shard that drives machines), [`place`] and [`seed`] (what
+//! lies in a data directory). [`hosts`] are the machines that `usher provider local` offers.
 
 pub mod alarm;
 pub mod drains;
+pub mod fleet;
+pub mod hosts;
 pub mod housekeeping;
 pub mod inside;
 pub mod local;

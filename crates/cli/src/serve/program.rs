@@ -21,9 +21,13 @@ use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
 use super::drains::Drains;
+use super::fleet::bootstrap::{Bootstrap, Nothing};
+use super::fleet::holding::{Holding, Parts as PartBoots};
+use super::fleet::home::{self, Home};
+use super::fleet::settings::At;
 use super::inside::Joined;
 use super::local::LocalWorld;
-use super::local::composer::Agents;
+use super::local::composer::{self, Agents};
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::rails::Rails;
@@ -32,7 +36,7 @@ use super::steps::{Lives, LocalSteps};
 use super::tally::Tally;
 use super::waker::Waker;
 use super::worker::Worker;
-use super::{housekeeping, mesh, rails, seed, worker};
+use super::{fleet, housekeeping, mesh, rails, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::stop::{Stop, chain};
 
@@ -59,6 +63,7 @@ pub struct Server {
     store: Arc<Store>,
     joined: Joined,
     tally: Arc<Tally>,
+    fleet: Arc<fleet::tally::Tally>,
 }
 
 impl Server {
@@ -106,7 +111,8 @@ impl Server {
             mesh: Arc::new(mesh),
             alarms: Arc::default(),
         };
-        Ok(Self { config, data, listener, url, store, joined, tally })
+        let fleet = Arc::new(fleet::tally::Tally::default());
+        Ok(Self { config, data, listener, url, store, joined, tally, fleet })
     }
 
     /// Where it listens.
@@ -122,14 +128,15 @@ impl Server {
     /// Runs until it is asked to stop, then ends everything in order.
     pub async fn run(self) -> Result<(), Stop> {
         let asked_to_stop = asked_to_stop();
-        let agents = agents(&self.config)?;
+        let agents = self.agents()?;
         let root = self.data.world();
         let world = LocalWorld::open(root, agents, self.joined.clone()).await;
         let world = world.map_err(|why| Stop::unavailable(chain(&why)))?;
         let world = Arc::new(world);
         let (stopping, stop) = watch::channel(false);
         let (listed, is_listed) = watch::channel(false);
-        let parts = Parts::start(&self, &world, listed, &stop)?;
+        let mut parts = Parts::start(&self, &world, listed, &stop)?;
+        parts.tasks.extend(self.start_fleet(&world, &stop).await?);
         let router = self.router(&world, is_listed, &stop)?;
         self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
@@ -149,6 +156,50 @@ impl Server {
         self.store.close().await;
         self.data.withdraw();
         Ok(())
+    }
+
+    /// Who runs the agents of the local world.
+    fn agents(&self) -> Result<Agents, Stop> {
+        let grace = self.config.local.agent_grace.0;
+        match self.config.local.agent {
+            AgentMode::External => Ok(Agents::External),
+            AgentMode::Process => {
+                let program: PathBuf = std::env::current_exe()
+                    .map_err(|why| Stop::unavailable(format!("cannot find this program: {why}")))?;
+                Ok(Agents::Process { program, grace })
+            }
+            AgentMode::Fleet => {
+                let shard = fleet::settings::shard_id(&self.config)?;
+                let holding = Holding { store: Arc::clone(&self.store), shard, grace };
+                Ok(Agents::Fleet(composer::Fleet(Arc::new(holding))))
+            }
+        }
+    }
+
+    /// Starts the shard, and the provider of this machine where that has the hosts.
+    async fn start_fleet(
+        &self,
+        world: &LocalWorld<Joined>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Vec<JoinHandle<()>>, Stop> {
+        let mut tasks = vec![];
+        let mut at = fleet::settings::provider(&self.config);
+        let bootstrap: Arc<dyn Bootstrap> = match self.config.local.agent {
+            AgentMode::External | AgentMode::Process => Arc::new(Nothing),
+            AgentMode::Fleet => Arc::new(PartBoots(world.registry().clone())),
+        };
+        if self.config.local.agent == AgentMode::Fleet && at.is_none() {
+            let root = self.data.path().join("fleet");
+            let home = Home::open(root, self.config.local.machines).await?;
+            at = Some(At { name: home::NAME.to_owned(), address: home.address() });
+            tasks.push(tokio::spawn(home.run(stop.clone())));
+        }
+        if let Some(at) = at {
+            let parts = (&self.store, bootstrap);
+            let shard = fleet::settings::shard(&self.config, at, parts, &self.fleet)?;
+            tasks.push(tokio::spawn(shard.run(stop.clone())));
+        }
+        Ok(tasks)
     }
 
     fn router(
@@ -175,6 +226,7 @@ impl Server {
         };
         let mut registry = Registry::default();
         self.tally.register(&mut registry);
+        self.fleet.register(&mut registry);
         let metrics = usher_api::Metrics::register(&mut registry);
         let ports = Arc::new(services).ports();
         Ok(Surface::new(ports, Arc::new(registry), metrics).router())
@@ -309,17 +361,6 @@ fn told_of(store: &Store) {
             %before,
             "the database was seen elsewhere: this is a new installation that owns nothing of it"
         ),
-    }
-}
-
-fn agents(config: &Config) -> Result<Agents, Stop> {
-    match config.local.agent {
-        AgentMode::External => Ok(Agents::External),
-        AgentMode::Process => {
-            let program: PathBuf = std::env::current_exe()
-                .map_err(|why| Stop::unavailable(format!("cannot find this program: {why}")))?;
-            Ok(Agents::Process { program, grace: config.local.agent_grace.0 })
-        }
     }
 }
 

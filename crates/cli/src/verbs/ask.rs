@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::{
-    abandon, blueprint, cloud, completions, credential, deprovision, events, get, label, orphans,
-    placement, plan, project, provision, receipt, retry, token, why,
+    abandon, blueprint, cloud, completions, credential, deprovision, events, fleet, get, label,
+    orphans, placement, plan, project, provision, receipt, retry, token, why,
 };
 
 /// A verb that asks a running server.
@@ -20,7 +20,7 @@ pub enum Ask {
     Deprovision(deprovision::Flags),
     /// List things, or look at one
     Get(get::Flags),
-    /// Say why a resource is where it is, who holds it, and what to do
+    /// Say why a resource or a machine is where it is, who holds it, and what to do
     Why(why::Flags),
     /// Say what an order would do, and change nothing
     Plan(plan::Flags),
@@ -34,6 +34,8 @@ pub enum Ask {
     Abandon(abandon::Flags),
     /// List what stands outside and has no owner
     Orphans(orphans::Flags),
+    /// Look at the machine fleet, say what clusters need, and stop it
+    Fleet(fleet::Flags),
     /// Make or end a project
     Project(project::Flags),
     /// Place a project on a world, or ask the placement to end
@@ -66,6 +68,7 @@ impl Ask {
             Self::Retry(flags) => retry::run(flags),
             Self::Abandon(flags) => abandon::run(flags),
             Self::Orphans(flags) => orphans::run(&flags),
+            Self::Fleet(flags) => fleet::run(flags),
             Self::Project(flags) => project::run(flags),
             Self::Placement(flags) => placement::run(flags),
             Self::Blueprint(flags) => blueprint::run(flags),

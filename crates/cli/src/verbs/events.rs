@@ -50,7 +50,7 @@ async fn events(session: Session, flags: Flags) -> Result<(), Stop> {
     }
     let path = format!("/v1/events?{}", wanted.join("&"));
     let items = session.all(path.trim_end_matches('?')).await?;
-    session.list(&items, &["AT", "TYPE", "RESOURCE", "VERSION"], row)
+    session.list(&items, &["AT", "TYPE", "ABOUT", "VERSION"], row)
 }
 
 fn row(event: &Value) -> Vec<String> {
@@ -58,7 +58,7 @@ fn row(event: &Value) -> Vec<String> {
     vec![
         cell(field(event, "occurred_at")),
         cell(field(event, "type")),
-        cell(field(event, "resource")),
+        cell(field(event, "resource").or_else(|| field(event, "machine"))),
         cell(version.as_deref()),
     ]
 }

@@ -19,6 +19,9 @@ enum Kind {
     /// What enrolled
     #[value(alias = "node")]
     Nodes,
+    /// What the fleet has
+    #[value(alias = "machine")]
+    Machines,
     /// What can be declared
     #[value(alias = "blueprint")]
     Blueprints,
@@ -56,7 +59,7 @@ pub struct Flags {
     name: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// List deleted resources and deregistered nodes too
+    /// List deleted resources, deregistered nodes and machines that are gone too
     #[arg(long)]
     all: bool,
     /// Print one page of at most this many
@@ -109,6 +112,7 @@ fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop>
             let project = project.map(|it| format!("&project={}", encoded(it)));
             format!("/v1/nodes?all={all}{}", project.unwrap_or_default())
         }
+        Kind::Machines => format!("/v1/fleet/machines?gone={all}"),
         Kind::Tokens => within("/v1/tokens"),
         Kind::Blueprints => "/v1/blueprints".to_owned(),
         Kind::Clouds => "/v1/clouds".to_owned(),
@@ -133,6 +137,10 @@ async fn one(
     let path = match flags.kind {
         Kind::Resources => {
             let found = session.resource(name, project).await?;
+            return Ok(serde_json::to_value(found).unwrap_or_default());
+        }
+        Kind::Machines => {
+            let found = super::fleet::machine(session, name).await?;
             return Ok(serde_json::to_value(found).unwrap_or_default());
         }
         Kind::Blueprints => format!("/v1/blueprints/{}", encoded(name)),
@@ -171,6 +179,19 @@ const fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str
         Kind::Nodes => (
             &["NAME", "STAGE", "LIVENESS", "VERSION", "AGE", "ID"],
             &["name", "stage", "liveness", "agent_version", "registered_at", "id"],
+        ),
+        Kind::Machines => (
+            &["NAME", "PROVIDER", "PHASE", "REASON", "CLUSTER", "TYPE", "AGE", "ID"],
+            &[
+                "name",
+                "provider",
+                "phase",
+                "reason",
+                "cluster",
+                "instance_type",
+                "phase_since",
+                "id",
+            ],
         ),
         Kind::Blueprints => (&["NAME", "ID"], &["name", "id"]),
         Kind::Clouds => (&["NAME", "PROVIDER", "ID"], &["name", "provider", "id"]),

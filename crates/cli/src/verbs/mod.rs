@@ -9,6 +9,7 @@ mod credential;
 mod deprovision;
 mod events;
 mod failpoints;
+mod fleet;
 mod get;
 mod keep_world;
 mod label;
@@ -17,6 +18,7 @@ mod orphans;
 mod placement;
 mod plan;
 mod project;
+mod provider;
 mod provision;
 mod receipt;
 mod retry;
@@ -59,6 +61,8 @@ pub enum Verb {
     ///
     /// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
     Agent(usher_agent::Flags),
+    /// Offer machines to a fleet, or ask a provider what every provider must do
+    Provider(provider::Flags),
     /// Keep a local world going without a server
     #[command(hide = true)]
     KeepWorld(keep_world::Flags),
@@ -80,6 +84,7 @@ impl Verb {
             Self::Serve(flags) => serve::run(&flags),
             Self::Ask(ask) => ask.run(),
             Self::Agent(flags) => usher_agent::program::run(&flags),
+            Self::Provider(flags) => provider::run(flags),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),
             Self::Migrate(flags) => migrate::run(&flags),

@@ -1,18 +1,22 @@
-//! `usher why`: why a resource is where it is, who holds it, and what to do.
+//! `usher why`: why a resource or a machine is where it is, who holds it, and what to do.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use usher_wire::operator::{Blocker, Why};
+use usher_wire::operator::{Advice, Blocker, MachineWhy, Why};
 
+use super::fleet::machine;
 use crate::console::age;
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
+/// What a machine is asked for with.
+const MACHINE: &str = "machine/";
+
 /// Who is asked about.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id
+    /// Its name or id; a machine is asked for as `machine/NAME`
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
@@ -26,6 +30,13 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 }
 
 async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
+    if let Some(name) = flags.resource.strip_prefix(MACHINE) {
+        let found = machine(&session, name).await?;
+        let path = format!("/v1/fleet/machines/{}/why", found.id);
+        let why: MachineWhy = session.client.read(&path).await?;
+        let value = serde_json::to_value(&why).unwrap_or_default();
+        return session.console.one(&value, || told_of_machine(&why));
+    }
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let why: Why = session.client.read(&format!("/v1/resources/{}/why", found.id)).await?;
     let value = serde_json::to_value(&why).unwrap_or_default();
@@ -62,12 +73,34 @@ fn told(why: &Why) -> String {
     if !blockers.is_empty() {
         let _ = write!(out, "Held by\n{}", held(blockers));
     }
-    for it in advice {
-        let _ = write!(
-            out,
-            "\nSymptom    {}\nDiagnosis  {}\nRemedy     {}\n",
-            it.symptom, it.diagnosis, it.remedy
-        );
-    }
+    out.push_str(&advised(advice));
     out
+}
+
+fn told_of_machine(why: &MachineWhy) -> String {
+    let MachineWhy { machine: it, summary, blockers, advice, deadline } = why;
+    let mut out = format!(
+        "{} is {} ({}) for {}\n{summary}\n",
+        it.name,
+        it.phase,
+        it.reason,
+        age(&it.phase_since)
+    );
+    // Writing to a String cannot fail.
+    if let Some(at) = deadline {
+        let _ = writeln!(out, "It has until {at}");
+    }
+    if !blockers.is_empty() {
+        let _ = write!(out, "Held by\n{}", held(blockers));
+    }
+    out.push_str(&advised(advice));
+    out
+}
+
+fn advised(advice: &[Advice]) -> String {
+    let entries = advice.iter().map(|it| {
+        let Advice { symptom, diagnosis, remedy } = it;
+        format!("\nSymptom    {symptom}\nDiagnosis  {diagnosis}\nRemedy     {remedy}\n")
+    });
+    entries.collect()
 }

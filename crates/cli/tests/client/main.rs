@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
+mod fleet;
 mod server;
 mod verbs;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod bed;
+mod fleet;
 mod mesh;
 mod rails;
 mod worker;

@@ -95,6 +95,11 @@ impl Report {
         self.offer.as_ref()
     }
 
+    /// The host the provider names.
+    pub const fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
     /// The cluster the provider sees it bound to.
     pub fn cluster(&self) -> Option<&ClusterId> {
         self.binding.as_ref().map(|it| &it.cluster)

@@ -31,6 +31,36 @@ pub struct Weighed {
     pub missing: Vec<MachineId>,
 }
 
+/// What is known of a list without its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// How many machines are on record.
+    pub recorded: usize,
+    /// How many of them are missing in the list.
+    pub missing: usize,
+    /// How many are listed.
+    pub listed: usize,
+    /// Whether nothing was cut off and every record had an id.
+    pub whole: bool,
+}
+
+impl Counts {
+    /// How far the absences of such a list count. There is no rail once a person has opened it.
+    pub fn credence(self, rail: Option<Rail>) -> Credence {
+        let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+        // An empty answer of a provider that had machines is the commonest wrong one.
+        let emptied = self.listed == 0 && self.recorded > 0;
+        let trips = |it: Rail| emptied || it.trips(count(self.missing), count(self.recorded));
+        if !self.whole {
+            Credence::Cut
+        } else if rail.is_some_and(trips) {
+            Credence::TooSmall
+        } else {
+            Credence::Whole
+        }
+    }
+}
+
 /// Weighs a list. `whole` says that nothing was cut off and every record had an id; there is no
 /// rail once a person has opened it.
 pub fn weigh(
@@ -39,19 +69,13 @@ pub fn weigh(
     whole: bool,
     rail: Option<Rail>,
 ) -> Weighed {
-    let nobody = |credence| Weighed { credence, missing: vec![] };
-    if !whole {
-        return nobody(Credence::Cut);
-    }
     let missing: Vec<MachineId> = recorded.difference(listed).cloned().collect();
-    let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
-    // An empty answer of a provider that had machines is the commonest wrong one.
-    let emptied = listed.is_empty() && !recorded.is_empty();
-    let trips = |it: Rail| emptied || it.trips(count(missing.len()), count(recorded.len()));
-    if rail.is_some_and(trips) {
-        return nobody(Credence::TooSmall);
+    let counts =
+        Counts { recorded: recorded.len(), missing: missing.len(), listed: listed.len(), whole };
+    match counts.credence(rail) {
+        credence @ Credence::Whole => Weighed { credence, missing },
+        credence @ (Credence::Cut | Credence::TooSmall) => Weighed { credence, missing: vec![] },
     }
-    Weighed { credence: Credence::Whole, missing }
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 //! One order of questions: may the look be acted upon, what does the provider say, does it name our
 //! cluster, and then: is the machine where the row has it, where its order began, or elsewhere.
 
+use usher_kernel::Timestamp;
+
+use super::aggregate::{Deadlines, Machine};
 use super::facts::{Bound, Facts, Hold, Order, Pace, Reported, RowFacts, Sight, Want};
 use super::phase::Phase;
 use super::reason::Reason;
@@ -39,6 +42,28 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     } else {
         follow(row.phase, phase, seen.binding)
     }
+}
+
+/// Why a machine is where its row has it: the verdict if its provider shows it just there.
+pub fn as_recorded(
+    machine: &Machine,
+    deadlines: &Deadlines,
+    sight: Sight,
+    now: Timestamp,
+) -> Verdict {
+    let (report, binding) = match machine.phase() {
+        _ if machine.fields().disputed.is_some() => (Reported::Configured, Bound::Other),
+        Phase::Configuring | Phase::Configured | Phase::Draining => {
+            (Reported::of(machine.phase()), Bound::Ours)
+        }
+        Phase::Speculative
+        | Phase::Creating
+        | Phase::Idle
+        | Phase::Deleting
+        | Phase::Failed
+        | Phase::Gone => (Reported::of(machine.phase()), Bound::None),
+    };
+    rules(machine.facts(deadlines, now), Facts { sight, report, binding })
 }
 
 /// Only a positive answer about this very machine ends it, and none behind the rail.
@@ -238,5 +263,46 @@ const fn overdue(phase: Phase) -> Reason {
         | Phase::Configured
         | Phase::Failed
         | Phase::Gone => Reason::DeleteOverdue,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::aggregate::Target;
+    use crate::fleet::fixture::{NOW, START, binding, dispute, machine, resource, state, wanted};
+
+    fn reason(machine: &Machine, sight: Sight, now: Timestamp) -> Reason {
+        as_recorded(machine, &Deadlines::default(), sight, now).reason
+    }
+
+    #[test]
+    fn a_row_explains_itself_without_a_look() {
+        let bind = || Target::Bind(binding("a"));
+        let cases = [
+            (wanted(Phase::Speculative, Target::Release), Reason::Unused),
+            (wanted(Phase::Idle, Target::Unbound), Reason::Spare),
+            (wanted(Phase::Configured, bind()), Reason::Steady),
+            (wanted(Phase::Configuring, bind()), Reason::WaitingForNode),
+            (wanted(Phase::Draining, Target::Unbound), Reason::WaitingForDrain),
+            (wanted(Phase::Failed, Target::Release), Reason::Failed),
+            (wanted(Phase::Gone, Target::Release), Reason::Gone),
+            (machine(|it| it.disputed = Some(dispute("x"))), Reason::BindingDisputed),
+        ];
+        for (machine, expected) in cases {
+            assert_eq!(reason(&machine, Sight::Clear, NOW), expected, "{:?}", machine.state());
+        }
+        let held = machine(|it| {
+            it.state = state(Phase::Failed);
+            it.holder = Some(resource(1));
+        });
+        assert_eq!(reason(&held, Sight::Clear, NOW), Reason::FailedAndHeld);
+        let late = START.after(Duration::from_mins(26));
+        let draining = wanted(Phase::Draining, Target::Unbound);
+        assert_eq!(reason(&draining, Sight::Clear, late), Reason::DrainOverdue);
+        let wanted_elsewhere = wanted(Phase::Idle, bind());
+        assert_eq!(reason(&wanted_elsewhere, Sight::Paused, NOW), Reason::Paused);
     }
 }

@@ -82,6 +82,14 @@ pub enum Refusal {
     /// A need for nothing.
     #[error("cannot meet a need without resources")]
     NeedEmpty,
+    /// A roll-up with more needs than are kept.
+    #[error("cannot keep \"{count}\" needs of one cluster: the most is \"{max}\"")]
+    DemandTooLong {
+        /// How many there were.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
     /// A stored row breaks the rules of the machine.
     #[error("cannot accept field \"{what}\"")]
     InvalidInput {
@@ -133,6 +141,7 @@ impl Refusal {
             Self::Gang { .. } => "gang_unsupported",
             Self::Spread { .. } => "spread_unsupported",
             Self::NeedEmpty => "need_empty",
+            Self::DemandTooLong { .. } => "demand_too_long",
             Self::InvalidInput { .. } => "invalid_input",
             Self::MachineHeld { .. } => "machine_held",
             Self::MachineNotHeld { .. } => "machine_not_held",
@@ -163,6 +172,7 @@ mod tests {
             (Refusal::Gang { text: text() }, "gang_unsupported"),
             (Refusal::Spread { text: text() }, "spread_unsupported"),
             (Refusal::NeedEmpty, "need_empty"),
+            (Refusal::DemandTooLong { count: 2, max: 1 }, "demand_too_long"),
             (Refusal::InvalidInput { what: "order" }, "invalid_input"),
             (Refusal::MachineHeld { what: what() }, "machine_held"),
             (Refusal::MachineNotHeld { what: what() }, "machine_not_held"),
@@ -172,7 +182,7 @@ mod tests {
     }
 
     /// What each of them says.
-    const WORDS: [&str; 18] = [
+    const WORDS: [&str; 19] = [
         "cannot use shard name \"x\"",
         "cannot accept a machine in state \"x\"",
         "cannot accept host \"x\" in that state",
@@ -186,6 +196,7 @@ mod tests {
         "cannot place a gang by \"x\"",
         "cannot spread a need over \"x\"",
         "cannot meet a need without resources",
+        "cannot keep \"2\" needs of one cluster: the most is \"1\"",
         "cannot accept field \"order\"",
         "cannot take machine \"x\": it is held",
         "cannot let go of machine \"x\": somebody else holds it, or nobody",

@@ -82,6 +82,8 @@ typed_ids! {
     ProviderConfigId,
     /// One installation of Usher.
     InstallationId,
+    /// One life of a machine: whoever comes back under the name of one that is gone is another.
+    MachineLifeId,
     /// One row of the event log; the same in every delivery.
     EventId,
     /// One row of the audit log.

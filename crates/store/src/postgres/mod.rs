@@ -107,6 +107,12 @@ macro_rules! share {
         " FOR SHARE"
     };
 }
+/// Nobody may change the key of the row until this transaction ends; the rest may be written.
+macro_rules! keep_key {
+    () => {
+        " FOR KEY SHARE"
+    };
+}
 /// Is one of many ids.
 macro_rules! any {
     ($ids:literal) => {

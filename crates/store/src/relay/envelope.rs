@@ -12,20 +12,24 @@ use crate::port::Told;
 /// `sequence` are the extensions of those names: whose order counts, and a text that sorts as the
 /// log does.
 pub fn envelope(installation: InstallationId, told: &Told) -> Value {
-    json!({
+    let mut event = json!({
         "specversion": "1.0",
         "id": told.id.to_string(),
         "source": format!("urn:usher:installation:{installation}"),
-        "type": told.event_type.as_str(),
-        "subject": told.resource.to_string(),
+        "type": told.about.word(),
+        "subject": told.about.subject().to_string(),
         "time": told.occurred_at.to_rfc3339(),
         "datacontenttype": "application/json",
-        "partitionkey": told.resource.to_string(),
+        "partitionkey": told.about.subject().to_string(),
         "sequence": sequence(told),
-        "project": told.project.to_string(),
         "resourceversion": told.version.0.to_string(),
         "data": told.data,
-    })
+    });
+    // An attribute without a value is left out: a machine belongs to no project.
+    if let (Some(project), Some(all)) = (told.about.project(), event.as_object_mut()) {
+        all.insert("project".to_owned(), project.to_string().into());
+    }
+    event
 }
 
 /// The place in the log, in digits of one length.
@@ -42,16 +46,18 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::port::Cursor;
+    use crate::port::{About, Cursor};
 
     fn told(cursor: Cursor) -> Told {
         let id = Uuid::from_u128(7);
         Told {
             cursor,
             id: EventId::from_uuid(id),
-            event_type: EventType::Ready,
-            resource: ResourceId::from_uuid(id),
-            project: ProjectId::from_uuid(id),
+            about: About::Resource {
+                id: ResourceId::from_uuid(id),
+                project: ProjectId::from_uuid(id),
+                event_type: EventType::Ready,
+            },
             version: Version(3),
             occurred_at: Timestamp::from_micros(1),
             data: serde_json::Map::from_iter([("name".to_owned(), "web".into())]),

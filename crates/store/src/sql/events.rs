@@ -5,7 +5,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
-use usher_domain::object::id::{EventId, ProjectId, ResourceId};
+use usher_domain::object::id::{EventId, MachineLifeId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use super::sinks;
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
-use crate::port::{Cursor, Told};
+use crate::port::{About, Cursor, Told};
 
 /// One row of the log, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -27,7 +27,7 @@ struct EventRow {
     seq: i64,
     id: Uuid,
     resource: Uuid,
-    project: Uuid,
+    project: Option<Uuid>,
     version: i64,
     r#type: String,
     occurred_at: Time,
@@ -197,14 +197,27 @@ pub(crate) fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
 }
 
 impl EventRow {
+    /// Whoever is in a project is a resource of the broker.
+    fn about(&self, row: &str) -> Result<About, Error> {
+        Ok(match self.project {
+            Some(project) => About::Resource {
+                id: ResourceId::from_uuid(self.resource),
+                project: ProjectId::from_uuid(project),
+                event_type: word(row, "type", &self.r#type)?,
+            },
+            None => About::Machine {
+                id: MachineLifeId::from_uuid(self.resource),
+                event_type: word(row, "type", &self.r#type)?,
+            },
+        })
+    }
+
     fn told(self) -> Result<Told, Error> {
         let row = format!("event \"{}\"", self.id);
         Ok(Told {
             cursor: cursor(self.epoch, &self.xid, self.seq)?,
             id: EventId::from_uuid(self.id),
-            event_type: word(&row, "type", &self.r#type)?,
-            resource: ResourceId::from_uuid(self.resource),
-            project: ProjectId::from_uuid(self.project),
+            about: self.about(&row)?,
             version: Version(self.version.unsigned_abs()),
             occurred_at: self.occurred_at.0,
             data: from_json(&row, "data", self.data.0)?,

@@ -19,6 +19,7 @@ pub(crate) mod commit;
 pub(crate) mod drains;
 pub(crate) mod enrolment;
 pub(crate) mod events;
+pub(crate) mod fleet;
 pub(crate) mod gather;
 pub(crate) mod inside;
 pub(crate) mod installation;

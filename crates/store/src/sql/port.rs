@@ -351,7 +351,7 @@ impl Port {
     }
 
     /// Wakes whoever follows the log, unless it is certain that nothing was told.
-    fn tell<T>(&self, written: &Result<T, Error>) {
+    pub(crate) fn tell<T>(&self, written: &Result<T, Error>) {
         if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
             self.signals.tell();
         }

@@ -93,6 +93,12 @@ macro_rules! share {
         ""
     };
 }
+/// There is one writer, so nobody else writes the row.
+macro_rules! keep_key {
+    () => {
+        ""
+    };
+}
 /// Is one of many ids.
 macro_rules! any {
     ($ids:literal) => {
@@ -162,6 +168,8 @@ async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
         " WHERE lease_until > ",
         now!()
     );
+    sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("end the leases of a dead process")?;
+    let sql = "UPDATE shards SET holder = NULL, lease_until = NULL WHERE holder IS NOT NULL";
     sqlx::query::<Db>(sql).execute(conn).await.doing("end the leases of a dead process")?;
     Ok(())
 }

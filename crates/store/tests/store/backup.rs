@@ -183,7 +183,7 @@ async fn goes_on(world: &World, seen: &[Told]) {
     let resource = world.declare("after-the-restore").await;
     let new = told(&world.store, last, 1).await;
     assert_eq!(new.len(), 1);
-    assert_eq!(new[0].resource, resource.id());
+    assert_eq!(new[0].about.resource(), Some(resource.id()));
     assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
     world.claim(Life::Resource(resource.id())).await;
     let sinks = world.store.sinks().await.unwrap();
@@ -229,7 +229,7 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
 async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
     let resource = world.declare("after").await;
     let new = told(&world.store, seen.last().unwrap().cursor, 1).await;
-    assert_eq!(new[0].resource, resource.id());
+    assert_eq!(new[0].about.resource(), Some(resource.id()));
 }
 
 /// Red by: a promotion that makes another installation, or one that leaves the epoch alone.

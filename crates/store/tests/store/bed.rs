@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection as _};
+use usher_domain::broker::event::EventType;
+use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_store::migrate::Way;
-use usher_store::{Cursor, Place, Settings, Store, Told};
+use usher_store::{About, Cursor, Place, Settings, Store, Told};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -161,6 +163,14 @@ pub(crate) async fn on_both_grounds(test: impl AsyncFn(Ground)) {
     if let Some(ground) = Ground::postgres().await {
         eprintln!("on PostgreSQL");
         test(ground).await;
+    }
+}
+
+/// About which resource, in which project and what was told; machines tell nothing here.
+pub(crate) fn of_resource(it: &Told) -> (ResourceId, ProjectId, EventType) {
+    match it.about {
+        About::Resource { id, project, event_type } => (id, project, event_type),
+        About::Machine { id, .. } => panic!("machine {id} told something"),
     }
 }
 

@@ -10,7 +10,7 @@ use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
 use usher_store::{Cursor, Error, Life, Order, Place, Release, Settings, Store};
 
-use crate::bed::{Bed, on_both, on_both_with, told};
+use crate::bed::{Bed, of_resource, on_both, on_both_with, told};
 use crate::declare::{World, ending, record, server_key, write};
 
 /// Red by: a commit that does not compare the version.
@@ -183,7 +183,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         let told = told(&bed.store, Cursor::START, 3).await;
         let last = told.last().unwrap();
         assert_eq!(
-            (last.event_type, &last.data["outcome"]),
+            (of_resource(last).2, &last.data["outcome"]),
             (EventType::Deleted, &"removed".into())
         );
 

@@ -13,7 +13,7 @@ use usher_store::{Cursor, Error, Order, Place, Store, Told};
 use uuid::Uuid;
 
 use crate::asked;
-use crate::bed::{Bed, on_both, told};
+use crate::bed::{Bed, of_resource, on_both, told};
 use crate::declare::{World, marked};
 
 /// Writes an event past the store, in whatever transaction the connection is in.
@@ -154,7 +154,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
             assert_eq!(ids.len(), written, "and no other one twice");
             let mut lives: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
             for it in &told {
-                lives.entry(it.resource).or_default().push(it.version);
+                lives.entry(of_resource(it).0).or_default().push(it.version);
             }
             for (id, versions) in &lives {
                 assert!(versions.is_sorted(), "{id}: {versions:?}");
@@ -227,11 +227,12 @@ async fn an_event_says_who_what_when_and_with_which_version() {
         let again = bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
         let told = told(&bed.store, Cursor::START, 2).await;
-        let types: Vec<_> = told.iter().map(|it| (it.event_type, it.version)).collect();
+        let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();
         let expected = [(EventType::Requested, Version(1)), (EventType::Deleting, Version(2))];
         assert_eq!(types, expected, "asking again tells nothing");
         for it in told {
-            assert_eq!((it.resource, it.project), (resource.id(), world.project));
+            let (about, project, _) = of_resource(&it);
+            assert_eq!((about, project), (resource.id(), world.project));
             assert!(it.occurred_at >= resource.fields().created_at);
             assert_eq!(it.data["name"], "web");
             assert_eq!(it.data["xr_name"], resource.pinned().xr_name);

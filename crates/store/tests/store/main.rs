@@ -14,6 +14,8 @@ mod declare;
 #[cfg(test)]
 mod enrolment;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod group;
 #[cfg(test)]
 mod inside;

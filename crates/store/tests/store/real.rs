@@ -21,7 +21,7 @@ use usher_store::{
     Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Stay, Store,
 };
 
-use crate::bed::{self, told};
+use crate::bed::{self, of_resource, told};
 use crate::declare::server_key;
 use crate::simulated::Storm;
 
@@ -45,6 +45,9 @@ pub(crate) fn no(error: &Error) -> No {
         Error::Refused(refusal) => No::Refused(refusal.code()),
         Error::Corrupt { .. } => No::Corrupt,
         Error::NotFound { .. }
+        | Error::FleetRefused(_)
+        | Error::LeaseLost { .. }
+        | Error::Served { .. }
         | Error::Taken { .. }
         | Error::Held { .. }
         | Error::Forgotten { .. }
@@ -117,7 +120,7 @@ fn leased(it: usher_store::Leased) -> Leased {
 
 fn row(it: &usher_store::Told) -> Told {
     let text = |key: &str| it.data.get(key).and_then(|it| it.as_str()).unwrap_or_default();
-    let event = match it.event_type {
+    let event = match of_resource(it).2 {
         EventType::Requested => Event::Requested,
         EventType::Ready => Event::Ready,
         EventType::Deleting => Event::Deleting,
@@ -134,7 +137,7 @@ fn row(it: &usher_store::Told) -> Told {
     let generation = it.data["generation"].as_u64().unwrap();
     Told {
         place: it.cursor.to_string(),
-        resource: it.resource,
+        resource: of_resource(it).0,
         version: it.version,
         generation: Generation(u32::try_from(generation).unwrap()),
         event,

@@ -92,7 +92,7 @@ async fn whoever_follows_the_log_is_woken_by_what_is_told() {
         let waiting = tokio::time::timeout(Duration::from_millis(50), follower.next(9)).await;
         assert!(waiting.is_err(), "there is nothing");
         let (heard, resource) = tokio::join!(follower.next(9), Box::pin(world.declare("a")));
-        assert_eq!(heard.unwrap()[0].resource, resource.id());
+        assert_eq!(heard.unwrap()[0].about.resource(), Some(resource.id()));
         world.declare("b").await;
         assert_eq!(follower.next(9).await.unwrap()[0].data["name"], "b");
         assert_eq!(follower.cursor(), bed.store.log_end().await.unwrap());

@@ -11,6 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::{provider_config, tombstone};
 use usher_domain::credentials::AssignmentState;
+use usher_domain::fleet;
 use usher_domain::object::provider::Provider;
 use usher_domain::operators::Role;
 use usher_domain::peers::{Cause, Stage};
@@ -38,9 +39,18 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("blueprint_versions_role_check", roles.clone()),
         ("blueprint_versions_strategy_check", strategies.clone()),
         ("clouds_provider_check", providers.clone()),
-        ("events_type_check", words(EventType::ALL, EventType::as_str)),
+        ("events_type_check", {
+            let broker = words(EventType::ALL, EventType::as_str);
+            let machines = words(fleet::event::EventType::ALL, fleet::event::EventType::as_str);
+            [broker, machines].concat()
+        }),
+        (
+            "fleet_lists_credence_check",
+            words(fleet::list::Credence::ALL, fleet::list::Credence::as_str),
+        ),
         ("labels_layer_check", Layer::WORDS.to_vec()),
         ("lives_kind_check", Life::RECORDS.to_vec()),
+        ("machines_phase_check", words(fleet::phase::Phase::ALL, fleet::phase::Phase::as_str)),
         ("names_standing_check", words(&Standing::ALL, Standing::as_str)),
         ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
         ("peers_cause_check", words(&Cause::ALL, Cause::as_str)),
@@ -239,7 +249,7 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         Store::migrate(place, Way::Up).await.unwrap();
         Store::migrate(place, Way::Down(1)).await.unwrap();
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
-        let behind = Refusal::Behind { missing: "0008_drains".to_owned() };
+        let behind = Refusal::Behind { missing: "0009_fleet".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == behind), "{refused}");
         Store::migrate(place, Way::Up).await.unwrap();
         let bytes = if ground.is_postgres() { "'\\x01'" } else { "x'01'" };

@@ -10,7 +10,7 @@ use usher_kernel::Trouble;
 use usher_store::migrate::Way;
 use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
 
-use crate::bed::{Bed, Folder, Ground, on_both, told};
+use crate::bed::{Bed, Folder, Ground, of_resource, on_both, told};
 use crate::declare::{World, marked};
 use crate::variable;
 
@@ -282,7 +282,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
         let record = store.resource(id).await.unwrap();
         assert!(record.version.0 >= acknowledged, "{id}: {acknowledged}, {record:?}");
         let ready = told(&store, Cursor::START, 1).await;
-        let mine = ready.iter().filter(|it| it.resource == id).map(|it| it.version.0);
+        let mine = ready.iter().filter(|it| of_resource(it).0 == id).map(|it| it.version.0);
         let expected = (1..=record.version.0).filter(|it| *it == 1 || it.is_multiple_of(2));
         let (mine, expected): (Vec<u64>, Vec<u64>) = (mine.collect(), expected.collect());
         assert!(expected.starts_with(&mine), "{mine:?}");

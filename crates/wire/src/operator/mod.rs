@@ -4,6 +4,7 @@
 //! holds beyond what a reader knows, the reader ignores; a request with a field that nobody knows
 //! is refused. The answers are also what `usher -o json` prints.
 
+mod fleet;
 mod siblings;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,10 @@ use serde_json::{Map, Value};
 
 use crate::http::Secret;
 
+pub use fleet::{
+    Aim, ClusterStanding, Demand, FleetPlan, HeardDemand, Machine, MachineWhy, Need, NeedStanding,
+    Requirement, SetDryRun, SettleMachine, Shard, WriteDemand,
+};
 pub use siblings::{
     Assignment, AuditEntry, Blueprint, BlueprintVersion, Check, Cloud, Credential, Finding,
     Imported, IssuedOperatorToken, Labels, Node, OperatorToken, Placement, Project, Ready, Tenancy,
@@ -409,10 +414,13 @@ bodies! {
         /// What was told.
         #[serde(rename = "type")]
         pub kind: String,
-        /// About which resource.
-        pub resource: String,
-        /// In which project.
-        pub project: String,
+        /// About which resource, if it is about one.
+        pub resource: Option<String>,
+        /// About which life of a machine, there only if it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub machine: Option<String>,
+        /// In which project, if in one.
+        pub project: Option<String>,
         /// With which version of the record.
         pub version: u64,
         /// When.

@@ -1,5 +1,6 @@
 //! Ports in memory. They refuse what the real ones refuse, and can be told to fail.
 
+mod fleet;
 mod lives;
 mod siblings;
 
@@ -8,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
 use tokio::sync::Notify;
+use usher_api::fleet::DemandView;
 use usher_api::ports::{Answer, Failure, Ports};
-use usher_api::views::{Caller, Check, Page, Paging, ResourceView, Told};
+use usher_api::views::{Caller, Check, Page, Paging, ResourceView, Subject, Told};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterValues};
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
 use usher_domain::idempotency::Digest;
@@ -25,6 +27,8 @@ use usher_domain::operators::{Grant, Reach, TokenHash};
 use usher_domain::projects::Project;
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
+
+pub(crate) use fleet::machine;
 
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The secret of the one node.
@@ -67,6 +71,9 @@ pub(crate) struct State {
     pub(crate) events: Vec<Told>,
     pub(crate) keys: BTreeMap<(String, ProjectId, String), (Digest, ResourceId)>,
     pub(crate) labels: Labels,
+    pub(crate) demands: Vec<DemandView>,
+    pub(crate) paused: bool,
+    pub(crate) dry_run: bool,
     pub(crate) failing: Option<Failure>,
     pub(crate) checks: Vec<Check>,
     pub(crate) is_closed: bool,
@@ -111,6 +118,7 @@ impl Fake {
             credentials: it.clone(),
             labels: it.clone(),
             nodes: it.clone(),
+            fleet: it.clone(),
             operators: it.clone(),
             agents: it.clone(),
             readiness: it,
@@ -128,14 +136,18 @@ impl Fake {
 
     /// Tells something about a resource.
     pub(crate) fn tell(&self, project: ProjectId, n: u64) {
+        self.tell_of(Subject::Resource(first(), project), n);
+    }
+
+    /// Tells something about somebody.
+    pub(crate) fn tell_of(&self, subject: Subject, n: u64) {
         let mut state = self.state();
         let seq = state.events.len() + 1;
         state.events.push(Told {
             cursor: usher_api::views::Cursor(format!("1.0.{seq}")),
             id: EventId::from_uuid(uuid(1_000 + u128::from(n))),
-            event_type: usher_domain::broker::event::EventType::Ready,
-            resource: first(),
-            project,
+            event_type: usher_domain::broker::event::EventType::Ready.as_str(),
+            subject,
             version: Version(n),
             occurred_at: START,
             data: serde_json::Map::new(),

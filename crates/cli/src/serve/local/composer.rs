@@ -4,17 +4,24 @@
 //! seen. What one did the other finds done.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use usher_domain::object::id::ResourceId;
+use usher_domain::object::name;
 use usher_kernel::{Timestamp, Uid};
 
 use super::compose::{self, Part, Step};
 use super::error::Error;
+use super::machines::Machines;
 use super::object::{Boot, Kind, Object, Owner, Reference, Sort};
 use super::registry::{Change, Registry};
 use super::render::{SETTINGS_FILE, TOKEN_FILE};
 use super::watch::Closeness;
 use crate::serve::supervisor::{PROCESS_LOCK, Unit, Units, Wanted};
+
+/// How often a machine of a fleet is looked at while it is on its way.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
 
 /// Who runs the agents of this world's machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +35,21 @@ pub enum Agents {
     },
     /// Somebody else, who finds their settings and tokens in the records.
     External,
+    /// Machines of a fleet.
+    Fleet(Fleet),
 }
+
+/// A fleet that has machines.
+#[derive(Clone, Debug)]
+pub struct Fleet(pub Arc<dyn Machines>);
+
+impl PartialEq for Fleet {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Fleet {}
 
 /// When an object wants to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +113,7 @@ impl Composer {
     pub const fn closeness(&self) -> Closeness {
         match self.agents {
             Agents::Process { .. } => Closeness::Processes,
-            Agents::External => Closeness::Records,
+            Agents::External | Agents::Fleet(_) => Closeness::Records,
         }
     }
 
@@ -105,7 +126,7 @@ impl Composer {
         Ok(match (lives, &self.agents) {
             (false, _) => Wanted::Stop,
             (true, Agents::Process { .. }) if ours => Wanted::Run,
-            (true, Agents::Process { .. } | Agents::External) => Wanted::Hold,
+            (true, Agents::Process { .. } | Agents::External | Agents::Fleet(_)) => Wanted::Hold,
         })
     }
 
@@ -169,7 +190,15 @@ impl Composer {
                 self.registry.change().await?.mark(Kind::Part, it, now)?;
                 return Ok(Next::Now);
             }
-            return self.boot(object).await;
+            return match &self.agents {
+                Agents::Fleet(fleet) => have(fleet, object, now).await,
+                Agents::Process { .. } | Agents::External => self.boot(object).await,
+            };
+        }
+        if let Agents::Fleet(fleet) = &self.agents
+            && !is_given_back(fleet, object).await?
+        {
+            return Ok(Next::At(now.after(LOOK_AFTER)));
         }
         // The record of its process goes first.
         if self.disk(it.0, Units::read)?.is_some() {
@@ -206,7 +235,7 @@ impl Composer {
     fn unit(&self, part: &Object) -> Unit {
         let (program, grace) = match &self.agents {
             Agents::Process { program, grace } => (program.clone(), *grace),
-            Agents::External => (PathBuf::new(), Duration::ZERO),
+            Agents::External | Agents::Fleet(_) => (PathBuf::new(), Duration::ZERO),
         };
         let args = ["agent", "--config", SETTINGS_FILE, "--state-dir", ".", "--lock", PROCESS_LOCK];
         Unit {
@@ -232,6 +261,28 @@ impl Composer {
     ) -> Result<T, Error> {
         ask(&self.units, name).map_err(Error::disk(&self.units.folder(name)))
     }
+}
+
+/// The resource whose machine a part is, if it is a machine.
+fn holder(part: &Object) -> Option<ResourceId> {
+    let sort = Sort::from_ledger(&part.ledger_kind);
+    let life = part.label(name::LABEL_RESOURCE_ID).filter(|_| sort == Some(Sort::Machine))?;
+    life.parse().ok()
+}
+
+/// Sees to it that the machine of a part is had.
+async fn have(Fleet(fleet): &Fleet, part: &Object, now: Timestamp) -> Result<Next, Error> {
+    let Some(holder) = holder(part) else { return Ok(Next::Rest) };
+    let stands = fleet.have(&part.name, holder).await;
+    let stands = stands.map_err(|trouble| Error::Fleet { name: part.name.clone(), trouble })?;
+    Ok(if stands { Next::Rest } else { Next::At(now.after(LOOK_AFTER)) })
+}
+
+/// Sees to it that nothing of a part's machine is left; whether nothing is.
+async fn is_given_back(Fleet(fleet): &Fleet, part: &Object) -> Result<bool, Error> {
+    let Some(holder) = holder(part) else { return Ok(true) };
+    let given = fleet.give_back(holder).await;
+    given.map_err(|trouble| Error::Fleet { name: part.name.clone(), trouble })
 }
 
 fn with(object: &mut Object, change: impl FnOnce(&mut super::object::Substrate)) {

@@ -51,6 +51,15 @@ pub enum Error {
         /// The lock.
         path: PathBuf,
     },
+    /// The fleet does not have or take back its machine.
+    #[error("cannot have or give back the machine of \"{name}\"")]
+    Fleet {
+        /// The part.
+        name: String,
+        /// Why.
+        #[source]
+        trouble: Trouble,
+    },
     /// The disk failed.
     #[error("cannot use \"{}\"", path.display())]
     Disk {
@@ -75,6 +84,7 @@ impl Error {
                 Trouble::Blocked { what: name.clone() }
             }
             Self::InUse { name } | Self::Name { name } => Trouble::Rejected { what: name.clone() },
+            Self::Fleet { trouble, .. } => trouble.clone(),
             Self::Corrupt { path } | Self::Busy { path } | Self::Disk { path, .. } => {
                 Trouble::Unavailable { what: path.display().to_string() }
             }
@@ -94,6 +104,7 @@ impl Error {
             | Self::Name { .. }
             | Self::Corrupt { .. }
             | Self::Busy { .. }
+            | Self::Fleet { .. }
             | Self::Disk { .. } => Unknown::Unreachable,
         }
     }

@@ -16,6 +16,7 @@ pub mod composer;
 pub mod error;
 pub mod inside;
 pub mod keeper;
+pub mod machines;
 pub mod object;
 pub mod registry;
 pub mod watch;

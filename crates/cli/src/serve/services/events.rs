@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use usher_api::ports::{Answer, Events, Failure, Feed};
-use usher_api::views::{Cursor, Told};
-use usher_store::Store;
+use usher_api::views::{Cursor, Subject, Told};
+use usher_store::{About, Store};
 
 use super::{Services, bad_cursor, failure};
 
@@ -63,9 +63,11 @@ fn shown(it: usher_store::Told) -> Told {
     Told {
         cursor: Cursor(it.cursor.to_string()),
         id: it.id,
-        event_type: it.event_type,
-        resource: it.resource,
-        project: it.project,
+        event_type: it.about.word(),
+        subject: match it.about {
+            About::Resource { id, project, .. } => Subject::Resource(id, project),
+            About::Machine { id, .. } => Subject::Machine(id),
+        },
         version: it.version,
         occurred_at: it.occurred_at,
         data: it.data,

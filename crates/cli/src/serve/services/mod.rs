@@ -8,6 +8,7 @@ mod agents;
 mod catalog;
 mod credentials;
 mod events;
+pub mod fleet;
 mod labels;
 mod names;
 mod nodes;
@@ -35,6 +36,7 @@ use usher_domain::object::offender::shortened;
 use usher_store::{Error, Noted, Store};
 use uuid::Uuid;
 
+use self::fleet::Machines;
 use super::inside::Joined;
 use super::local::LocalWorld;
 use super::mesh::Mesh;
@@ -91,6 +93,7 @@ impl Services {
             credentials: self.clone(),
             labels: self.clone(),
             nodes: self.clone(),
+            fleet: Arc::new(Machines { store: Arc::clone(&self.store) }),
             operators: self.clone(),
             agents: self.clone(),
             readiness: self,
@@ -138,6 +141,8 @@ fn entry(
 fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(refusal) => refusal.into(),
+        Error::FleetRefused(refusal) => refusal.into(),
+        Error::Served { cluster, shard } => Refusal::ClusterServed { cluster, shard }.into(),
         Error::Taken { .. } => Refused::new("name_in_use", error.to_string()).into(),
         Error::Held { what } => Refusal::StillReferenced { what }.into(),
         Error::Leaving { .. } => Refused::new("resource_leaving", error.to_string()).into(),
@@ -148,6 +153,7 @@ fn failure(error: Error) -> Failure {
             Failure::Broken { what: chain(&error) }
         }
         Error::Conflict
+        | Error::LeaseLost { .. }
         | Error::ViewsMoved { .. }
         | Error::OutcomeUnknown { .. }
         | Error::Full { .. }

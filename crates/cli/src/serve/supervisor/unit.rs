@@ -133,6 +133,14 @@ impl Units {
         }
     }
 
+    /// Says how long the process may take to end; nothing if there is no record.
+    pub(in crate::serve) fn set_grace(&self, name: &str, grace_ms: u64) -> io::Result<()> {
+        let Some(unit) = self.read(name)? else { return Ok(()) };
+        let staged = self.folder(name).join(format!("{STAGED}{UNIT}"));
+        write_private(&staged, &serde_json::to_vec(&Unit { grace_ms, ..unit })?)?;
+        fs::rename(staged, self.folder(name).join(UNIT))
+    }
+
     /// Takes the record away. The caller holds both locks, so nobody starts or runs in it.
     pub(super) fn erase(&self, name: &str) -> io::Result<()> {
         let unnamed = self.root.join(format!("{UNNAMED}{}", uuid::Uuid::new_v4()));

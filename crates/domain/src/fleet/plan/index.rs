@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::demand::{Judged, Trust};
+use super::demand::Trust;
 use super::intern::{Interner, put};
 use super::lot::{Candidates, Cluster, Entry, Lot, NOWHERE, Place, Shape, Stage, Tie, Wanting};
 use super::need::{Need, Profile};
@@ -20,7 +20,6 @@ use crate::fleet::ident::{ClusterId, ShardId};
 use crate::fleet::money::Price;
 use crate::fleet::phase::Phase;
 use crate::fleet::quantity::{Quantity, Resources};
-use crate::fleet::refusal::Refusal;
 
 /// A machine, by the number of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,11 +52,11 @@ pub struct Fleet {
     pub(super) shapes: Vec<Shape>,
     bindings: Interner<Binding>,
     pub(super) ties: Vec<Tie>,
-    profiles: Interner<Profile>,
+    pub(super) profiles: Interner<Profile>,
     /// For each profile the shapes that fit.
     pub(super) candidates: Vec<Candidates>,
     resources: BTreeMap<String, u32>,
-    clusters: BTreeMap<ClusterId, u32>,
+    pub(super) clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
     /// The machines that leave a cluster for nobody, and the number of that cluster.
     leaving: BTreeMap<u32, u32>,
@@ -108,44 +107,6 @@ impl Fleet {
         self.enter(slot, shape, place, since);
     }
 
-    /// Hears a roll-up, which replaces the one before. A need that cannot be read is kept as such:
-    /// machines that may serve it are not surplus.
-    pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Judged {
-        let number = self.cluster(cluster);
-        let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
-        let heard = entry.trust.hear(rows.len());
-        if heard == Judged::Held {
-            return heard;
-        }
-        let old = std::mem::take(&mut entry.needs);
-        let mut needs = Vec::with_capacity(rows.len());
-        let mut unread = vec![];
-        for row in rows {
-            match row {
-                Ok(need) => needs.push(self.wanting(cluster, &need)),
-                Err(refusal) => unread.push(refusal),
-            }
-        }
-        needs.sort_by_key(|it| std::cmp::Reverse(it.priority));
-        if let Some(entry) = self.by_cluster.get_mut(number as usize) {
-            entry.needs = needs;
-            entry.unread = unread;
-        }
-        for it in old {
-            self.release_tie(it.tie);
-            if self.profiles.give_back(it.profile) {
-                self.candidates[it.profile as usize] = Candidates::default();
-            }
-        }
-        heard
-    }
-
-    /// Whether a cluster was heard since this index was made.
-    pub fn hears(&self, cluster: &ClusterId) -> bool {
-        let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
-        entry.is_some_and(|it| it.trust.is_heard())
-    }
-
     /// The binding behind a number.
     pub(super) fn binding(&self, tie: u32) -> Option<&Binding> {
         self.bindings.get(tie)
@@ -171,6 +132,11 @@ impl Fleet {
             let entry = self.entries.get(*slot as usize)?;
             Some((Slot(*slot), entry.lot, entry.position))
         })
+    }
+
+    /// Whether a window has ended, so that a plan may give something back.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.due.first().is_some_and(|it| it.0 <= seconds(now))
     }
 
     /// How many machines stand in lots.
@@ -422,11 +388,11 @@ impl Fleet {
         number
     }
 
-    fn release_tie(&mut self, tie: u32) {
+    pub(super) fn release_tie(&mut self, tie: u32) {
         self.bindings.give_back(tie);
     }
 
-    fn cluster(&mut self, id: &ClusterId) -> u32 {
+    pub(super) fn cluster(&mut self, id: &ClusterId) -> u32 {
         if let Some(number) = self.clusters.get(id) {
             return *number;
         }
@@ -443,7 +409,7 @@ impl Fleet {
         number
     }
 
-    fn wanting(&mut self, cluster: &ClusterId, need: &Need) -> Wanting {
+    pub(super) fn wanting(&mut self, cluster: &ClusterId, need: &Need) -> Wanting {
         let (profile, new) = self.profiles.take(&need.profile);
         if new {
             let mut list = Candidates::default();

@@ -22,7 +22,7 @@ mod preempt;
 mod reclaim;
 mod report;
 
-pub use demand::Judged;
+pub use demand::{Judged, NEEDS_MAX, Trust, check_needs};
 pub use index::{Fleet, Slot, Windows};
 pub use need::{Need, Operator, Profile, RawNeed, RawRequirement, Requirement};
 pub use report::{ClusterReport, HeldBack, NeedReport, Outcome, Report};

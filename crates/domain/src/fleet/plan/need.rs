@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::fleet::aggregate::Offer;
@@ -22,7 +23,7 @@ const KEY_ZONE: &str = "topology.kubernetes.io/zone";
 const LIST_MAX: usize = 256;
 
 /// A need as it stands on the wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawNeed {
     /// What its machines must be.
     pub requirements: Vec<RawRequirement>,
@@ -43,7 +44,7 @@ pub struct RawNeed {
 }
 
 /// A requirement as it stands on the wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawRequirement {
     /// The key.
     pub key: String,

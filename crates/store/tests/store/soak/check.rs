@@ -9,7 +9,7 @@ use usher_kernel::{Standing, Version};
 use usher_store::{Cursor, Life, Store};
 
 use super::journal::Line;
-use crate::bed::{Ground, told};
+use crate::bed::{Ground, of_resource, told};
 
 /// What is known of all rounds so far.
 #[derive(Default)]
@@ -73,9 +73,10 @@ impl Checker {
             let after = self.cursor.unwrap_or(Cursor::START);
             let page = told(store, after, missing.min(100)).await;
             for it in page {
-                let mine = self.events.entry(it.resource).or_default();
-                if mine.insert(it.version, it.event_type).is_some() {
-                    return Err(format!("{} tells two events for {:?}", it.resource, it.version));
+                let (resource, _, event_type) = of_resource(&it);
+                let mine = self.events.entry(resource).or_default();
+                if mine.insert(it.version, event_type).is_some() {
+                    return Err(format!("{resource} tells two events for {:?}", it.version));
                 }
                 self.cursor = Some(it.cursor);
                 missing -= 1;

@@ -1,0 +1,161 @@
+//! Machines, shards and demand over HTTP.
+
+use serde_json::json;
+use usher_api::views::Subject;
+
+use crate::bed::{Bed, refused};
+use crate::fake::{demo, machine};
+
+#[tokio::test]
+async fn a_machine_is_found_by_its_name_cluster_and_phase() {
+    let bed = Bed::new();
+    let count = async |query: &str| {
+        let listed = bed.get(&format!("/v1/fleet/machines?{query}")).await.json();
+        listed["items"].as_array().unwrap().len()
+    };
+    for query in ["", "name=m-1", "cluster=a", "phase=Configured", "shard=s", "gone=true"] {
+        assert_eq!(count(query).await, 1, "{query}");
+    }
+    for query in ["name=m-2", "cluster=b", "phase=Idle", "shard=t"] {
+        assert_eq!(count(query).await, 0, "{query}");
+    }
+    let bad = bed.get("/v1/fleet/machines?phase=Asleep").await;
+    assert_eq!(bad.refusal(), refused(400, "query_invalid"));
+    let bad = bed.get("/v1/fleet/machines?cluster=%20a").await;
+    assert_eq!(bad.refusal(), refused(422, "fleet_name"));
+    let one = bed.get(&format!("/v1/fleet/machines/{}", machine())).await.json();
+    let shown = json!({
+        "id": machine().to_string(), "name": "m-1", "provider": "p", "shard": "s",
+        "phase": "Configured", "reason": "Steady", "cluster": "a", "wanted": "Bind",
+        "wanted_cluster": "a", "holder": null, "disputed_cluster": null, "host": "h-1",
+        "order": "None", "error": null, "instance_type": "small", "zone": "",
+        "capacity_type": "spot", "price_per_hour": 0.25,
+        "phase_since": "1970-01-01T00:00:01.000000Z", "version": 3,
+    });
+    assert_eq!(one, shown);
+    let why = bed.get(&format!("/v1/fleet/machines/{}/why", machine())).await.json();
+    assert_eq!((&why["machine"], &why["advice"][0]["remedy"]), (&shown, &json!("a remedy")));
+}
+
+#[tokio::test]
+async fn what_the_fleet_does_not_have_has_the_code_of_its_kind() {
+    let bed = Bed::new();
+    let cases = [
+        ("/v1/fleet/machines/m-1", "machine_not_found"),
+        ("/v1/fleet/machines/01890a5d-ac96-774b-bcce-b30209ffffff/why", "machine_not_found"),
+        ("/v1/fleet/shards/t/plan", "shard_not_found"),
+        ("/v1/fleet/demand/nobody", "demand_not_found"),
+        ("/v1/fleet/demand/%20nobody", "demand_not_found"),
+    ];
+    for (path, code) in cases {
+        assert_eq!(bed.get(path).await.refusal(), refused(404, code), "{path}");
+    }
+    let paused = bed.ask("admin", "POST", "/v1/fleet/shards/t/pause", None).await;
+    assert_eq!(paused.refusal(), refused(404, "shard_not_found"));
+}
+
+/// Red by: a need that is kept although nobody can serve it.
+#[tokio::test]
+async fn a_demand_replaces_the_one_before_and_a_need_that_cannot_be_read_is_refused() {
+    let bed = Bed::new();
+    let path = "/v1/fleet/demand/a";
+    let need = json!({
+        "aggregate": {"cpu": "64"}, "min_unit": {"cpu": "4"}, "priority": 10, "spread": [],
+        "requirements": [{"key": "zone", "operator": "NotIn", "values": ["z"]}],
+        "interruption_bucket": 2, "reclamation_bucket": 3, "group": "g",
+    });
+    let put = async |needs: serde_json::Value| {
+        bed.ask("admin", "PUT", path, Some(json!({"needs": needs}))).await
+    };
+    let heard = put(json!([need, {"aggregate": {"cpu": "1"}}])).await;
+    assert_eq!((heard.status, &heard.json()["judged"]), (200, &json!("Accepted")));
+    let bad = |field: &str, value: serde_json::Value| {
+        let mut bad = need.clone();
+        bad[field] = value;
+        json!([bad])
+    };
+    let asks = |operator: &str| json!([{"key": "k", "operator": operator}]);
+    let cases = [
+        (bad("aggregate", json!({})), "need_empty"),
+        (bad("aggregate", json!({"cpu": "much"})), "quantity"),
+        (bad("requirements", asks("In")), "need_requirement"),
+        (bad("requirements", asks("Maybe")), "need_requirement"),
+        (bad("requirements", asks("Same")), "gang_unsupported"),
+        (bad("spread", json!(["zone"])), "spread_unsupported"),
+        (bad("interruption_bucket", json!(28)), "penalty"),
+        (json!(vec![json!({"aggregate": {"cpu": "1"}}); 4_097]), "demand_too_long"),
+    ];
+    for (needs, code) in cases {
+        assert_eq!(put(needs).await.refusal(), refused(422, code));
+    }
+    assert_eq!(bed.get(path).await.json()["needs"].as_array().unwrap().len(), 2, "nothing changed");
+    put(json!([need])).await;
+    assert_eq!(bed.get(path).await.json()["needs"], json!([need]), "as it was told");
+    let all = bed.get("/v1/fleet/demand").await.json();
+    assert_eq!(
+        (&all["items"][0]["cluster"], &all["items"][0]["shard"]),
+        (&json!("a"), &json!("s"))
+    );
+}
+
+#[tokio::test]
+async fn brakes_are_pulled_by_admins_and_seen_by_whoever_watches() {
+    let bed = Bed::new();
+    let switch = async || {
+        let shards = bed.ask("watcher", "GET", "/v1/fleet/shards", None).await.json();
+        shards["items"][0]["switch"].as_str().unwrap().to_owned()
+    };
+    let order = async |who: &str, method: &str, verb: &str, body| {
+        bed.ask(who, method, &format!("/v1/fleet/shards/s/{verb}"), body).await.status
+    };
+    assert_eq!(switch().await, "Run");
+    assert_eq!(order("operator", "POST", "pause", None).await, 403);
+    assert_eq!(order("admin", "POST", "pause", None).await, 200);
+    assert_eq!(order("admin", "PUT", "dry-run", Some(json!({"on": true}))).await, 200);
+    assert_eq!(switch().await, "Paused");
+    assert_eq!(order("admin", "POST", "resume", None).await, 200);
+    assert_eq!(switch().await, "DryRun");
+    assert_eq!(order("admin", "PUT", "dry-run", Some(json!({"on": false}))).await, 200);
+    assert_eq!(switch().await, "Run");
+}
+
+#[tokio::test]
+async fn a_plan_says_what_it_would_do_and_what_holds_it_back() {
+    let bed = Bed::new();
+    let plan = bed.get("/v1/fleet/shards/s/plan").await.json();
+    assert_eq!((&plan["aims_total"], &plan["aims"][0]["cause"]), (&json!(900), &json!("Preempt")));
+    assert_eq!(plan["clusters"][0]["held_back"], "ReclaimCap");
+    assert_eq!(plan["clusters"][0]["refused"], json!(["need_empty"]));
+    assert_eq!(plan["held_back"], json!(["ListQuarantined"]));
+    assert_eq!(plan["outcomes"], json!({"NoCapacity": 1}));
+}
+
+#[tokio::test]
+async fn a_dispute_is_settled_in_one_of_two_ways() {
+    let bed = Bed::new();
+    let path = format!("/v1/fleet/machines/{}/settle", machine());
+    let settle =
+        async |how: &str| bed.ask("admin", "POST", &path, Some(json!({"settlement": how}))).await;
+    assert_eq!(settle("adopt").await.status, 200);
+    assert_eq!(settle("drain").await.refusal(), refused(409, "not_disputed"));
+    assert_eq!(settle("burn").await.refusal(), refused(400, "body_invalid"));
+}
+
+/// Red by: machines of the installation in the log of a project.
+#[tokio::test]
+async fn events_of_machines_are_told_to_whoever_may_see_the_installation() {
+    let bed = Bed::new();
+    bed.fake.tell(demo(), 1);
+    bed.fake.tell_of(Subject::Machine(machine()), 2);
+    let kinds = async |who: &str, query: &str| {
+        let told = bed.ask(who, "GET", &format!("/v1/events?{query}"), None).await.json();
+        let items = told["items"].as_array().unwrap().clone();
+        items.iter().map(|it| it["machine"].is_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("admin", "").await, [false, true]);
+    assert_eq!(kinds("admin", "project=demo").await, [false]);
+    assert_eq!(kinds("viewer", "").await, [false]);
+    let told = bed.get("/v1/events").await.json();
+    assert_eq!(told["items"][1]["machine"], machine().to_string());
+    assert!(told["items"][1]["resource"].is_null() && told["items"][1]["project"].is_null());
+}

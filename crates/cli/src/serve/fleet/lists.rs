@@ -1,0 +1,218 @@
+//! How a list is taken in: who is spoken to, who is new, who is missing, and how far it counts.
+
+use std::collections::BTreeSet;
+
+use usher_domain::fleet::accept::Report;
+use usher_domain::fleet::ident::MachineId;
+use usher_domain::fleet::issue::Token;
+use usher_domain::fleet::list::{Counts, Credence};
+use usher_domain::fleet::look::Source;
+use usher_domain::fleet::plan::Slot;
+use usher_domain::fleet::refusal::Refusal;
+use usher_domain::object::authority::Rail;
+use usher_kernel::Timestamp;
+
+use super::memory::{Heard, Memory, Message};
+use super::record::{Entry, Mark};
+
+/// What a list is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    Full,
+    /// What changed since the last one.
+    Delta,
+}
+
+/// What must be done about a list once it was taken in.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// How far its absences count; of a list of changes nobody is missing.
+    pub credence: Option<Credence>,
+    /// Machines that no row of ours knows.
+    pub new: Vec<Report>,
+    /// Machines that no row of ours knows and whose records cannot be read: asked for later.
+    pub unread: BTreeSet<MachineId>,
+    /// What was wrong with records.
+    pub refused: Vec<Wrong>,
+    /// Whether somebody's record was lost: then the next list must not begin behind this one.
+    pub is_lossy: bool,
+    /// How many machines were spoken to.
+    pub told: usize,
+}
+
+/// What was wrong with a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It could not be decoded.
+    Undecodable,
+    /// The same list had it before.
+    Repeated,
+    /// Its parts disagree, or its offer cannot be read.
+    Refused(Refusal),
+}
+
+impl Scope {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Delta => "delta",
+        }
+    }
+}
+
+impl Wrong {
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Undecodable => "undecodable",
+            Self::Repeated => "repeated",
+            Self::Refused(why) => why.code(),
+        }
+    }
+}
+
+/// A record that was read, before anybody was spoken to.
+#[derive(Debug)]
+pub struct Reading {
+    /// Whose it is, if that can be said.
+    named: Option<Named>,
+    /// What is wrong with it.
+    wrong: Option<Wrong>,
+}
+
+#[derive(Debug)]
+struct Named {
+    id: MachineId,
+    heard: Heard,
+    report: Option<(Report, Mark)>,
+}
+
+/// Reads the records of a list: all of the work that needs no memory.
+pub fn read(entries: Vec<Entry>) -> Vec<Reading> {
+    entries.into_iter().map(read_one).collect()
+}
+
+fn read_one(entry: Entry) -> Reading {
+    match entry {
+        Entry::Lost => Reading { named: None, wrong: Some(Wrong::Undecodable) },
+        Entry::Broken(id) => {
+            let named = Some(Named { id, heard: Heard::Broken, report: None });
+            Reading { named, wrong: Some(Wrong::Undecodable) }
+        }
+        Entry::Whole(raw) => match Report::read(&raw) {
+            Ok(report) => {
+                let wrong = report.offer().err().cloned().map(Wrong::Refused);
+                let (id, mark) = (report.id().clone(), Mark::of_report(&report));
+                let heard = Heard::Record(raw);
+                Reading { named: Some(Named { id, heard, report: Some((report, mark)) }), wrong }
+            }
+            Err(why) => {
+                let id = raw.id.parse::<MachineId>().ok();
+                let heard = Heard::Record(raw);
+                let named = id.map(|id| Named { id, heard, report: None });
+                Reading { named, wrong: Some(Wrong::Refused(why)) }
+            }
+        },
+    }
+}
+
+impl Memory {
+    /// Takes in a list that began when `stamp` was made.
+    pub fn take_in(
+        &mut self,
+        readings: Vec<Reading>,
+        (scope, stamp): (Scope, Token),
+        rail: Option<Rail>,
+        now: Timestamp,
+    ) -> Taken {
+        let mut taken = Taken::default();
+        let mut named: BTreeSet<u32> = BTreeSet::new();
+        let mut unknown: BTreeSet<MachineId> = BTreeSet::new();
+        let listed = readings.len();
+        for Reading { named: record, wrong } in readings {
+            taken.refused.extend(wrong);
+            let Some(Named { id, heard, report }) = record else {
+                taken.is_lossy = true;
+                continue;
+            };
+            let found = self.find(&id);
+            let first = match found {
+                Some(slot) => named.insert(slot.0),
+                None => unknown.insert(id.clone()),
+            };
+            match (found, report) {
+                _ if !first => taken.refused.push(Wrong::Repeated),
+                (Some(slot), report) => {
+                    let message = Message { source: Source::List, stamp, heard };
+                    let mark = report.map(|it| it.1);
+                    taken.told += usize::from(self.speak_to(slot, mark, message, now));
+                }
+                (None, Some((report, _))) => taken.new.push(report),
+                (None, None) => _ = taken.unread.insert(id),
+            }
+        }
+        match scope {
+            Scope::Full => {
+                let counts = Counts {
+                    recorded: self.machines(),
+                    missing: self.machines().saturating_sub(named.len()),
+                    listed,
+                    whole: !taken.is_lossy,
+                };
+                let credence = counts.credence(rail);
+                taken.credence = Some(credence);
+                taken.told += self.weigh(credence, &named, stamp, now);
+            }
+            Scope::Delta => self.name_in_list(&named),
+        }
+        taken
+    }
+
+    /// Speaks to a machine if a record of it says something new; whether it does.
+    fn speak_to(
+        &mut self,
+        slot: Slot,
+        mark: Option<Mark>,
+        message: Message,
+        now: Timestamp,
+    ) -> bool {
+        let Some(standing) = self.standing(slot) else { return false };
+        if mark == Some(standing.mark) && !standing.is_open {
+            return false;
+        }
+        if message.stamp < standing.token {
+            // It may be older than what is known: the machine is asked for by itself.
+            self.wake(slot, now);
+        } else {
+            self.post(slot, message, now);
+        }
+        true
+    }
+
+    /// Notes how far a full list counts, and lets those that it lacks be asked for; how many.
+    fn weigh(
+        &mut self,
+        credence: Credence,
+        named: &BTreeSet<u32>,
+        stamp: Token,
+        now: Timestamp,
+    ) -> usize {
+        let whole = credence == Credence::Whole;
+        self.believe_list(whole);
+        if !whole {
+            return 0;
+        }
+        self.name_in_list(named);
+        if named.len() == self.machines() {
+            return 0;
+        }
+        let missing: Vec<Slot> = self.slots().filter(|it| !named.contains(&it.0)).collect();
+        for slot in &missing {
+            let message = Message { source: Source::List, stamp, heard: Heard::Missing };
+            self.post(*slot, message, now);
+        }
+        missing.len()
+    }
+}

@@ -1,0 +1,454 @@
+//! What a shard remembers of its machines in one epoch: who is due, who is worked on, what was
+//! heard and not looked at yet, and the index that plans are made on.
+//!
+//! Rows stand in the store; of each this keeps what tells whether it must be looked at. Nothing
+//! here waits, and everything is forgotten with the epoch.
+//!
+//! **Invariants**
+//! - One machine is worked on by one step at a time.
+//! - Whoever is woken while it is worked on is due again, whatever the step decided.
+//! - Work follows what changed: no call here walks all machines but the first and a full list.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use usher_domain::fleet::accept::Raw;
+use usher_domain::fleet::aggregate::Machine;
+use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::ident::{MachineId, ShardId};
+use usher_domain::fleet::issue::{Issuer, Token};
+use usher_domain::fleet::look::{Listing, Source};
+use usher_domain::fleet::phase::Phase;
+use usher_domain::fleet::plan::{Fleet, Slot, Windows};
+use usher_domain::object::id::MachineLifeId;
+use usher_kernel::{Timestamp, Version};
+
+use super::record::{Mark, is_open};
+
+/// Something that was heard of a machine and not looked at yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// How it was learned.
+    pub source: Source,
+    /// The stamp of the look.
+    pub stamp: Token,
+    /// The record; that it could not be decoded; or that there is none.
+    pub heard: Heard,
+}
+
+/// What was heard.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// A record.
+    Record(Box<Raw>),
+    /// A record that could not be decoded.
+    Broken,
+    /// A list without it.
+    Missing,
+}
+
+/// One machine.
+#[derive(Clone, Debug)]
+struct Entry {
+    id: Arc<str>,
+    life: MachineLifeId,
+    version: Version,
+    token: Token,
+    mark: Mark,
+    phase: Phase,
+    /// Whether any word of it is worth a step.
+    is_open: bool,
+    /// Whether an order is recorded and not known to be sent.
+    is_recorded: bool,
+    /// The number of the last believed list that named it.
+    listed_in: u32,
+    due: Option<Timestamp>,
+    work: Work,
+    attempts: u8,
+}
+
+/// Whether a machine is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Rests,
+    Runs,
+    /// It was woken while it was worked on.
+    RunsAndWoken,
+}
+
+/// A machine that may be stepped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number.
+    pub slot: Slot,
+    /// Its life.
+    pub life: MachineLifeId,
+    /// How often in a row it was tried in vain.
+    pub attempts: u8,
+}
+
+/// What a record of a machine is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// How it is known.
+    pub(super) mark: Mark,
+    /// Its last token.
+    pub(super) token: Token,
+    /// Whether any word of it is worth a step.
+    pub(super) is_open: bool,
+}
+
+/// The memory of one epoch.
+#[derive(Debug)]
+pub struct Memory {
+    issuer: Issuer,
+    /// Tokens of verbs whose answer was lost, by the time from which they cannot arrive any more.
+    unanswered: BTreeMap<(Timestamp, Token), u32>,
+    fleet: Fleet,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    by_id: HashMap<Arc<str>, u32>,
+    by_life: HashMap<MachineLifeId, u32>,
+    phases: [usize; 9],
+    messages: BTreeMap<u32, Vec<Message>>,
+    due: BTreeSet<(Timestamp, u32)>,
+    running: usize,
+    /// The number of the last believed list; none before the first.
+    list: u32,
+    is_list_believed: bool,
+    /// Whether something changed that a plan may ask for.
+    is_changed: bool,
+}
+
+impl Memory {
+    /// The memory of a new epoch.
+    pub fn new(owner: ShardId, windows: Windows, epoch: u64) -> Self {
+        Self {
+            issuer: Issuer::new(epoch),
+            unanswered: BTreeMap::new(),
+            fleet: Fleet::new(owner, windows),
+            entries: vec![],
+            free: vec![],
+            by_id: HashMap::new(),
+            by_life: HashMap::new(),
+            phases: [0; 9],
+            messages: BTreeMap::new(),
+            due: BTreeSet::new(),
+            running: 0,
+            list: 0,
+            is_list_believed: false,
+            is_changed: true,
+        }
+    }
+
+    /// Notes how a row is now; an older version than the one that is known changes nothing.
+    /// Whoever is gone is forgotten.
+    pub fn note(&mut self, life: MachineLifeId, version: Version, machine: &Machine) -> Slot {
+        let number = match self.by_life.get(&life) {
+            Some(number) => *number,
+            None => self.enter(life, machine.id()),
+        };
+        let slot = Slot(number);
+        let Some(Some(entry)) = self.entries.get_mut(number as usize) else { return slot };
+        if version < entry.version {
+            return slot;
+        }
+        entry.version = version;
+        entry.token = machine.fields().token;
+        entry.mark = Mark::of_row(machine);
+        let left = std::mem::replace(&mut entry.phase, machine.phase());
+        entry.is_open = is_open(machine);
+        entry.is_recorded = machine.fields().order == Order::Recorded;
+        self.count(left, machine.phase());
+        self.fleet.apply(slot, (machine.phase() != Phase::Gone).then_some(machine));
+        self.is_changed = true;
+        if machine.phase() == Phase::Gone {
+            self.forget(number);
+        }
+        slot
+    }
+
+    /// How many machines are known.
+    pub fn machines(&self) -> usize {
+        self.by_life.len()
+    }
+
+    /// How many machines are in each phase, in the order of the phases.
+    pub const fn phases(&self) -> &[usize; 9] {
+        &self.phases
+    }
+
+    /// How many machines are on their way.
+    pub fn passing(&self) -> usize {
+        let passing = Phase::ALL.iter().zip(&self.phases).filter(|it| it.0.is_passing());
+        passing.map(|it| it.1).sum()
+    }
+
+    /// The machine of a name.
+    pub fn find(&self, id: &MachineId) -> Option<Slot> {
+        self.by_id.get(id.as_str()).map(|it| Slot(*it))
+    }
+
+    /// The life and version of a machine.
+    pub fn known(&self, slot: Slot) -> Option<(MachineLifeId, Version)> {
+        self.entry(slot).map(|it| (it.life, it.version))
+    }
+
+    /// Makes a machine due now, also while it is worked on.
+    pub fn wake(&mut self, slot: Slot, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(slot.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        match entry.work {
+            Work::Runs => entry.work = Work::RunsAndWoken,
+            Work::RunsAndWoken => {}
+            Work::Rests => {
+                let at = entry.due.map_or(now, |due| due.min(now));
+                if let Some(before) = entry.due.replace(at) {
+                    self.due.remove(&(before, slot.0));
+                }
+                self.due.insert((at, slot.0));
+            }
+        }
+    }
+
+    /// Keeps something that was heard for the machine's next step; a later list replaces an
+    /// earlier one.
+    pub fn post(&mut self, slot: Slot, message: Message, now: Timestamp) {
+        if self.entry(slot).is_none() {
+            return;
+        }
+        let waiting = self.messages.entry(slot.0).or_default();
+        waiting.retain(|it| it.source != Source::List);
+        waiting.push(message);
+        self.wake(slot, now);
+    }
+
+    /// The oldest thing that was heard of a machine. A recorded order is sent after a question
+    /// only, so that nothing but answers to verbs is looked at before.
+    pub fn take_message(&mut self, slot: Slot, machine: &Machine) -> Option<Message> {
+        let waiting = self.messages.get_mut(&slot.0)?;
+        if machine.fields().order == Order::Recorded {
+            waiting.retain(|it| it.source == Source::Acknowledgement);
+        }
+        let oldest = (!waiting.is_empty()).then(|| waiting.remove(0));
+        if waiting.is_empty() {
+            self.messages.remove(&slot.0);
+        }
+        oldest
+    }
+
+    /// Takes machines that are due, as far as there is room.
+    pub fn claim(&mut self, running_max: usize, now: Timestamp) -> Vec<Turn> {
+        let mut turns = vec![];
+        while self.running < running_max {
+            let Some((_, number)) = self.due.first().filter(|it| it.0 <= now).copied() else {
+                break;
+            };
+            self.due.pop_first();
+            let Some(Some(entry)) = self.entries.get_mut(number as usize) else { continue };
+            entry.due = None;
+            entry.work = Work::Runs;
+            entry.attempts = entry.attempts.saturating_add(1);
+            self.running += 1;
+            let (life, attempts) = (entry.life, entry.attempts);
+            turns.push(Turn { slot: Slot(number), life, attempts });
+        }
+        turns
+    }
+
+    /// Ends a step: when to look again, and whether the step came to its end.
+    pub fn rest(&mut self, slot: Slot, until: Option<Timestamp>, finished: bool, now: Timestamp) {
+        self.running = self.running.saturating_sub(1);
+        let waits = self.messages.contains_key(&slot.0);
+        let Some(entry) = self.entries.get_mut(slot.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if finished {
+            entry.attempts = 0;
+        }
+        let woken = entry.work == Work::RunsAndWoken || waits;
+        entry.work = Work::Rests;
+        let due = if woken { Some(now) } else { until };
+        entry.due = due;
+        if let Some(at) = due {
+            self.due.insert((at, slot.0));
+        }
+    }
+
+    /// When somebody is due next.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|it| it.0)
+    }
+
+    /// How many machines are worked on, and how many wait although they are due.
+    pub fn load(&self, now: Timestamp) -> (usize, usize) {
+        let waiting = self.due.range(..=(now, u32::MAX)).count();
+        (self.running, waiting)
+    }
+
+    fn entry(&self, slot: Slot) -> Option<&Entry> {
+        self.entries.get(slot.0 as usize)?.as_ref()
+    }
+
+    fn enter(&mut self, life: MachineLifeId, id: &MachineId) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        let id: Arc<str> = Arc::from(id.as_str());
+        if let Some(place) = self.entries.get_mut(number as usize) {
+            *place = Some(Entry {
+                id: Arc::clone(&id),
+                life,
+                version: Version(0),
+                token: Token::default(),
+                mark: Mark::NONE,
+                phase: Phase::Gone,
+                is_open: false,
+                is_recorded: false,
+                listed_in: 0,
+                due: None,
+                work: Work::Rests,
+                attempts: 0,
+            });
+        }
+        self.by_id.insert(id, number);
+        self.by_life.insert(life, number);
+        number
+    }
+
+    fn count(&mut self, from: Phase, to: Phase) {
+        if let Some(count) = self.phases.get_mut(from as usize) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = self.phases.get_mut(to as usize).filter(|_| to != Phase::Gone) {
+            *count += 1;
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) else {
+            return;
+        };
+        if self.by_id.get(&entry.id) == Some(&number) {
+            self.by_id.remove(&entry.id);
+        }
+        self.by_life.remove(&entry.life);
+        self.messages.remove(&number);
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, number));
+        }
+        self.free.push(number);
+    }
+}
+
+/// Tokens and stamps.
+impl Memory {
+    /// The epoch.
+    pub const fn epoch(&self) -> u64 {
+        self.issuer.epoch()
+    }
+
+    /// The stamp of a list that begins now.
+    pub fn stamp(&self) -> Token {
+        self.issuer.stamp()
+    }
+
+    /// The stamp of a question about a machine with this token that is asked now.
+    pub fn stamp_for(&self, token: Token) -> Token {
+        self.issuer.stamp_for(token)
+    }
+
+    /// A token nobody had before.
+    pub fn reserve(&mut self) -> Token {
+        self.issuer.reserve()
+    }
+
+    /// A verb was answered, or a token will not be used.
+    pub fn settle(&mut self, token: Token) {
+        self.issuer.settle(token);
+    }
+
+    /// A verb of a machine was not answered: it may arrive until then.
+    pub fn settle_at(&mut self, token: Token, slot: Slot, at: Timestamp) {
+        self.unanswered.insert((at, token), slot.0);
+    }
+
+    /// Settles what cannot arrive any more. An order that waits to be sent again can.
+    pub fn settle_overdue(&mut self, now: Timestamp) {
+        while let Some(first) = self.unanswered.first_entry().filter(|it| it.key().0 <= now) {
+            let ((_, token), number) = first.remove_entry();
+            let entry = self.entry(Slot(number));
+            if entry.is_none_or(|it| !it.is_recorded || it.token != token) {
+                self.issuer.settle(token);
+            }
+        }
+    }
+}
+
+/// Lists and plans.
+impl Memory {
+    /// What the lists say about the absence of a machine.
+    pub fn listing(&self, slot: Slot) -> Listing {
+        let names = self.entry(slot).is_some_and(|it| it.listed_in == self.list);
+        match (self.is_list_believed, names) {
+            (false, _) => Listing::Distrusted,
+            (true, true) => Listing::Names,
+            (true, false) => Listing::Lacks,
+        }
+    }
+
+    /// What a record of a machine is compared with.
+    pub(super) fn standing(&self, slot: Slot) -> Option<Standing> {
+        self.entry(slot).map(|it| Standing { mark: it.mark, token: it.token, is_open: it.is_open })
+    }
+
+    /// Every machine.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        (0_u32..).zip(&self.entries).filter(|it| it.1.is_some()).map(|it| Slot(it.0))
+    }
+
+    /// Begins a list that is believed, in which nobody is named yet, or one that is not.
+    pub(super) fn believe_list(&mut self, is_believed: bool) {
+        self.is_changed |= self.is_list_believed != is_believed;
+        self.is_list_believed = is_believed;
+        if is_believed {
+            self.list = self.list.wrapping_add(1).max(1);
+        }
+    }
+
+    /// These are named by the list that is believed.
+    pub(super) fn name_in_list(&mut self, slots: &BTreeSet<u32>) {
+        let list = self.list;
+        for number in slots {
+            if let Some(Some(entry)) = self.entries.get_mut(*number as usize) {
+                entry.listed_in = list;
+            }
+        }
+    }
+
+    /// Whether the last full list is believed.
+    pub const fn is_list_believed(&self) -> bool {
+        self.is_list_believed
+    }
+
+    /// The index, and whether something changed since this was last asked.
+    pub fn fleet(&mut self) -> (&mut Fleet, bool) {
+        let changed = std::mem::take(&mut self.is_changed);
+        (&mut self.fleet, changed)
+    }
+
+    /// The index as it is.
+    pub const fn fleet_now(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// Something changed that a plan may ask for.
+    pub const fn touch(&mut self) {
+        self.is_changed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! A provider of machines, over gRPC.
+//!
+//! **Invariants**
+//! - Every call has a deadline.
+//! - One record that cannot be decoded fails no list.
+//! - No error is read as an answer: a machine is absent only if the provider says so.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Code, GrpcMethod, Request, Status};
+use usher_domain::fleet::accept::Raw;
+use usher_domain::fleet::effect::{Effect, Verb};
+use usher_domain::fleet::error::ErrorClass;
+use usher_domain::fleet::ident::{MachineId, ShardId};
+use usher_wire::fleet::{
+    ANSWER_BYTES_MAX, Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest,
+    ListFilter, MachineRef, SERVICE_NAME, TransitionAck, client,
+};
+
+use super::record::{self, Entry};
+
+/// The longest text of a provider's error that is told.
+const TEXT_MAX: usize = 200;
+
+/// How long calls may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A verb, and a question about one machine.
+    pub call: Duration,
+    /// A list.
+    pub list: Duration,
+}
+
+/// A provider, by its connection.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    name: String,
+    shard: ShardId,
+    channel: Channel,
+    client: Client,
+    patience: Patience,
+}
+
+/// Why a provider gave no answer that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What it means.
+    pub class: ErrorClass,
+    /// Whether nothing was answered in time.
+    pub too_slow: bool,
+    /// What it said, shortened.
+    pub text: String,
+}
+
+/// What a list brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Its records.
+    pub entries: Vec<Entry>,
+    /// Where the next one can go on; empty if the provider does not say.
+    pub revision: Bytes,
+}
+
+/// A list whose records are decoded one by one.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Envelope {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    machines: Vec<Bytes>,
+    #[prost(bytes = "bytes", tag = "2")]
+    revision: Bytes,
+}
+
+impl Provider {
+    /// A provider behind a connection.
+    pub fn new(name: String, shard: ShardId, channel: Channel, patience: Patience) -> Self {
+        let client = client(channel.clone());
+        Self { name, shard, channel, client, patience }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends a verb; the machine as it was when the verb was accepted, if that was told.
+    pub async fn send(&self, effect: &Effect, blob: Vec<u8>) -> Result<Option<Raw>, Failure> {
+        let mut client = self.client.clone();
+        let machine_id = effect.machine.to_string();
+        let shard_id = self.shard.to_string();
+        let shard_epoch = signed(effect.token.epoch);
+        let sequence_number = signed(effect.token.sequence);
+        let answer = match effect.verb.clone() {
+            Verb::Create => {
+                let asked = CreateRequest { machine_id, shard_id, shard_epoch, sequence_number };
+                client.create(self.request(asked)).await
+            }
+            Verb::Configure { cluster, metadata } => {
+                let asked = ConfigureRequest {
+                    machine_id,
+                    cluster_id: cluster.to_string(),
+                    bootstrap_blob: blob.into(),
+                    shard_id,
+                    shard_epoch,
+                    sequence_number,
+                    shard_metadata: metadata,
+                };
+                client.configure(self.request(asked)).await
+            }
+            Verb::Drain { grace } => {
+                let grace_period_seconds = signed(grace.as_secs());
+                let asked = DrainRequest {
+                    machine_id,
+                    grace_period_seconds,
+                    shard_id,
+                    shard_epoch,
+                    sequence_number,
+                };
+                client.drain(self.request(asked)).await
+            }
+            Verb::Delete => {
+                let asked = DeleteRequest { machine_id, shard_id, shard_epoch, sequence_number };
+                client.delete(self.request(asked)).await
+            }
+        };
+        let answer: TransitionAck = answer.map_err(|it| failure(&it))?.into_inner();
+        Ok(answer.machine.map(record::raw))
+    }
+
+    /// Asks for one machine; nothing if the provider says that there is none.
+    pub async fn get(&self, id: &MachineId) -> Result<Option<Raw>, Failure> {
+        let asked = self.request(MachineRef { id: id.to_string() });
+        match self.client.clone().get(asked).await {
+            Ok(answer) => Ok(Some(record::raw(answer.into_inner()))),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(failure(&status)),
+        }
+    }
+
+    /// Asks for all machines, or for those that changed since a list.
+    pub async fn list(&self, since_revision: Bytes) -> Result<Listed, Failure> {
+        let filter = ListFilter { states: vec![], max_results: 0, since_revision };
+        let mut asked = Request::new(filter);
+        asked.set_timeout(self.patience.list);
+        asked.extensions_mut().insert(GrpcMethod::new(SERVICE_NAME, "List"));
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX);
+        let unready = |why: tonic::transport::Error| failure(&Status::unavailable(why.to_string()));
+        grpc.ready().await.map_err(unready)?;
+        let path = PathAndQuery::from_maybe_shared(format!("/{SERVICE_NAME}/List"));
+        let path = path.map_err(|why| failure(&Status::internal(why.to_string())))?;
+        let codec = tonic_prost::ProstCodec::<ListFilter, Envelope>::default();
+        let answer = grpc.unary(asked, path, codec).await.map_err(|it| failure(&it))?;
+        let Envelope { machines, revision } = answer.into_inner();
+        let entries = machines.iter().map(|it| record::decode(it)).collect();
+        Ok(Listed { entries, revision })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.patience.call);
+        request
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn failure(status: &Status) -> Failure {
+    let code = status.code();
+    // A deadline of ours ends a call as cancelled, one of theirs as exceeded.
+    let too_slow = matches!(code, Code::DeadlineExceeded | Code::Cancelled);
+    let text = status.message().chars().take(TEXT_MAX).collect();
+    Failure { class: ErrorClass::of_status(i32::from(code)), too_slow, text }
+}

@@ -1,0 +1,443 @@
+//! What a shard counts and measures. Every label is a word of a closed set.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use usher_domain::fleet::accept::Report;
+use usher_domain::fleet::aggregate::{Machine, Target};
+use usher_domain::fleet::effect::Verb;
+use usher_domain::fleet::error::ErrorClass;
+use usher_domain::fleet::list::Credence;
+use usher_domain::fleet::phase::Phase;
+use usher_domain::fleet::plan::{self, Cause, HeldBack};
+use usher_domain::fleet::reason::Reason;
+use usher_domain::fleet::refusal::Refusal;
+use usher_domain::fleet::verdict::EffectKind;
+
+use super::lists::{Scope, Wrong};
+
+/// How many of the last completions the exact quantiles are taken from.
+const LAST: usize = 1_024;
+
+/// What a verb is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A host is made.
+    Provision,
+    /// A machine joins.
+    Bootstrap,
+    /// A machine leaves for another cluster.
+    Preempt,
+    /// A machine leaves for nobody.
+    Reclaim,
+    /// A host is given back.
+    Delete,
+}
+
+/// What became of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It was accepted.
+    Success,
+    /// Nobody answered in time.
+    TooSlow,
+    /// A newer token was there before.
+    Fenced,
+    /// The provider could not, for now.
+    ProviderError,
+    /// There is no such machine.
+    NotFound,
+    /// The provider does not know the verb, or does not let us use it.
+    Unsupported,
+    /// The provider does not accept the request.
+    Invalid,
+    /// The machine is not where the verb begins.
+    StaleState,
+    /// It was not sent: the lease may have ended.
+    Superseded,
+    /// What came of it would have broken the rules of the row.
+    TransitionError,
+}
+
+/// What is counted without a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Questions about one machine.
+    Gets,
+    /// Questions and lists that were not answered.
+    Unanswered,
+    /// Steps that were cut off at their deadline.
+    TooSlow,
+    /// Steps that panicked.
+    Panicked,
+    /// Machines that were taken over.
+    Adopted,
+    /// Aims whose rows had moved.
+    AimsMoved,
+    /// Plans that were made.
+    Cycles,
+}
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// The measurements of one process.
+#[derive(Debug)]
+pub struct Tally {
+    outcomes: Family<Labels<2>, Counter>,
+    aims: Family<Labels<1>, Counter>,
+    held_back: Family<Labels<1>, Counter>,
+    rejected: Family<Labels<1>, Counter>,
+    lists: Family<Labels<2>, Counter>,
+    crossings: Family<Labels<1>, Counter>,
+    counters: Vec<Counter>,
+    machines: Family<Labels<1>, Gauge>,
+    needs: Family<Labels<1>, Gauge>,
+    inflight: Gauge,
+    waiting: Gauge,
+    epoch: Gauge,
+    paused: Gauge,
+    list_quarantined: Gauge,
+    cycle: Histogram,
+    lists_taken: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    calls: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    completions: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    quantiles: Family<Labels<2>, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    last: Mutex<Vec<(Phase, VecDeque<Duration>)>>,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] =
+        [Self::Provision, Self::Bootstrap, Self::Preempt, Self::Reclaim, Self::Delete];
+
+    /// What this verb is for, sent to this machine.
+    pub const fn of(verb: &Verb, machine: &Machine) -> Self {
+        match (verb, &machine.wanted().target) {
+            (Verb::Create, _) => Self::Provision,
+            (Verb::Configure { .. }, _) => Self::Bootstrap,
+            (Verb::Drain { .. }, Target::Bind(_)) => Self::Preempt,
+            (Verb::Drain { .. }, Target::Unbound | Target::Release) => Self::Reclaim,
+            (Verb::Delete, _) => Self::Delete,
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Provision => "Provision",
+            Self::Bootstrap => "Bootstrap",
+            Self::Preempt => "Preempt",
+            Self::Reclaim => "Reclaim",
+            Self::Delete => "Delete",
+        }
+    }
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 10] = [
+        Self::Success,
+        Self::TooSlow,
+        Self::Fenced,
+        Self::ProviderError,
+        Self::NotFound,
+        Self::Unsupported,
+        Self::Invalid,
+        Self::StaleState,
+        Self::Superseded,
+        Self::TransitionError,
+    ];
+
+    /// What an error is counted as.
+    pub const fn of(class: ErrorClass, too_slow: bool) -> Self {
+        match class {
+            ErrorClass::Retryable if too_slow => Self::TooSlow,
+            ErrorClass::Retryable => Self::ProviderError,
+            ErrorClass::Fenced => Self::Fenced,
+            ErrorClass::NotFound => Self::NotFound,
+            ErrorClass::Unsupported => Self::Unsupported,
+            ErrorClass::Invalid => Self::Invalid,
+            ErrorClass::OutOfPosition => Self::StaleState,
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::TooSlow => "too_slow",
+            Self::Fenced => "fenced",
+            Self::ProviderError => "provider_error",
+            Self::NotFound => "not_found",
+            Self::Unsupported => "unsupported",
+            Self::Invalid => "invalid",
+            Self::StaleState => "stale_state",
+            Self::Superseded => "superseded",
+            Self::TransitionError => "transition_error",
+        }
+    }
+}
+
+impl Done {
+    const ALL: [Self; 7] = [
+        Self::Gets,
+        Self::Unanswered,
+        Self::TooSlow,
+        Self::Panicked,
+        Self::Adopted,
+        Self::AimsMoved,
+        Self::Cycles,
+    ];
+
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Gets => ("gets", "Questions about one machine"),
+            Self::Unanswered => ("unanswered", "Questions and lists that were not answered"),
+            Self::TooSlow => ("steps_too_slow", "Steps that were cut off at their deadline"),
+            Self::Panicked => ("steps_panicked", "Steps that panicked"),
+            Self::Adopted => ("machines_adopted", "Machines that were taken over"),
+            Self::AimsMoved => ("aims_moved", "Aims whose rows had moved"),
+            Self::Cycles => ("cycles", "Plans that were made"),
+        }
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let tally = Self {
+            outcomes: Family::default(),
+            aims: Family::default(),
+            held_back: Family::default(),
+            rejected: Family::default(),
+            lists: Family::default(),
+            crossings: Family::default(),
+            counters: Done::ALL.iter().map(|_| Counter::default()).collect(),
+            machines: Family::default(),
+            needs: Family::default(),
+            inflight: Gauge::default(),
+            waiting: Gauge::default(),
+            epoch: Gauge::default(),
+            paused: Gauge::default(),
+            list_quarantined: Gauge::default(),
+            cycle: seconds(),
+            lists_taken: Family::new_with_constructor(seconds),
+            calls: Family::new_with_constructor(seconds),
+            completions: Family::new_with_constructor(seconds),
+            quantiles: Family::default(),
+            last: Mutex::default(),
+        };
+        // What never happened is told as nothing, so that it can be watched.
+        for kind in Kind::ALL {
+            for outcome in Outcome::ALL {
+                drop(tally.of_outcome(kind, outcome));
+            }
+        }
+        tally
+    }
+}
+
+impl Tally {
+    /// Shows everything.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("usher_fleet");
+        let what = "What became of the verbs";
+        registry.register("action_execute_outcomes", what, self.outcomes.clone());
+        registry.register("actions", "Aims that were written", self.aims.clone());
+        let what = "Aims that were found and held back";
+        registry.register("actions_suppressed", what, self.held_back.clone());
+        let what = "Records that were refused, or parts of them";
+        registry.register("machines_rejected", what, self.rejected.clone());
+        registry.register("lists", "Lists that were taken in", self.lists.clone());
+        registry.register("crossings", "Machines that arrived in a phase", self.crossings.clone());
+        for (done, counter) in Done::ALL.into_iter().zip(&self.counters) {
+            let (name, help) = done.words();
+            registry.register(name, help, counter.clone());
+        }
+        registry.register("inventory_machines", "Machines", self.machines.clone());
+        registry.register("needs", "Needs by how they stand", self.needs.clone());
+        registry.register("execute_inflight", "Steps that run", self.inflight.clone());
+        registry.register(
+            "action_queue_depth",
+            "Machines that wait for a step",
+            self.waiting.clone(),
+        );
+        registry.register("epoch", "The epoch of the shard's lease", self.epoch.clone());
+        registry.register("actuation_paused", "Whether nothing is begun", self.paused.clone());
+        let what = "Whether the last full list is not believed";
+        registry.register("list_quarantined", what, self.list_quarantined.clone());
+        let unit = || Unit::Seconds;
+        let what = "How long a plan took";
+        registry.register_with_unit("cycle_duration", what, unit(), self.cycle.clone());
+        let what = "How long a list took, to its last machine";
+        registry.register_with_unit("list_duration", what, unit(), self.lists_taken.clone());
+        let what = "How long verbs took to be answered";
+        registry.register_with_unit("call_duration", what, unit(), self.calls.clone());
+        let what = "From the order to the sight of its end";
+        registry.register_with_unit("completion", what, unit(), self.completions.clone());
+        let what = "The same exactly, over the last 1024 of each edge";
+        registry.register_with_unit("completion_exact", what, unit(), self.quantiles.clone());
+    }
+
+    /// One more.
+    pub fn count(&self, what: Done) {
+        self.count_many(what, 1);
+    }
+
+    /// Some more.
+    pub fn count_many(&self, what: Done, many: usize) {
+        let index = Done::ALL.iter().position(|it| *it == what);
+        if let Some(counter) = index.and_then(|it| self.counters.get(it)) {
+            counter.inc_by(many as u64);
+        }
+    }
+
+    /// What became of a verb.
+    pub fn outcome(&self, kind: Kind, outcome: Outcome) {
+        self.of_outcome(kind, outcome).inc();
+    }
+
+    /// How many verbs of a kind came to this.
+    pub fn outcomes(&self, kind: Kind, outcome: Outcome) -> u64 {
+        self.of_outcome(kind, outcome).get()
+    }
+
+    /// What came of an order would have broken the rules of its row.
+    pub fn transition_error(&self, before: &Machine) {
+        let kind = match before.phase() {
+            Phase::Speculative | Phase::Creating => Kind::Provision,
+            Phase::Idle | Phase::Configuring => Kind::Bootstrap,
+            Phase::Configured | Phase::Draining => {
+                Kind::of(&Verb::Drain { grace: Duration::ZERO }, before)
+            }
+            Phase::Deleting | Phase::Failed | Phase::Gone => Kind::Delete,
+        };
+        self.outcome(kind, Outcome::TransitionError);
+    }
+
+    /// How long a verb took to be answered.
+    pub fn called(&self, verb: EffectKind, took: Duration) {
+        self.calls.get_or_create(&[("verb", verb.as_str())]).observe(took.as_secs_f64());
+    }
+
+    /// A row was written.
+    pub fn crossed(&self, before: &Machine, after: &Machine, reason: Reason) {
+        if before.phase() == after.phase() {
+            return;
+        }
+        self.crossings.get_or_create(&[("phase", after.phase().as_str())]).inc();
+        if reason == Reason::Completed {
+            let took = after.fields().phase_since.since(before.fields().ordered_at);
+            self.completed(before.phase(), took);
+        }
+    }
+
+    /// A record, counted if something is wrong with it.
+    pub fn read(&self, report: Result<Report, Refusal>) -> Result<Report, Refusal> {
+        let wrong = match &report {
+            Ok(report) => report.offer().err(),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = wrong {
+            self.rejected.get_or_create(&[("reason", why.code())]).inc();
+        }
+        report
+    }
+
+    /// A list was taken in.
+    pub fn listed(&self, scope: Scope, credence: Option<Credence>, took: Duration) {
+        let word = scope.as_str();
+        let credence = credence.map_or("None", Credence::as_str);
+        self.lists.get_or_create(&[("scope", word), ("credence", credence)]).inc();
+        self.lists_taken.get_or_create(&[("scope", word)]).observe(took.as_secs_f64());
+    }
+
+    /// What was wrong with records of a list.
+    pub fn reject(&self, wrong: &[Wrong]) {
+        for it in wrong {
+            self.rejected.get_or_create(&[("reason", it.as_str())]).inc();
+        }
+    }
+
+    /// A plan was made: what it found, and how long that took.
+    pub fn planned(&self, report: &plan::Report, took: Duration) {
+        self.count(Done::Cycles);
+        self.cycle.observe(took.as_secs_f64());
+        for outcome in plan::Outcome::ALL {
+            let count = i64::try_from(report.count(*outcome)).unwrap_or(i64::MAX);
+            self.needs.get_or_create(&[("outcome", outcome.as_str())]).set(count);
+        }
+        for why in &report.held_back {
+            let aims = if *why == HeldBack::ListQuarantined { 0 } else { report.aims as u64 };
+            self.held_back.get_or_create(&[("why", why.as_str())]).inc_by(aims);
+        }
+        for cluster in &report.clusters {
+            if let Some(why) = cluster.held_back {
+                let kept = u64::from(cluster.surplus - cluster.reclaimed);
+                self.held_back.get_or_create(&[("why", why.as_str())]).inc_by(kept);
+            }
+        }
+    }
+
+    /// An aim was written.
+    pub fn aimed(&self, cause: Cause) {
+        self.aims.get_or_create(&[("kind", cause.as_str())]).inc();
+    }
+
+    /// How the shard stands.
+    pub fn stands(&self, phases: &[usize], (running, waiting): (usize, usize)) {
+        let gauge = |many: usize| i64::try_from(many).unwrap_or(i64::MAX);
+        for (phase, count) in Phase::ALL.iter().zip(phases) {
+            self.machines.get_or_create(&[("state", phase.as_str())]).set(gauge(*count));
+        }
+        self.inflight.set(gauge(running));
+        self.waiting.set(gauge(waiting));
+    }
+
+    /// In which epoch the shard is, and what holds it back.
+    pub fn holds(&self, epoch: u64, is_paused: bool, is_list_believed: bool) {
+        self.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        self.paused.set(i64::from(is_paused));
+        self.list_quarantined.set(i64::from(!is_list_believed));
+    }
+
+    /// An edge ended so long after its order.
+    fn completed(&self, edge: Phase, took: Duration) {
+        let word = edge.as_str();
+        self.completions.get_or_create(&[("edge", word)]).observe(took.as_secs_f64());
+        let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = all.iter().position(|it| it.0 == edge).unwrap_or_else(|| {
+            all.push((edge, VecDeque::new()));
+            all.len() - 1
+        });
+        let Some((_, last)) = all.get_mut(at) else { return };
+        if last.len() == LAST {
+            last.pop_front();
+        }
+        last.push_back(took);
+        let mut sorted: Vec<Duration> = last.iter().copied().collect();
+        drop(all);
+        sorted.sort_unstable();
+        for (name, percent) in [("0.5", 50), ("0.99", 99), ("1", 100)] {
+            let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+            if let Some(value) = sorted.get(rank) {
+                let labels = [("edge", word), ("quantile", name)];
+                self.quantiles.get_or_create(&labels).set(value.as_secs_f64());
+            }
+        }
+    }
+
+    fn of_outcome(&self, kind: Kind, outcome: Outcome) -> Counter {
+        let labels = [("kind", kind.as_str()), ("outcome", outcome.as_str())];
+        self.outcomes.get_or_create(&labels).clone()
+    }
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 20))
+}

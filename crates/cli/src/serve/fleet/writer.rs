@@ -1,0 +1,88 @@
+//! The one door of an epoch to the store: what steps decided meanwhile is written together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use usher_kernel::Trouble;
+use usher_store::{Cycle, Error, MachineWrite};
+
+use super::epoch::Epoch;
+
+/// The most writes of one transaction.
+const TOGETHER_MAX: usize = 500;
+/// Writes that wait; whoever comes then waits, too.
+const WAITING_MAX: usize = 2 * TOGETHER_MAX;
+
+/// A write, and who waits for what becomes of it.
+type Asked = (MachineWrite, oneshot::Sender<Result<(), Trouble>>);
+
+/// Where steps hand in what they decided.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    asked: mpsc::Sender<Asked>,
+}
+
+/// Writes what was handed in.
+pub struct Writing {
+    epoch: Arc<Epoch>,
+    asked: mpsc::Receiver<Asked>,
+}
+
+/// The two ends of the door.
+pub fn writer(epoch: &Arc<Epoch>) -> (Writer, Writing) {
+    let (give, take) = mpsc::channel(WAITING_MAX);
+    (Writer { asked: give }, Writing { epoch: Arc::clone(epoch), asked: take })
+}
+
+impl Writer {
+    /// Writes one machine if its version still holds.
+    pub async fn write(&self, write: MachineWrite) -> Result<(), Trouble> {
+        let ended = || Trouble::Unavailable { what: "an epoch that ended".to_owned() };
+        let (tell, told) = oneshot::channel();
+        self.asked.send((write, tell)).await.map_err(|_| ended())?;
+        told.await.map_err(|_| ended())?
+    }
+}
+
+impl Writing {
+    /// Writes until nobody hands in anything any more.
+    pub async fn run(mut self) {
+        let mut batch = Vec::new();
+        while self.asked.recv_many(&mut batch, TOGETHER_MAX).await > 0 {
+            let (now, later) = split(std::mem::take(&mut batch));
+            batch = later;
+            self.write(now).await;
+            while !batch.is_empty() {
+                let (now, later) = split(std::mem::take(&mut batch));
+                batch = later;
+                self.write(now).await;
+            }
+        }
+    }
+
+    async fn write(&self, asked: Vec<Asked>) {
+        let (writes, waiting): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let ids: Vec<_> = writes.iter().map(|it| it.id).collect();
+        let cycle = Cycle { lease: self.epoch.lease(), writes, adopted: vec![], lists: vec![] };
+        let written = self.epoch.store.commit_cycle(cycle).await;
+        if matches!(written, Err(Error::LeaseLost { .. })) {
+            self.epoch.lost.notify_one();
+        }
+        for (id, tell) in ids.into_iter().zip(waiting) {
+            let became = match &written {
+                Ok(written) if written.moved.contains(&id) => Err(Trouble::Conflict),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.trouble()),
+            };
+            // Whoever does not wait any more looks again.
+            let _ = tell.send(became);
+        }
+    }
+}
+
+/// One transaction writes a machine once.
+fn split(asked: Vec<Asked>) -> (Vec<Asked>, Vec<Asked>) {
+    let mut ids = BTreeSet::new();
+    asked.into_iter().partition(|it| ids.insert(it.0.id))
+}

@@ -1,0 +1,146 @@
+//! `usher fleet demand`: what clusters need.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+use usher_wire::operator::{Demand, HeardDemand, Need, WriteDemand};
+
+use super::need;
+use crate::client::encoded;
+use crate::console::{age, cell, table};
+use crate::session::{Basics, Session, run as session};
+use crate::stop::Stop;
+
+/// The largest file that is read: the largest body that a server reads.
+const FILE_MAX: u64 = 1024 * 1024;
+
+/// Which cluster, and what it needs.
+#[derive(clap::Args)]
+pub(super) struct Flags {
+    /// The cluster
+    cluster: Option<String>,
+    /// Read its needs from this file of JSON, `-` is the standard input: {"needs": [...]}
+    #[arg(short, long, value_name = "FILE", requires = "cluster", conflicts_with = "needs")]
+    file: Option<PathBuf>,
+    /// One need: amounts in sum, what each machine must have, and what it must be, as in
+    /// `cpu=64,memory=256Gi,min.cpu=4,in.zone=a|b,priority=10`
+    #[arg(long = "need", value_name = "NEED", requires = "cluster", value_parser = need::read)]
+    needs: Vec<Need>,
+    /// It needs nothing any more
+    #[arg(long, requires = "cluster", conflicts_with_all = ["needs", "file"])]
+    nothing: bool,
+    /// The shard whose machines serve it; to be said once, if there are several
+    #[arg(long, value_name = "SHARD", requires = "cluster")]
+    shard: Option<String>,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    session(&flags.basics.clone(), |it| demand(it, flags))
+}
+
+async fn demand(session: Session, flags: Flags) -> Result<(), Stop> {
+    let Some(cluster) = &flags.cluster else {
+        let items = session.all("/v1/fleet/demand").await?;
+        return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "HEARD"], row);
+    };
+    let path = format!("/v1/fleet/demand/{}", encoded(cluster));
+    let Some(body) = told(&flags)? else {
+        let demand: Demand = session.client.read(&path).await?;
+        let value = serde_json::to_value(&demand).unwrap_or_default();
+        return session.console.one(&value, || shown(&demand.needs));
+    };
+    let body = serde_json::to_value(&body).unwrap_or_default();
+    let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
+    let heard: HeardDemand = serde_json::from_value(value.clone())
+        .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
+    session.console.one(&value, || outcome(&heard))
+}
+
+/// What is to be said, if anything is.
+fn told(flags: &Flags) -> Result<Option<WriteDemand>, Stop> {
+    let mut body = match &flags.file {
+        Some(file) => parsed(&read(file)?, file)?,
+        None if flags.needs.is_empty() && !flags.nothing => return Ok(None),
+        None => WriteDemand { shard: None, needs: flags.needs.clone() },
+    };
+    if flags.shard.is_some() {
+        body.shard.clone_from(&flags.shard);
+    }
+    Ok(Some(body))
+}
+
+fn parsed(text: &str, file: &Path) -> Result<WriteDemand, Stop> {
+    let shown = file.display();
+    serde_json::from_str(text)
+        .map_err(|why| Stop::usage(format!("cannot read needs from \"{shown}\": {why}")))
+}
+
+fn read(file: &Path) -> Result<String, Stop> {
+    let shown = file.display();
+    let fails = |why: std::io::Error| Stop::usage(format!("cannot read \"{shown}\": {why}"));
+    let mut text = String::new();
+    let size = if file == Path::new("-") {
+        std::io::stdin().lock().take(FILE_MAX + 1).read_to_string(&mut text)
+    } else {
+        let opened = std::fs::File::open(file).map_err(fails)?;
+        opened.take(FILE_MAX + 1).read_to_string(&mut text)
+    };
+    let size = size.map_err(fails)?;
+    if u64::try_from(size).is_ok_and(|it| it > FILE_MAX) {
+        return Err(Stop::usage(format!("cannot read \"{shown}\": it is larger than 1 MiB")));
+    }
+    Ok(text)
+}
+
+fn outcome(heard: &HeardDemand) -> String {
+    let Demand { cluster, shard, needs, .. } = &heard.demand;
+    let count = needs.len();
+    if heard.judged == "Held" {
+        return format!(
+            "held: {cluster} would need so much less that it is not believed at once; {count} \
+             needs stay until it was said three times\n"
+        );
+    }
+    format!("{cluster} has {count} needs, served by shard {shard}\n")
+}
+
+fn row(it: &Value) -> Vec<String> {
+    let text = |key: &str| it.get(key).and_then(Value::as_str);
+    let count = it.get("needs").and_then(Value::as_array).map_or(0, Vec::len);
+    let held = if it.get("held") == Some(&Value::Bool(true)) { "yes" } else { "no" };
+    let heard = text("heard_at").map(age);
+    vec![
+        cell(text("cluster")),
+        cell(text("shard")),
+        count.to_string(),
+        held.to_owned(),
+        cell(heard.as_deref()),
+    ]
+}
+
+fn shown(needs: &[Need]) -> String {
+    let rows: Vec<Vec<String>> =
+        needs.iter().map(|it| vec![it.priority.to_string(), need::written(it)]).collect();
+    table(&["PRIORITY", "NEED"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_needs_is_read_or_refused_by_name() {
+        let file = Path::new("needs.json");
+        let read = parsed(r#"{"needs": [{"aggregate": {"cpu": "4"}}]}"#, file).unwrap();
+        assert_eq!((read.needs.len(), read.shard), (1, None));
+        for text in ["", "[]", r#"{"needs": [{"colour": 1}]}"#, r#"{"wants": []}"#] {
+            let stop = parsed(text, file).unwrap_err();
+            assert_eq!(stop.code, 2, "{text}");
+        }
+    }
+}

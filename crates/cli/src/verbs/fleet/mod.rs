@@ -1,0 +1,186 @@
+//! `usher fleet`: shards, what clusters need, and what a shard would do about it.
+
+mod demand;
+mod need;
+mod plan;
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use usher_wire::operator::{List, Machine, Shard};
+
+use crate::client::encoded;
+use crate::console::{age, cell, table};
+use crate::session::{Basics, Session, run as session};
+use crate::stop::Stop;
+
+/// What to do.
+#[derive(clap::Args)]
+pub struct Flags {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(clap::Subcommand)]
+enum Order {
+    /// List shards: who speaks for their machines, and whether plans are acted upon
+    Shards(Basics),
+    /// Say what clusters need, or replace what one needs
+    ///
+    /// Without a cluster it lists them, without needs it shows one. Needs replace everything that
+    /// was said before; what falls too suddenly is held until it was said three times
+    Demand(demand::Flags),
+    /// Say what the next cycle of a shard would do, and change nothing
+    Plan(OneShard),
+    /// Stop a shard from beginning anything new; what was begun goes on
+    Pause(OneShard),
+    /// Let a paused shard go on
+    Resume(OneShard),
+    /// Let a shard only tell its plans, or act upon them
+    DryRun {
+        /// Whether plans are only told
+        switch: OnOff,
+        #[command(flatten)]
+        shard: OneShard,
+    },
+    /// End the dispute about a machine whose provider names another cluster
+    Settle(Settle),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnOff {
+    /// They are only told
+    On,
+    /// They are acted upon
+    Off,
+}
+
+/// Which shard is meant.
+#[derive(Clone, clap::Args)]
+struct OneShard {
+    /// The shard; without it the only one there is
+    #[arg(long, value_name = "SHARD")]
+    shard: Option<String>,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+#[derive(clap::Args)]
+#[group(id = "settlement", required = true, multiple = false, args = ["adopt", "drain"])]
+struct Settle {
+    /// The provider's name for it, or its id
+    #[arg(value_name = "NAME|ID")]
+    machine: String,
+    /// The cluster that the provider names is right; whoever holds the machine loses it
+    #[arg(long)]
+    adopt: bool,
+    /// It is wrong: the machine is drained
+    #[arg(long)]
+    drain: bool,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+pub(super) fn run(flags: Flags) -> ExitCode {
+    match flags.order {
+        Order::Shards(basics) => session(&basics, shards),
+        Order::Demand(flags) => demand::run(flags),
+        Order::Plan(which) => session(&which.basics.clone(), |it| plan::plan(it, which.shard)),
+        Order::Pause(which) => {
+            session(&which.basics.clone(), |it| brake(it, which.shard, Brake::Pause))
+        }
+        Order::Resume(which) => {
+            session(&which.basics.clone(), |it| brake(it, which.shard, Brake::Resume))
+        }
+        Order::DryRun { switch, shard: which } => {
+            let brake_on = Brake::DryRun(switch == OnOff::On);
+            session(&which.basics.clone(), |it| brake(it, which.shard, brake_on))
+        }
+        Order::Settle(flags) => session(&flags.basics.clone(), |it| settle(it, flags)),
+    }
+}
+
+async fn shards(session: Session) -> Result<(), Stop> {
+    let items = session.all("/v1/fleet/shards").await?;
+    session.list(&items, &["SHARD", "EPOCH", "HELD UNTIL", "SWITCH"], |it| {
+        let text = |key: &str| cell(it.get(key).and_then(Value::as_str));
+        let epoch = it.get("epoch").map(ToString::to_string);
+        vec![text("id"), cell(epoch.as_deref()), text("held_until"), text("switch")]
+    })
+}
+
+/// The shard that is meant: the one that was said, or the only one.
+async fn chosen(session: &Session, said: Option<String>) -> Result<String, Stop> {
+    if let Some(shard) = said {
+        return Ok(shard);
+    }
+    let found: List<Shard> = session.client.read("/v1/fleet/shards").await?;
+    let mut ids: Vec<String> = found.items.into_iter().map(|it| it.id).collect();
+    if ids.len() > 1 {
+        let list = ids.join("\n  ");
+        return Err(Stop::usage(format!(
+            "cannot tell which shard is meant: say --shard\n  {list}"
+        )));
+    }
+    ids.pop().ok_or_else(|| Stop::not_found("cannot find a shard: no server ran one yet"))
+}
+
+#[derive(Clone, Copy)]
+enum Brake {
+    Pause,
+    Resume,
+    DryRun(bool),
+}
+
+async fn brake(session: Session, said: Option<String>, brake: Brake) -> Result<(), Stop> {
+    let shard = chosen(&session, said).await?;
+    let path = format!("/v1/fleet/shards/{}", encoded(&shard));
+    let (method, path, body) = match brake {
+        Brake::Pause => (Method::POST, format!("{path}/pause"), None),
+        Brake::Resume => (Method::POST, format!("{path}/resume"), None),
+        Brake::DryRun(on) => (Method::PUT, format!("{path}/dry-run"), Some(json!({"on": on}))),
+    };
+    let value = session.client.call(method, &path, body.as_ref(), None).await?;
+    let switch = match value["switch"].as_str() {
+        Some("Paused") => "paused: nothing new is begun",
+        Some("DryRun") => "in a dry run: plans are only told",
+        Some("Run") => "running: plans are acted upon",
+        Some(_) | None => "switched",
+    };
+    session.console.one(&value, || format!("shard {shard} is {switch}\n"))
+}
+
+async fn settle(session: Session, flags: Settle) -> Result<(), Stop> {
+    let found = machine(&session, &flags.machine).await?;
+    let settlement = if flags.adopt { "adopt" } else { "drain" };
+    let path = format!("/v1/fleet/machines/{}/settle", found.id);
+    let body = json!({"settlement": settlement});
+    let value = session.client.call(Method::POST, &path, Some(&body), None).await?;
+    let cluster = value["cluster"].as_str().unwrap_or("no cluster").to_owned();
+    session.console.one(&value, || match settlement {
+        "adopt" => format!("{} belongs to {cluster}\n", found.name),
+        _ => format!("{} leaves {cluster}\n", found.name),
+    })
+}
+
+/// The machine that a name or an id means. An id is exact; a name means its newest life.
+pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, Stop> {
+    if text.parse::<usher_domain::object::id::MachineLifeId>().is_ok() {
+        return Ok(session.client.read(&format!("/v1/fleet/machines/{text}")).await?);
+    }
+    let path = format!("/v1/fleet/machines?gone=true&name={}", encoded(text));
+    let mut found: List<Machine> = session.client.read(&path).await?;
+    if found.items.len() > 1 {
+        let rows: Vec<Vec<String>> = found
+            .items
+            .iter()
+            .map(|it| vec![it.provider.clone(), it.id.clone(), age(&it.phase_since)])
+            .collect();
+        let list = table(&["PROVIDER", "ID", "AGE"], &rows);
+        return Err(Stop::usage(format!(
+            "cannot tell which machine \"{text}\" is meant: say an id\n{list}"
+        )));
+    }
+    found.items.pop().ok_or_else(|| Stop::not_found(format!("cannot find machine \"{text}\"")))
+}

@@ -1,0 +1,429 @@
+//! A provider of machines in memory, served over gRPC, that does what a test says: at once or when
+//! it is let go, with answers that are lost, lists that are old, cut or wrong, and silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+use usher_wire::fleet::{
+    CapacityProvider, CapacityType, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest,
+    HostRef, ListFilter, Machine, MachineList, MachineRef, MachineState, Resources, TransitionAck,
+    incoming, server,
+};
+
+/// One verb that was accepted and begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deed {
+    pub(crate) verb: MachineState,
+    pub(crate) machine: String,
+    pub(crate) operation: String,
+    pub(crate) grace: i64,
+}
+
+/// How the provider behaves.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
+pub(crate) struct Manners {
+    /// Verbs end when they are let go, not at once.
+    pub(crate) is_staged: bool,
+    /// So many answers to verbs are lost after the verb was done.
+    pub(crate) lost_answers: u32,
+    /// So many verbs are refused as fenced, although they are not.
+    pub(crate) fenced: u32,
+    /// So many calls fail for now.
+    pub(crate) failing: u32,
+    /// Nobody is answered.
+    pub(crate) is_silent: bool,
+    /// What every list goes through before it is sent.
+    pub(crate) bend: Option<fn(&mut Vec<Machine>)>,
+    /// Lists are made and not sent.
+    pub(crate) holds_lists: bool,
+    /// Answers to verbs are made and not sent.
+    pub(crate) holds_answers: bool,
+}
+
+struct Unit {
+    machine: Machine,
+    changed: u64,
+    operations: BTreeMap<i32, String>,
+}
+
+#[derive(Default)]
+struct Inside {
+    units: BTreeMap<String, Unit>,
+    marks: BTreeMap<(String, String), (i64, i64)>,
+    revision: u64,
+    operations: u64,
+    deeds: Vec<Deed>,
+    manners: Manners,
+    lists: u32,
+    held: u32,
+}
+
+/// The provider.
+#[derive(Clone)]
+pub(crate) struct Plant {
+    inside: Arc<Mutex<Inside>>,
+    changed: Arc<watch::Sender<u64>>,
+}
+
+/// One verb as it came.
+struct Asked {
+    machine: String,
+    token: (String, i64, i64),
+    from: MachineState,
+    to: MachineState,
+    binding: Option<(String, BTreeMap<String, String>)>,
+    grace: i64,
+}
+
+impl Plant {
+    /// A provider with so many slots, listening.
+    pub(crate) async fn open(slots: usize) -> (Self, String) {
+        let plant = Self { inside: Arc::default(), changed: Arc::new(watch::Sender::new(0)) };
+        for number in 0..slots {
+            plant.add(machine(&format!("m{number}")));
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        plant.serve(listener);
+        (plant, address)
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let serving = tonic::transport::Server::builder().add_service(server(self.clone()));
+        tokio::spawn(serving.serve_with_incoming(incoming(listener, None)));
+    }
+
+    /// One more machine.
+    pub(crate) fn add(&self, machine: Machine) {
+        let mut inside = self.inside();
+        inside.revision += 1;
+        let changed = inside.revision;
+        let operations = BTreeMap::new();
+        inside.units.insert(machine.id.clone(), Unit { machine, changed, operations });
+    }
+
+    /// A machine is not there any more.
+    pub(crate) fn remove(&self, id: &str) {
+        self.inside().units.remove(id);
+    }
+
+    /// Changes how it behaves.
+    pub(crate) fn behave(&self, change: impl FnOnce(&mut Manners)) {
+        change(&mut self.inside().manners);
+    }
+
+    /// Sends what was held.
+    pub(crate) fn release(&self) {
+        self.behave(|it| (it.holds_lists, it.holds_answers) = (false, false));
+        self.changed.send_modify(|it| *it += 1);
+    }
+
+    /// How many lists were asked for, and how many answers are made and not sent.
+    pub(crate) fn traffic(&self) -> (u32, u32) {
+        let inside = self.inside();
+        (inside.lists, inside.held)
+    }
+
+    /// Changes a machine behind everybody's back.
+    pub(crate) fn bend(&self, id: &str, change: impl FnOnce(&mut Machine)) {
+        self.inside().touch(id, change);
+    }
+
+    /// Lets everything end that was begun.
+    pub(crate) fn let_go(&self) {
+        let mut inside = self.inside();
+        let ids: Vec<String> = inside.units.keys().cloned().collect();
+        for id in ids {
+            inside.complete(&id);
+        }
+    }
+
+    /// Every machine as it is.
+    pub(crate) fn machines(&self) -> Vec<Machine> {
+        self.inside().units.values().map(|it| it.machine.clone()).collect()
+    }
+
+    /// One machine as it is.
+    pub(crate) fn machine(&self, id: &str) -> Machine {
+        self.inside().units[id].machine.clone()
+    }
+
+    /// How many machines are in a state.
+    pub(crate) fn count(&self, state: MachineState) -> usize {
+        self.machines().iter().filter(|it| it.state() == state).count()
+    }
+
+    /// Everything that was begun.
+    pub(crate) fn deeds(&self) -> Vec<Deed> {
+        self.inside().deeds.clone()
+    }
+
+    /// Nothing was begun twice for one operation.
+    pub(crate) fn nothing_was_done_twice(&self) {
+        let deeds = self.deeds();
+        let operations: BTreeSet<&String> = deeds.iter().map(|it| &it.operation).collect();
+        assert_eq!(operations.len(), deeds.len(), "{deeds:?}");
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap()
+    }
+
+    async fn answer(&self) -> Result<(), Status> {
+        if self.inside().manners.is_silent {
+            // Whoever asked gives up.
+            std::future::pending::<()>().await;
+        }
+        let mut inside = self.inside();
+        if inside.manners.failing > 0 {
+            inside.manners.failing -= 1;
+            return Err(Status::unavailable("come again"));
+        }
+        Ok(())
+    }
+
+    async fn verb(&self, asked: Asked) -> Result<Response<TransitionAck>, Status> {
+        self.answer().await?;
+        let (answer, holds) = self.carry_out(asked)?;
+        self.hold(holds).await;
+        Ok(Response::new(answer))
+    }
+
+    /// Carries out a verb, and says whether its answer is held.
+    fn carry_out(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
+        let mut inside = self.inside();
+        if inside.manners.fenced > 0 {
+            inside.manners.fenced -= 1;
+            return Err(Status::failed_precondition("fenced"));
+        }
+        let answer = inside.accept(asked)?;
+        if inside.manners.lost_answers > 0 {
+            inside.manners.lost_answers -= 1;
+            return Err(Status::unavailable("the answer was lost"));
+        }
+        Ok((answer, inside.manners.holds_answers))
+    }
+
+    /// A list as it is now, and whether it is held.
+    fn listed(&self, since: u64) -> (MachineList, bool) {
+        let inside = self.inside();
+        let changed = inside.units.values().filter(|it| it.changed > since);
+        let mut machines: Vec<Machine> = changed.map(|it| it.machine.clone()).collect();
+        if let Some(bend) = inside.manners.bend {
+            bend(&mut machines);
+        }
+        let revision = inside.revision.to_string().into();
+        (MachineList { machines, revision }, inside.manners.holds_lists)
+    }
+
+    /// Waits with something that is made until it is released.
+    async fn hold(&self, holds: bool) {
+        if !holds {
+            return;
+        }
+        let mut changed = self.changed.subscribe();
+        self.inside().held += 1;
+        let _ = changed.changed().await;
+        self.inside().held -= 1;
+    }
+}
+
+impl Inside {
+    fn touch(&mut self, id: &str, change: impl FnOnce(&mut Machine)) {
+        self.revision += 1;
+        if let Some(unit) = self.units.get_mut(id) {
+            change(&mut unit.machine);
+            unit.changed = self.revision;
+        }
+    }
+
+    fn accept(&mut self, asked: Asked) -> Result<TransitionAck, Status> {
+        let Asked { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } =
+            asked;
+        let mark = self.marks.entry((shard, id.clone())).or_insert((i64::MIN, 0));
+        if (epoch, sequence) <= *mark {
+            return Err(Status::failed_precondition("fenced"));
+        }
+        *mark = (epoch, sequence);
+        let unit = self.units.get(&id).ok_or_else(|| Status::not_found("no such machine"))?;
+        let state = unit.machine.state();
+        let again = unit.operations.get(&(to as i32)).filter(|_| state == to || state == goal(to));
+        if let Some(operation) = again {
+            let (operation_id, machine) = (operation.clone(), Some(unit.machine.clone()));
+            return Ok(TransitionAck { operation_id, machine });
+        }
+        if state != from {
+            return Err(Status::internal("out of position"));
+        }
+        self.operations += 1;
+        let operation = format!("op-{}", self.operations);
+        let (machine, verb) = (id.clone(), to);
+        self.deeds.push(Deed { verb, machine, operation: operation.clone(), grace });
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.operations.insert(to as i32, operation.clone());
+        }
+        self.touch(&id, |it| {
+            it.set_state(to);
+            if let Some((cluster, metadata)) = binding {
+                it.cluster = cluster;
+                it.shard_metadata = metadata;
+            }
+        });
+        if !self.manners.is_staged {
+            self.complete(&id);
+        }
+        Ok(TransitionAck {
+            operation_id: operation,
+            machine: Some(self.units[&id].machine.clone()),
+        })
+    }
+
+    fn complete(&mut self, id: &str) {
+        let state = self.units[id].machine.state();
+        let host = HostRef { provider: "plant".to_owned(), r#ref: format!("host-of-{id}") };
+        let end = goal(state);
+        if end == MachineState::Unspecified {
+            return;
+        }
+        self.touch(id, |it| {
+            it.set_state(end);
+            match state {
+                MachineState::Creating => it.host = Some(host),
+                MachineState::Draining => {
+                    it.cluster.clear();
+                    it.shard_metadata.clear();
+                }
+                MachineState::Deleting => it.host = None,
+                MachineState::Unspecified
+                | MachineState::Speculative
+                | MachineState::Idle
+                | MachineState::Configuring
+                | MachineState::Configured
+                | MachineState::Failed => {}
+            }
+        });
+    }
+}
+
+/// Where a passing state leads.
+fn goal(state: MachineState) -> MachineState {
+    match state {
+        MachineState::Creating | MachineState::Draining => MachineState::Idle,
+        MachineState::Configuring => MachineState::Configured,
+        MachineState::Deleting => MachineState::Speculative,
+        MachineState::Unspecified
+        | MachineState::Speculative
+        | MachineState::Idle
+        | MachineState::Configured
+        | MachineState::Failed => MachineState::Unspecified,
+    }
+}
+
+/// A slot for a machine with four processors.
+pub(crate) fn machine(id: &str) -> Machine {
+    let amounts = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
+    Machine {
+        id: id.to_owned(),
+        state: MachineState::Speculative as i32,
+        host: None,
+        instance_type: "m.large".to_owned(),
+        zone: "z1".to_owned(),
+        capacity_type: CapacityType::OnDemand as i32,
+        price_per_hour: 0.5,
+        interruption_probability: 0.0,
+        resources: Some(Resources { resources: amounts }),
+        labels: BTreeMap::new(),
+        last_error: String::new(),
+        allocatable: None,
+        cluster: String::new(),
+        shard_metadata: BTreeMap::new(),
+    }
+}
+
+#[tonic::async_trait]
+impl CapacityProvider for Plant {
+    async fn create(
+        &self,
+        request: Request<CreateRequest>,
+    ) -> Result<Response<TransitionAck>, Status> {
+        let it = request.into_inner();
+        self.verb(Asked {
+            machine: it.machine_id,
+            token: (it.shard_id, it.shard_epoch, it.sequence_number),
+            from: MachineState::Speculative,
+            to: MachineState::Creating,
+            binding: None,
+            grace: 0,
+        })
+        .await
+    }
+
+    async fn configure(
+        &self,
+        request: Request<ConfigureRequest>,
+    ) -> Result<Response<TransitionAck>, Status> {
+        let it = request.into_inner();
+        self.verb(Asked {
+            machine: it.machine_id,
+            token: (it.shard_id, it.shard_epoch, it.sequence_number),
+            from: MachineState::Idle,
+            to: MachineState::Configuring,
+            binding: Some((it.cluster_id, it.shard_metadata)),
+            grace: 0,
+        })
+        .await
+    }
+
+    async fn drain(
+        &self,
+        request: Request<DrainRequest>,
+    ) -> Result<Response<TransitionAck>, Status> {
+        let it = request.into_inner();
+        self.verb(Asked {
+            machine: it.machine_id,
+            token: (it.shard_id, it.shard_epoch, it.sequence_number),
+            from: MachineState::Configured,
+            to: MachineState::Draining,
+            binding: None,
+            grace: it.grace_period_seconds,
+        })
+        .await
+    }
+
+    async fn delete(
+        &self,
+        request: Request<DeleteRequest>,
+    ) -> Result<Response<TransitionAck>, Status> {
+        let it = request.into_inner();
+        self.verb(Asked {
+            machine: it.machine_id,
+            token: (it.shard_id, it.shard_epoch, it.sequence_number),
+            from: MachineState::Idle,
+            to: MachineState::Deleting,
+            binding: None,
+            grace: 0,
+        })
+        .await
+    }
+
+    async fn get(&self, request: Request<MachineRef>) -> Result<Response<Machine>, Status> {
+        self.answer().await?;
+        let inside = self.inside();
+        let unit = inside.units.get(&request.into_inner().id);
+        let machine = unit.ok_or_else(|| Status::not_found("no such machine"))?.machine.clone();
+        Ok(Response::new(machine))
+    }
+
+    async fn list(&self, request: Request<ListFilter>) -> Result<Response<MachineList>, Status> {
+        self.inside().lists += 1;
+        self.answer().await?;
+        let since = String::from_utf8_lossy(&request.into_inner().since_revision).into_owned();
+        let (list, holds) = self.listed(since.parse().unwrap_or(0));
+        self.hold(holds).await;
+        Ok(Response::new(list))
+    }
+}

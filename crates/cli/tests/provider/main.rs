@@ -1,0 +1,5 @@
+//! `usher provider` as a person runs it: real hosts, real nodes, and a provider that is killed.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot begin has failed")]
+
+mod house;
+mod local;

@@ -1,0 +1,66 @@
+//! The smallest complete provider: a shelf with some boards on it.
+//!
+//! Run it with `cargo run -p usher-provider --example smallest`, and ask it with
+//! `usher provider conformance --target 127.0.0.1:7421`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Service, serve};
+use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState};
+
+/// Where it listens if nobody says.
+const ADDRESS: &str = "127.0.0.1:7421";
+
+/// The substrate. A real one would ask its cloud in each verb, with `order.operation` as the
+/// token by which the cloud knows a repeated call.
+struct Shelf;
+
+#[async_trait]
+impl Backend for Shelf {
+    async fn describe(&self) -> Result<Vec<Machine>, Fault> {
+        let slot = |index: u32| Machine {
+            id: format!("shelf-{index}"),
+            state: MachineState::Speculative.into(),
+            instance_type: "board".to_owned(),
+            zone: "cellar".to_owned(),
+            capacity_type: CapacityType::OnDemand.into(),
+            ..Machine::default()
+        };
+        Ok((0..64).map(slot).collect())
+    }
+
+    async fn create(&self, order: &Order) -> Result<Made, Fault> {
+        let host = HostRef { provider: "shelf".to_owned(), r#ref: order.operation.clone() };
+        Ok(Made { host, ..Made::default() })
+    }
+
+    async fn configure(&self, _order: &Order, _blob: &Bytes) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn drain(&self, _order: &Order, _grace: Duration) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn delete(&self, _order: &Order) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Serves the shelf on an address.
+pub async fn provide(address: SocketAddr) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    // A real one names a file in `state`, and a number of its own in `nonce`.
+    let kit = Kit::start(Shelf, Options::default()).await?;
+    let stop = async { _ = tokio::signal::ctrl_c().await };
+    serve(TcpListener::bind(address).await?, None, Service::new(kit), stop).await?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    provide(std::env::args().nth(1).as_deref().unwrap_or(ADDRESS).parse()?).await
+}

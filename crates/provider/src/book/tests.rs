@@ -1,0 +1,332 @@
+//! The rules against a reader's own idea of them, and lists against what is there.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proptest::prelude::*;
+use usher_wire::fleet::{CapacityType, HostRef, ListFilter, MachineState, Resources};
+
+use super::*;
+
+fn slot(id: &str) -> Machine {
+    Machine {
+        id: id.to_owned(),
+        state: MachineState::Speculative.into(),
+        instance_type: "t".to_owned(),
+        zone: "z".to_owned(),
+        capacity_type: CapacityType::OnDemand.into(),
+        ..Machine::default()
+    }
+}
+
+fn book(slots: usize) -> Book {
+    let mut book = Book::new(7);
+    for index in 0..slots {
+        book.offer(slot(&format!("m{index}")));
+    }
+    book
+}
+
+fn ask(machine: &str, token: (&str, i64, i64), verb: Verb) -> Ask {
+    let (shard, epoch, sequence) = token;
+    let token = Token { shard: shard.to_owned(), epoch, sequence };
+    Ask { machine: machine.to_owned(), token, verb }
+}
+
+fn configure(cluster: &str) -> Verb {
+    let metadata = BTreeMap::from([("k".to_owned(), String::new())]);
+    Verb::Configure { cluster: cluster.to_owned(), blob: "secret".into(), metadata }
+}
+
+fn verb(kind: Kind) -> Verb {
+    match kind {
+        Kind::Create => Verb::Create,
+        Kind::Configure => configure("c"),
+        Kind::Drain => Verb::Drain { grace_seconds: 1 },
+        Kind::Delete => Verb::Delete,
+    }
+}
+
+const FREE: (&str, i64, i64) = ("", 0, 0);
+
+fn made() -> End {
+    let host = HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() };
+    // More is known of a host than was offered.
+    let resources = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
+    let known = Some(Resources { resources });
+    End::Made { host, resources: known.clone(), allocatable: known }
+}
+
+fn drive(book: &mut Book, id: &str, kind: Kind) -> String {
+    let said = book.ask(&ask(id, FREE, verb(kind)), true).said.unwrap();
+    let end = if kind == Kind::Create { made() } else { End::Done };
+    book.end(id, &said.operation, end).unwrap();
+    assert_eq!(book.get(id).unwrap().state(), kind.goal());
+    said.operation
+}
+
+#[test]
+fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
+    let mut book = book(1);
+    let before = book.get("m0").unwrap();
+    let mut operations = BTreeSet::new();
+    for _ in 0..3 {
+        for kind in Kind::ALL {
+            assert!(operations.insert(drive(&mut book, "m0", kind)));
+        }
+        assert_eq!(book.get("m0").unwrap(), before);
+    }
+}
+
+#[test]
+fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
+    let mut book = book(1);
+    drive(&mut book, "m0", Kind::Create);
+    let said = book.ask(&ask("m0", FREE, configure("c")), true).said.unwrap();
+    assert_eq!((said.machine.cluster.as_str(), said.machine.shard_metadata.len()), ("c", 1));
+    let work = said.work.unwrap();
+    assert_eq!(&work.blob[..], b"secret");
+    assert!(!format!("{work:?} {:?}", book.pending()).contains("secret"));
+    book.end("m0", &said.operation, End::Done).unwrap();
+    let said = book.ask(&ask("m0", FREE, verb(Kind::Drain)), true).said.unwrap();
+    assert_eq!(said.machine.cluster, "c", "a machine that drains is still bound");
+    book.end("m0", &said.operation, End::Done).unwrap();
+    let idle = book.get("m0").unwrap();
+    assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
+}
+
+#[test]
+fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
+    for kind in Kind::ALL {
+        let mut book = book(1);
+        let way: &[Kind] = match kind {
+            Kind::Create => &[],
+            Kind::Configure | Kind::Delete => &[Kind::Create],
+            Kind::Drain => &[Kind::Create, Kind::Configure],
+        };
+        for step in way {
+            drive(&mut book, "m0", *step);
+        }
+        let first = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap();
+        let again = book.ask(&ask("m0", FREE, verb(kind)), true);
+        assert_eq!(again.entry, None, "a repetition without a token writes nothing");
+        let again = again.said.unwrap();
+        assert_eq!((&again.operation, again.work), (&first.operation, None));
+        for other in Kind::ALL {
+            let before = book.get("m0").unwrap();
+            let said = book.ask(&ask("m0", FREE, verb(other)), true).said;
+            let repeated = other == kind;
+            assert_eq!(said.is_ok(), repeated, "{other:?} during {kind:?}");
+            assert_eq!(book.get("m0").unwrap(), before);
+        }
+    }
+}
+
+#[test]
+fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_this_one() {
+    let mut book = book(1);
+    drive(&mut book, "m0", Kind::Create);
+    drive(&mut book, "m0", Kind::Configure);
+    let said = book.ask(&ask("m0", FREE, configure("other")), true).said;
+    assert!(matches!(said, Err(Refusal::Bound { .. })), "{said:?}");
+}
+
+#[test]
+fn a_fenced_question_learns_nothing_and_changes_nothing() {
+    let mut book = book(1);
+    let said = book.ask(&ask("m0", ("s", 2, 1), Verb::Create), true).said.unwrap();
+    for (machine, token) in [("m0", ("s", 2, 1)), ("m0", ("s", 1, 9)), ("m0", ("s", 2, 0))] {
+        let answer = book.ask(&ask(machine, token, Verb::Create), true);
+        assert_eq!(answer.entry, None);
+        assert_eq!(answer.said, Err(Refusal::Fenced { shard: "s".to_owned() }));
+    }
+    let known = book.ask(&ask("m0", ("s", 3, 0), Verb::Create), true).said.unwrap();
+    assert_eq!(known.operation, said.operation);
+    let nowhere = |book: &mut Book, token| book.ask(&ask("none", token, Verb::Create), true).said;
+    let unknown = Err(Refusal::Unknown { id: "none".to_owned() });
+    assert_eq!(nowhere(&mut book, ("s", 1, 1)), unknown, "another machine, another mark");
+    assert!(matches!(nowhere(&mut book, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
+}
+
+#[test]
+fn what_ends_after_it_was_given_up_changes_nothing() {
+    let mut book = book(1);
+    let said = book.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
+    book.end("m0", &said.operation, End::Failed("too late".to_owned())).unwrap();
+    let failed = book.get("m0").unwrap();
+    assert_eq!((failed.state(), failed.last_error.as_str()), (MachineState::Failed, "too late"));
+    assert_eq!(book.end("m0", &said.operation, made()), None);
+    assert_eq!(book.get("m0").unwrap(), failed);
+    for kind in Kind::ALL {
+        let refused = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap_err();
+        assert!(matches!(refused, Refusal::Position { .. }), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_lost_host_fails_its_machine_once() {
+    let mut book = book(1);
+    drive(&mut book, "m0", Kind::Create);
+    drive(&mut book, "m0", Kind::Configure);
+    let [standing] = &book.standing()[..] else { panic!("one stands") };
+    let host = standing.host.clone();
+    let other = HostRef { r#ref: "other".to_owned(), ..host.clone() };
+    assert_eq!(book.lose("m0", &other, "gone".to_owned()), None, "it stands elsewhere");
+    let head = book.head;
+    assert!(book.lose("m0", &host, "gone".to_owned()).is_some());
+    assert_eq!(book.lose("m0", &host, "gone".to_owned()), None);
+    assert_eq!(book.head, head + 1);
+    let lost = book.get("m0").unwrap();
+    let seen = (lost.state(), lost.last_error.as_str(), lost.cluster.as_str());
+    assert_eq!(seen, (MachineState::Failed, "gone", ""));
+}
+
+#[test]
+fn an_offer_that_says_the_same_bumps_nothing() {
+    let mut book = book(3);
+    let head = book.head;
+    assert_eq!(book.offer(slot("m1")), None);
+    assert_eq!(book.head, head);
+    let dearer = Machine { price_per_hour: 2.0, ..slot("m1") };
+    assert!(book.offer(dearer).is_some());
+    assert_eq!(book.head, head + 1);
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_nothing_happens() {
+    let mut book = book(1);
+    drive(&mut book, "m0", Kind::Create);
+    let before = book.get("m0").unwrap();
+    let large = |blob: usize, value: usize| Verb::Configure {
+        cluster: "c".to_owned(),
+        blob: vec![0; blob].into(),
+        metadata: BTreeMap::from([("k".to_owned(), "v".repeat(value))]),
+    };
+    for verb in [large(9 << 20, 0), large(0, 3 << 20), configure("")] {
+        let said = book.ask(&ask("m0", FREE, verb), true).said;
+        assert!(matches!(said, Err(Refusal::Malformed { .. })), "{said:?}");
+        assert_eq!(book.get("m0").unwrap(), before);
+    }
+    book.ask(&ask("m0", FREE, large(3 << 20, 2 << 20)), true).said.unwrap();
+}
+
+fn page(book: &mut Book, states: &[MachineState], most: i32, since: &str) -> (Vec<String>, String) {
+    let states = states.iter().map(|it| i32::from(*it)).collect();
+    let since_revision = since.to_owned().into();
+    let page = book.list(&ListFilter { states, max_results: most, since_revision });
+    let ids = page.records.iter().map(|it| it.id().to_owned()).collect();
+    (ids, page.next.to_text(book.nonce()))
+}
+
+#[test]
+fn capped_lists_of_a_state_begin_elsewhere_each_time() {
+    let mut book = book(5);
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        seen.extend(page(&mut book, &[MachineState::Speculative], 1, "").0);
+    }
+    assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m0"]);
+}
+
+#[test]
+fn changes_during_paging_come_with_the_last_page() {
+    let mut book = book(6);
+    let (first, next) = page(&mut book, &[], 4, "");
+    assert_eq!(first.len(), 4);
+    drive(&mut book, "m5", Kind::Create);
+    drive(&mut book, "m0", Kind::Create);
+    let (second, next) = page(&mut book, &[], 4, &next);
+    assert_eq!(second, ["m4"], "what moved on is not of this list any more");
+    let (third, next) = page(&mut book, &[], 4, &next);
+    assert_eq!(third, ["m5", "m0"]);
+    assert_eq!(page(&mut book, &[], 4, &next).0, Vec::<String>::new());
+}
+
+proptest! {
+    #[test]
+    fn pages_skip_nobody_and_repeat_nobody(
+        slots in 1_usize..40,
+        most in 1_i32..9,
+        created in proptest::collection::vec(0_usize..40, 0..20),
+        turned in 0_usize..7,
+        filtered: bool,
+    ) {
+        let mut book = book(slots);
+        for index in created.into_iter().filter(|it| *it < slots).collect::<BTreeSet<_>>() {
+            drive(&mut book, &format!("m{index}"), Kind::Create);
+        }
+        let states: &[MachineState] = if filtered { &[MachineState::Idle] } else { &[] };
+        for _ in 0..turned {
+            page(&mut book, states, 2, "");
+        }
+        let all: BTreeSet<String> = page(&mut book, states, 0, "").0.into_iter().collect();
+        let (mut seen, mut since) = (Vec::new(), String::new());
+        for _ in 0..=slots {
+            let (ids, next) = page(&mut book, states, most, &since);
+            if ids.is_empty() && !since.is_empty() {
+                break;
+            }
+            seen.extend(ids);
+            since = next;
+        }
+        prop_assert_eq!(seen.len(), all.len(), "{:?}", seen);
+        prop_assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), all);
+    }
+
+    /// Random questions against the plainest idea of a fence, and a second book that only reads
+    /// what the first one wrote.
+    #[test]
+    fn what_was_written_makes_the_same_book_again(
+        steps in proptest::collection::vec(
+            (0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
+            1..80,
+        )
+    ) {
+        let mut live = book(3);
+        let mut again = Book::new(7);
+        for entry in live.entries().collect::<Vec<_>>() {
+            again.apply(entry);
+        }
+        let mut marks: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
+        for (machine, kind, shard, epoch, sequence, ending) in steps {
+            let id = format!("m{machine}");
+            let it = ask(&id, (["a", "b", "c"][shard], epoch, sequence), verb(Kind::ALL[kind]));
+            let answer = live.ask(&it, true);
+            let mark = marks.get(&(shard, machine));
+            let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
+            let fenced = matches!(answer.said, Err(Refusal::Fenced { .. }));
+            prop_assert_eq!(fenced, !passes);
+            if passes {
+                marks.insert((shard, machine), (epoch, sequence));
+            }
+            let work = answer.said.ok().and_then(|it| it.work);
+            let mut entries: Vec<Entry> = answer.entry.into_iter().collect();
+            if let Some(work) = work {
+                let end = match (ending, work.kind) {
+                    (0, _) => None,
+                    (1, _) => Some(End::Failed("x".to_owned())),
+                    (_, Kind::Create) => Some(made()),
+                    (_, Kind::Configure | Kind::Drain | Kind::Delete) => Some(End::Done),
+                };
+                entries.extend(end.and_then(|end| live.end(&id, &work.operation, end)));
+            }
+            for entry in entries {
+                again.apply(entry);
+            }
+        }
+        let mut copy = Book::new(7);
+        for entry in live.entries().collect::<Vec<_>>() {
+            copy.apply(entry);
+        }
+        for other in [&again, &copy] {
+            prop_assert_eq!(sorted(other), sorted(&live));
+            prop_assert_eq!(&other.by_revision, &live.by_revision);
+            prop_assert_eq!(format!("{:?}", other.pending()), format!("{:?}", live.pending()));
+        }
+    }
+}
+
+fn sorted(book: &Book) -> Vec<String> {
+    let mut entries: Vec<String> = book.entries().map(|it| format!("{it:?}")).collect();
+    entries.sort();
+    entries
+}

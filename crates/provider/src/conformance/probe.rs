@@ -1,0 +1,329 @@
+//! What behaviours ask with: a client, tokens that pass, machines nobody else uses.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Response, Status};
+use usher_wire::fleet::{
+    Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter, Machine,
+    MachineList, MachineRef, MachineState, TransitionAck,
+};
+
+use crate::book::{Kind, Token};
+use crate::fake::Dice;
+
+/// How long a machine may take to come to rest.
+const SETTLE: Duration = Duration::from_secs(15);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Why a behaviour did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It does not hold.
+    Failed(String),
+    /// It could not be tried.
+    Skipped(String),
+}
+
+pub(super) type Outcome<T = ()> = Result<T, Stop>;
+pub(super) type Metadata = BTreeMap<String, String>;
+
+/// What behaviours ask with.
+#[derive(Clone)]
+pub(super) struct Probe {
+    pub(super) client: Client,
+    /// A connection of its own.
+    pub(super) other: Client,
+    pub(super) dice: Dice,
+    slots: Vec<String>,
+    shard: String,
+    sequence: i64,
+}
+
+impl From<Status> for Stop {
+    fn from(status: Status) -> Self {
+        Self::Failed(format!("refused with {:?}: {}", status.code(), status.message()))
+    }
+}
+
+/// Fails with a sentence unless something holds.
+pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(Stop::Failed(what())) }
+}
+
+/// Fails unless an answer is a refusal of one of these kinds.
+pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T, Status>, codes: &[Code]) -> Outcome {
+    match answer {
+        Ok(granted) => Err(Stop::Failed(format!("granted and should not be: {granted:?}"))),
+        Err(status) if codes.contains(&status.code()) => Ok(()),
+        Err(status) => {
+            Err(Stop::Failed(format!("refused with {:?}, not {codes:?}", status.code())))
+        }
+    }
+}
+
+/// Fails unless an answer is any refusal but that of the fence.
+pub(super) fn out_of_place<T: std::fmt::Debug>(answer: Result<T, Status>) -> Outcome {
+    match answer {
+        Err(status) if status.code() != Code::FailedPrecondition => Ok(()),
+        Err(_) => Err(Stop::Failed("refused as by the fence, which did not refuse it".to_owned())),
+        Ok(granted) => Err(Stop::Failed(format!("granted and should not be: {granted:?}"))),
+    }
+}
+
+pub(super) fn metadata(entries: &[(&str, &str)]) -> Metadata {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The machine of an acknowledgement.
+pub(super) fn machine(ack: TransitionAck) -> Outcome<Machine> {
+    ack.machine.ok_or_else(|| Stop::Failed("an acknowledgement without a machine".to_owned()))
+}
+
+impl Probe {
+    pub(super) fn new(client: Client, other: Client, seed: u64, name: &str) -> Self {
+        let shard = format!("conformance-{seed}-{name}");
+        Self { client, other, dice: Dice::new(seed), slots: Vec::new(), shard, sequence: 0 }
+    }
+
+    /// A token that passes.
+    pub(super) fn token(&mut self) -> Token {
+        self.sequence += 1;
+        Token { shard: self.shard.clone(), epoch: 1, sequence: self.sequence }
+    }
+
+    /// A shard that nobody knows.
+    pub(super) fn stranger(&mut self) -> String {
+        format!("{}-{:x}", self.shard, self.dice.next())
+    }
+
+    pub(super) async fn get(&mut self, id: &str) -> Result<Machine, Status> {
+        self.client.get(MachineRef { id: id.to_owned() }).await.map(Response::into_inner)
+    }
+
+    pub(super) async fn list(&mut self, filter: ListFilter) -> Result<MachineList, Status> {
+        self.client.list(filter).await.map(Response::into_inner)
+    }
+
+    /// Everything.
+    pub(super) async fn all(&mut self) -> Outcome<Vec<Machine>> {
+        Ok(self.list(ListFilter::default()).await?.machines)
+    }
+
+    pub(super) async fn of_states(
+        &mut self,
+        states: &[MachineState],
+        most: i32,
+    ) -> Outcome<Vec<Machine>> {
+        let states = states.iter().map(|it| i32::from(*it)).collect();
+        let filter = ListFilter { states, max_results: most, ..ListFilter::default() };
+        Ok(self.list(filter).await?.machines)
+    }
+
+    /// What changed since, and where that leads.
+    pub(super) async fn since(&mut self, cursor: &Bytes, most: i32) -> Outcome<MachineList> {
+        let since_revision = cursor.clone();
+        let filter = ListFilter { max_results: most, since_revision, ..ListFilter::default() };
+        Ok(self.list(filter).await?)
+    }
+
+    pub(super) async fn create_as(
+        &mut self,
+        id: &str,
+        token: Token,
+    ) -> Result<TransitionAck, Status> {
+        let request = CreateRequest {
+            machine_id: id.to_owned(),
+            shard_id: token.shard,
+            shard_epoch: token.epoch,
+            sequence_number: token.sequence,
+        };
+        self.client.create(request).await.map(Response::into_inner)
+    }
+
+    pub(super) async fn configure_as(
+        &mut self,
+        id: &str,
+        (cluster, shard_metadata): (&str, Metadata),
+        token: Token,
+    ) -> Result<TransitionAck, Status> {
+        let request = ConfigureRequest {
+            machine_id: id.to_owned(),
+            cluster_id: cluster.to_owned(),
+            bootstrap_blob: "bootstrap".into(),
+            shard_id: token.shard,
+            shard_epoch: token.epoch,
+            sequence_number: token.sequence,
+            shard_metadata,
+        };
+        self.client.configure(request).await.map(Response::into_inner)
+    }
+
+    pub(super) async fn drain_as(
+        &mut self,
+        id: &str,
+        grace_period_seconds: i64,
+        token: Token,
+    ) -> Result<TransitionAck, Status> {
+        let request = DrainRequest {
+            machine_id: id.to_owned(),
+            grace_period_seconds,
+            shard_id: token.shard,
+            shard_epoch: token.epoch,
+            sequence_number: token.sequence,
+        };
+        self.client.drain(request).await.map(Response::into_inner)
+    }
+
+    pub(super) async fn delete_as(
+        &mut self,
+        id: &str,
+        token: Token,
+    ) -> Result<TransitionAck, Status> {
+        let request = DeleteRequest {
+            machine_id: id.to_owned(),
+            shard_id: token.shard,
+            shard_epoch: token.epoch,
+            sequence_number: token.sequence,
+        };
+        self.client.delete(request).await.map(Response::into_inner)
+    }
+
+    pub(super) async fn create(&mut self, id: &str) -> Result<TransitionAck, Status> {
+        let token = self.token();
+        self.create_as(id, token).await
+    }
+
+    pub(super) async fn configure(
+        &mut self,
+        id: &str,
+        cluster: &str,
+        metadata: Metadata,
+    ) -> Result<TransitionAck, Status> {
+        let token = self.token();
+        self.configure_as(id, (cluster, metadata), token).await
+    }
+
+    pub(super) async fn drain(&mut self, id: &str, grace: i64) -> Result<TransitionAck, Status> {
+        let token = self.token();
+        self.drain_as(id, grace, token).await
+    }
+
+    pub(super) async fn delete(&mut self, id: &str) -> Result<TransitionAck, Status> {
+        let token = self.token();
+        self.delete_as(id, token).await
+    }
+
+    /// Asks for a verb with a token, bound to cluster `c` where that matters.
+    pub(super) async fn ask(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        token: Token,
+    ) -> Result<TransitionAck, Status> {
+        match kind {
+            Kind::Create => self.create_as(id, token).await,
+            Kind::Configure => self.configure_as(id, ("c", Metadata::new()), token).await,
+            Kind::Drain => self.drain_as(id, 0, token).await,
+            Kind::Delete => self.delete_as(id, token).await,
+        }
+    }
+
+    /// A slot that no behaviour used.
+    pub(super) async fn slot(&mut self) -> Outcome<String> {
+        if self.slots.is_empty() {
+            let found = self.of_states(&[MachineState::Speculative], 0).await?;
+            let sound =
+                found.into_iter().filter(|it| !it.labels.contains_key(crate::fake::FAULT_LABEL));
+            self.slots = sound.map(|it| it.id).collect();
+        }
+        self.slots.pop().ok_or_else(|| Stop::Skipped("there are no slots left".to_owned()))
+    }
+
+    /// Notes that a behaviour used a slot that it found by itself.
+    pub(super) fn taken(&mut self, id: &str) {
+        self.slots.retain(|it| it != id);
+    }
+
+    /// A machine that stands idle.
+    pub(super) async fn idle(&mut self) -> Outcome<String> {
+        let id = self.slot().await?;
+        self.create(&id).await?;
+        self.settle(&id, MachineState::Idle).await?;
+        Ok(id)
+    }
+
+    /// A machine that is bound.
+    pub(super) async fn bound(&mut self, cluster: &str, with: Metadata) -> Outcome<String> {
+        let id = self.idle().await?;
+        self.configure(&id, cluster, with).await?;
+        self.settle(&id, MachineState::Configured).await?;
+        Ok(id)
+    }
+
+    /// Waits until a machine rests in a state; everything it was seen in on the way.
+    pub(super) async fn settle(&mut self, id: &str, state: MachineState) -> Outcome<Vec<Machine>> {
+        let mut seen: Vec<Machine> = Vec::new();
+        let until = Instant::now() + SETTLE;
+        loop {
+            let now = self.get(id).await?;
+            let reached = now.state();
+            if seen.last().is_none_or(|it| it.state != now.state) {
+                seen.push(now);
+            }
+            if reached == state {
+                return Ok(seen);
+            }
+            let way = || seen.iter().map(|it| it.state().as_str_name()).collect::<Vec<_>>();
+            if reached == MachineState::Failed {
+                let why = seen.last().map(|it| it.last_error.clone()).unwrap_or_default();
+                return Err(Stop::Failed(format!("{id} failed on its way: {why}")));
+            }
+            ensure(Instant::now() < until, || {
+                format!("{id} did not become {} in time: {:?}", state.as_str_name(), way())
+            })?;
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until a machine is in none of the passing states.
+    pub(super) async fn rest(&mut self, id: &str) -> Outcome<Machine> {
+        let until = Instant::now() + SETTLE;
+        loop {
+            let now = self.get(id).await?;
+            let passing = Kind::ALL.iter().any(|kind| kind.passing() == now.state());
+            if !passing {
+                return Ok(now);
+            }
+            ensure(Instant::now() < until, || format!("{id} did not come to rest"))?;
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Drives one verb to its end.
+    pub(super) async fn drive(&mut self, kind: Kind, id: &str) -> Outcome<TransitionAck> {
+        let token = self.token();
+        let ack = self.ask(kind, id, token).await?;
+        self.settle(id, kind.goal()).await?;
+        Ok(ack)
+    }
+}
+
+/// Runs the same question many times at once and returns all answers.
+pub(super) async fn at_once<T, F, Fut>(count: usize, ask: F) -> Vec<T>
+where
+    F: Fn(usize) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let tasks: Vec<_> = (0..count).map(|index| tokio::spawn(ask(index))).collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.extend(task.await);
+    }
+    answers
+}

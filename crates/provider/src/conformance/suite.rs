@@ -1,0 +1,249 @@
+//! Runs the behaviours and says what came of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use usher_wire::fleet::{self, Keyring};
+
+use super::area::{Area, Behaviour, Profile, list};
+use super::boot::{Boot, Running};
+use super::probe::{Outcome, Probe, Stop};
+use super::{
+    concurrency, durability, failure, fencing, lifecycle, listing, matrix, metadata, property,
+    scale, shape,
+};
+
+/// Whom to ask.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A provider that runs.
+    Address(String, Option<Arc<Keyring>>),
+    /// A program that is started for each lane.
+    Program(Boot),
+}
+
+/// What to ask, of whom.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// Whom.
+    pub target: Target,
+    /// In which profiles.
+    pub profiles: BTreeSet<Profile>,
+    /// What decides the random behaviours.
+    pub seed: u64,
+    /// Slots of a program in the first lanes.
+    pub seed_count: usize,
+    /// Slots of a program in the lane of scale.
+    pub scale_seed_count: usize,
+    /// How long churn goes on.
+    pub soak: Duration,
+    /// Where a program keeps its state; it is thrown away.
+    pub scratch: PathBuf,
+    /// Only this behaviour.
+    pub only: Option<u16>,
+}
+
+/// How one behaviour ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// It holds.
+    Passed,
+    /// It does not.
+    Failed(String),
+    /// It was not tried.
+    Skipped(String),
+}
+
+/// A behaviour and how it ended.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which.
+    pub behaviour: Behaviour,
+    /// How.
+    pub result: Result,
+    /// Whether the profiles ask for it.
+    pub required: bool,
+}
+
+/// What came of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Everything that is required passed.
+    Certified,
+    /// Something failed.
+    Failed,
+    /// Something that is required was not exercised.
+    Incomplete,
+}
+
+impl Certificate {
+    /// What findings amount to.
+    pub fn of(findings: &[Finding]) -> Self {
+        let any = |is: fn(&Result) -> bool| findings.iter().any(|it| it.required && is(&it.result));
+        if any(|it| matches!(it, Result::Failed(_))) {
+            return Self::Failed;
+        }
+        let nothing = !findings.iter().any(|it| it.required);
+        if nothing || any(|it| matches!(it, Result::Skipped(_))) {
+            return Self::Incomplete;
+        }
+        Self::Certified
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Certified => "CERTIFIED",
+            Self::Failed => "FAILED",
+            Self::Incomplete => "INCOMPLETE",
+        }
+    }
+}
+
+/// Runs every behaviour that the profiles ask for; `told` hears of each as it ends.
+pub async fn run(suite: &Suite, mut told: impl FnMut(&Finding)) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let asked = list().filter(|it| suite.requires(it));
+    let asked: Vec<Behaviour> =
+        asked.filter(|it| suite.only.is_none_or(|only| only == it.id)).collect();
+    for lane in [Profile::Core, Profile::Fault, Profile::Durable, Profile::Scale] {
+        let mine: Vec<Behaviour> = asked.iter().copied().filter(|it| it.profile == lane).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let mut opened = suite.open(lane).await;
+        for behaviour in mine {
+            let outcome = match &mut opened {
+                Ok(open) => open.exercise(&behaviour, suite).await,
+                Err(stop) => Err(stop.clone()),
+            };
+            let result = match outcome {
+                Ok(()) => Result::Passed,
+                Err(Stop::Failed(why)) => Result::Failed(why),
+                Err(Stop::Skipped(why)) => Result::Skipped(why),
+            };
+            let finding = Finding { behaviour, result, required: true };
+            told(&finding);
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// A lane that stands.
+enum Lane {
+    /// With the program that answers, if it was started here.
+    Asked(
+        Box<Probe>,
+        #[expect(dead_code, reason = "it is killed when it is dropped")] Option<Box<Running>>,
+    ),
+    Killed(Box<durability::After>),
+}
+
+impl Suite {
+    fn requires(&self, behaviour: &Behaviour) -> bool {
+        let has = |profile| self.profiles.contains(&profile);
+        let wanted = has(behaviour.profile)
+            // Prices belong to the spot market as well.
+            || behaviour.id == 802 && has(Profile::Spot)
+            || behaviour.deletes && has(Profile::Cloud);
+        wanted && !(behaviour.deletes && has(Profile::BareMetal))
+    }
+
+    async fn open(&self, lane: Profile) -> Outcome<Lane> {
+        let boot = match (&self.target, lane) {
+            (Target::Address(address, keyring), Profile::Core | Profile::Scale) => {
+                return self.dial(address, keyring.as_ref(), lane);
+            }
+            (
+                Target::Address(..),
+                Profile::Cloud
+                | Profile::BareMetal
+                | Profile::Spot
+                | Profile::Durable
+                | Profile::Fault,
+            ) => {
+                let why = "the lane starts the candidate itself: name its program";
+                return Err(Stop::Skipped(why.to_owned()));
+            }
+            (Target::Program(boot), _) => boot,
+        };
+        if lane == Profile::Durable {
+            let state = self.scratch.join("durable.state");
+            let before = durability::before(boot, &state, self.seed).await?;
+            let after = durability::after(boot, &state, before).await?;
+            return Ok(Lane::Killed(Box::new(after)));
+        }
+        let (count, more) = match lane {
+            Profile::Scale => (self.scale_seed_count, Vec::new()),
+            Profile::Fault => {
+                let seconds = failure::TRANSITION_TIMEOUT.as_secs();
+                (self.seed_count, vec![format!("--transition-timeout={seconds}s")])
+            }
+            Profile::Core
+            | Profile::Cloud
+            | Profile::BareMetal
+            | Profile::Spot
+            | Profile::Durable => (self.seed_count, Vec::new()),
+        };
+        let started = boot.start(count, None, &more).await;
+        let running = started.map_err(|why| Stop::Failed(why.to_string()))?;
+        let probe = durability::probe(&running.address, self.seed, lane.as_str())?;
+        Ok(Lane::Asked(Box::new(probe), Some(Box::new(running))))
+    }
+
+    fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, lane: Profile) -> Outcome<Lane> {
+        let client = || {
+            let channel = fleet::channel(address, keyring.cloned());
+            channel.map(fleet::client).map_err(|why| Stop::Failed(why.to_string()))
+        };
+        let probe = Probe::new(client()?, client()?, self.seed, lane.as_str());
+        Ok(Lane::Asked(Box::new(probe), None))
+    }
+}
+
+impl Lane {
+    async fn exercise(&mut self, behaviour: &Behaviour, suite: &Suite) -> Outcome {
+        let id = behaviour.id;
+        let probe = match self {
+            Self::Killed(after) => return Box::pin(durability::run(id, after)).await,
+            Self::Asked(probe, _) => probe,
+        };
+        match behaviour.area {
+            Area::Lifecycle => Box::pin(lifecycle::run(id, probe)).await,
+            Area::Matrix => Box::pin(matrix::run(id, probe)).await,
+            Area::Fencing => Box::pin(fencing::run(id, probe)).await,
+            Area::Concurrency => Box::pin(concurrency::run(id, probe)).await,
+            Area::Metadata => Box::pin(metadata::run(id, probe)).await,
+            Area::Failure => Box::pin(failure::run(id, probe)).await,
+            Area::Shape => Box::pin(shape::run(id, probe)).await,
+            Area::Listing => Box::pin(listing::run(id, probe)).await,
+            Area::Scale => Box::pin(scale::run(id, probe, suite.soak)).await,
+            Area::Property => Box::pin(property::run(id, probe)).await,
+            Area::Durability => Err(Stop::Skipped("the lane was not killed".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(result: Result) -> Finding {
+        let behaviour = list().next().unwrap();
+        Finding { behaviour, result, required: true }
+    }
+
+    #[test]
+    fn what_was_not_exercised_is_never_certified() {
+        let passed = || finding(Result::Passed);
+        let skipped = || finding(Result::Skipped("x".to_owned()));
+        let failed = || finding(Result::Failed("x".to_owned()));
+        assert_eq!(Certificate::of(&[]), Certificate::Incomplete);
+        assert_eq!(Certificate::of(&[passed()]), Certificate::Certified);
+        assert_eq!(Certificate::of(&[passed(), skipped()]), Certificate::Incomplete);
+        assert_eq!(Certificate::of(&[failed(), skipped()]), Certificate::Failed);
+    }
+}

@@ -1,0 +1,302 @@
+//! A substrate without machines, as slow and unreliable as a real one.
+//!
+//! All four verbs are staged: each takes a time of its own, so that they end in another order than
+//! they began, or waits until it is let go. Hosts are names in memory, or files in a folder, which
+//! outlive the process as real ones do.
+//!
+//! Some clusters and labels bring trouble, for those who test how it is borne:
+//!
+//! | cluster | what happens |
+//! |---|---|
+//! | `fault-error` | Configure fails |
+//! | `fault-timeout` | Configure never ends |
+//! | `fault-slow-ok` | Configure ends well, but too late |
+//! | `fault-drain-error` | Drain fails |
+//! | `fault-readiness-block` | the node never becomes ready |
+//!
+//! A slot with the label `conformance.fault/create=error` fails to be made.
+
+mod dice;
+mod mischief;
+
+pub use dice::Dice;
+pub use mischief::{Mischief, Odds};
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
+
+use crate::backend::{Backend, Fault, Lost, Made, Order};
+use crate::book::Standing;
+
+/// The label of slots that fail to be made.
+pub const FAULT_LABEL: &str = "conformance.fault/create";
+
+/// How long a verb takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dwell {
+    /// No time.
+    None,
+    /// Always this long.
+    Fixed(Duration),
+    /// As likely one as another between these.
+    Between(Duration, Duration),
+    /// Mostly short and sometimes long, so long in the mean.
+    Exponential(Duration),
+}
+
+/// What a fake is like.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name.
+    pub provider: String,
+    /// How many slots it has.
+    pub seed_count: usize,
+    /// How many slots more fail to be made.
+    pub fault_slots: usize,
+    /// How long create, configure, drain and delete take.
+    pub dwell: [Dwell; 4],
+    /// The share of creates that end after [`Settings::late_after`].
+    pub late: f64,
+    /// How long it takes to be late.
+    pub late_after: Duration,
+    /// What decides everything that is not decided.
+    pub seed: u64,
+    /// Where hosts are files; nowhere keeps them in memory.
+    pub folder: Option<PathBuf>,
+}
+
+/// The substrate.
+#[derive(Debug)]
+pub struct Fake {
+    settings: Settings,
+    dice: Mutex<Dice>,
+    hosts: Mutex<HashSet<String>>,
+    lost: Mutex<HashSet<String>>,
+    held: watch::Sender<bool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            provider: "fake".to_owned(),
+            seed_count: 32,
+            fault_slots: 0,
+            dwell: [Dwell::None; 4],
+            late: 0.0,
+            late_after: Duration::from_mins(6),
+            seed: 1,
+            folder: None,
+        }
+    }
+}
+
+impl Dwell {
+    fn roll(self, dice: &mut Dice) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(time) => time,
+            Self::Between(least, most) => {
+                least + most.saturating_sub(least).mul_f64(dice.fraction())
+            }
+            // Cut off, so that no one dwells for ever.
+            Self::Exponential(mean) => {
+                mean.mul_f64((-(1.0 - dice.fraction()).ln()).clamp(0.0, 8.0))
+            }
+        }
+    }
+}
+
+impl Fake {
+    /// A fake of this kind; its folder is made if it has one.
+    pub fn new(settings: Settings) -> io::Result<Self> {
+        if let Some(folder) = &settings.folder {
+            fs::create_dir_all(folder)?;
+        }
+        let dice = Mutex::new(Dice::new(settings.seed));
+        let (held, _) = watch::channel(false);
+        Ok(Self { settings, dice, hosts: Mutex::default(), lost: Mutex::default(), held })
+    }
+
+    /// Lets no verb end until it is released.
+    pub fn hold(&self) {
+        self.held.send_replace(true);
+    }
+
+    /// Lets every verb end that was held.
+    pub fn release(&self) {
+        self.held.send_replace(false);
+    }
+
+    /// Takes a host away, as an owner of spot machines does.
+    pub fn lose(&self, host: &HostRef) -> io::Result<()> {
+        self.remove(&host.r#ref)?;
+        lock(&self.lost).insert(host.r#ref.clone());
+        Ok(())
+    }
+
+    /// Every host that stands.
+    pub fn hosts(&self) -> io::Result<Vec<String>> {
+        let mut hosts = Vec::new();
+        match &self.settings.folder {
+            None => hosts.extend(lock(&self.hosts).iter().cloned()),
+            Some(folder) => {
+                for entry in fs::read_dir(folder)? {
+                    hosts.push(entry?.file_name().to_string_lossy().into_owned());
+                }
+            }
+        }
+        hosts.sort();
+        Ok(hosts)
+    }
+
+    async fn dwell(&self, verb: usize) {
+        let time = self.settings.dwell.get(verb).copied().unwrap_or(Dwell::None);
+        let time = time.roll(&mut lock(&self.dice));
+        sleep(time).await;
+        let mut held = self.held.subscribe();
+        // The sender lives as long as this does.
+        let _ = held.wait_for(|held| !held).await;
+    }
+
+    fn put(&self, host: &str) -> io::Result<()> {
+        match &self.settings.folder {
+            None => _ = lock(&self.hosts).insert(host.to_owned()),
+            Some(folder) => fs::write(folder.join(host), b"")?,
+        }
+        Ok(())
+    }
+
+    fn remove(&self, host: &str) -> io::Result<()> {
+        match &self.settings.folder {
+            None => _ = lock(&self.hosts).remove(host),
+            Some(folder) => match fs::remove_file(folder.join(host)) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                Ok(()) | Err(_) => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn slot(&self, index: usize, faulty: bool) -> Machine {
+        const KINDS: [(&str, &str, &str); 3] =
+            [("small", "4", "16Gi"), ("medium", "8", "32Gi"), ("large", "16", "64Gi")];
+        const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+        let capacity = [
+            (CapacityType::OnDemand, 0.4, 0.0),
+            (CapacityType::Spot, 0.1, 0.05),
+            (CapacityType::Reserved, 0.2, 0.0),
+            (CapacityType::BareMetal, 0.0, 0.0),
+        ];
+        let (kind, cpu, memory) = KINDS[index % KINDS.len()];
+        let (capacity_type, price, chance) = capacity[index / KINDS.len() % capacity.len()];
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let resources = BTreeMap::from([pair("cpu", cpu), pair("memory", memory)]);
+        let mut labels = BTreeMap::from([("rack".to_owned(), format!("r{}", index % 8))]);
+        let name = if faulty { "faulty" } else { "slot" };
+        if faulty {
+            labels.extend([pair(FAULT_LABEL, "error")]);
+        }
+        Machine {
+            id: format!("{}-{name}-{index:06}", self.settings.provider),
+            state: MachineState::Speculative.into(),
+            instance_type: format!("fake.{kind}"),
+            zone: ZONES[index / 7 % ZONES.len()].to_owned(),
+            capacity_type: capacity_type.into(),
+            price_per_hour: price,
+            interruption_probability: chance,
+            resources: Some(Resources { resources }),
+            labels,
+            ..Machine::default()
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Fake {
+    async fn describe(&self) -> Result<Vec<Machine>, Fault> {
+        let sound = (0..self.settings.seed_count).map(|it| self.slot(it, false));
+        let faulty = (0..self.settings.fault_slots).map(|it| self.slot(it, true));
+        Ok(sound.chain(faulty).collect())
+    }
+
+    async fn create(&self, order: &Order) -> Result<Made, Fault> {
+        self.dwell(0).await;
+        if order.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
+            return Err(Fault::lasting("the slot is faulty"));
+        }
+        let late = lock(&self.dice).happens(self.settings.late);
+        if late {
+            sleep(self.settings.late_after).await;
+        }
+        // The host is named by the operation: asked again, it is the same one.
+        let name = format!("host-{}", order.operation);
+        self.put(&name).map_err(disk)?;
+        let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
+        let allocatable = order.machine.resources.clone();
+        Ok(Made { host, resources: None, allocatable })
+    }
+
+    async fn configure(&self, order: &Order, _blob: &Bytes) -> Result<(), Fault> {
+        self.dwell(1).await;
+        match order.machine.cluster.as_str() {
+            "fault-error" => Err(Fault::lasting("the node did not join")),
+            "fault-timeout" => std::future::pending().await,
+            "fault-slow-ok" => {
+                sleep(self.settings.late_after).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn drain(&self, order: &Order, _grace: Duration) -> Result<(), Fault> {
+        self.dwell(2).await;
+        if order.machine.cluster == "fault-drain-error" {
+            return Err(Fault::lasting("the node did not leave"));
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, order: &Order) -> Result<(), Fault> {
+        self.dwell(3).await;
+        let host = order.machine.host.as_ref().map_or("", |it| it.r#ref.as_str());
+        self.remove(host).map_err(disk)
+    }
+
+    async fn ready(&self, order: &Order) -> Result<(), Fault> {
+        if order.machine.cluster == "fault-readiness-block" {
+            return std::future::pending().await;
+        }
+        Ok(())
+    }
+
+    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+        let lost = lock(&self.lost);
+        let gone = |it: &&Standing| match &self.settings.folder {
+            None => lost.contains(&it.host.r#ref),
+            Some(folder) => matches!(folder.join(&it.host.r#ref).try_exists(), Ok(false)),
+        };
+        let why = |it: &Standing| format!("host \"{}\" is gone", it.host.r#ref);
+        let gone = hosts.iter().filter(gone);
+        Ok(gone.map(|it| Lost { standing: it.clone(), why: why(it) }).collect())
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+fn disk(why: io::Error) -> Fault {
+    Fault::passing(format!("cannot use the folder of hosts: {why}"))
+}

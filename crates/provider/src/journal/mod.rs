@@ -1,0 +1,242 @@
+//! The book on the disk: entries appended in groups, and now and then a snapshot.
+//!
+//! ```text
+//!   submit ──▶ queue ──▶ [ write, sync ] ──▶ safe        one thread, one group at a time
+//!                              │
+//!               much was appended: the book is written aside while groups go on,
+//!               then what came meanwhile, then it takes the name
+//! ```
+//!
+//! **Invariants**
+//! - What was reported as safe is found again after a crash.
+//! - A group is one frame: it is found whole or not at all, and only the last can be torn.
+//! - A frame that does not fit its sum and is not the last is damage, and nothing is opened then.
+//! - After a write failed nothing is reported as safe any more: what the disk holds is not known
+//!   until it is read again.
+//! - What one mutation costs does not depend on how many machines there are.
+
+mod frame;
+mod sum;
+mod writer;
+
+pub use frame::Damage;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::book::{Book, Entry};
+use crate::point::Pass;
+use writer::{Snapshot, Writer};
+
+/// How far the disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Everything up to this number is safe.
+    Safe(u64),
+    /// A write failed after this number.
+    Broken(u64),
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The disk failed.
+    #[error("cannot use \"{}\"", path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("cannot use \"{}\": another process does", path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It was damaged.
+    #[error("cannot read \"{}\"", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        #[source]
+        source: Damage,
+    },
+    /// A write failed, now or before.
+    #[error("cannot write the journal")]
+    Broken,
+}
+
+/// The journal of a book.
+#[derive(Debug)]
+pub struct Journal {
+    queue: Option<mpsc::Sender<Message>>,
+    progress: watch::Receiver<Progress>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    /// Held while the file is ours.
+    _lock: Option<File>,
+}
+
+/// The book as entries that make it again.
+pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
+
+/// What the writing thread is told.
+enum Message {
+    /// Write this; its number.
+    Entry(u64, Box<Entry>),
+    /// The book with everything that was handed in before.
+    Snapshot(Entries),
+}
+
+/// How a journal is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// A snapshot is taken when so many bytes were appended since the last one, and at least twice
+    /// as many as it has.
+    pub snapshot_after_bytes: u64,
+    /// Called at each place where the process may be made to die.
+    pub pass: Pass,
+}
+
+impl Journal {
+    /// A journal that keeps nothing.
+    pub fn none() -> Self {
+        let (_, progress) = watch::channel(Progress::Safe(u64::MAX));
+        Self { queue: None, progress, thread: None, _lock: None }
+    }
+
+    /// Opens the journal at a path, and the book that it holds; a new one gets `nonce`.
+    ///
+    /// `wanted` is called by the writing thread when a snapshot is due; it answers with
+    /// [`Journal::hand_in`] or not at all.
+    pub fn open(
+        path: &Path,
+        nonce: u64,
+        habits: Habits,
+        wanted: impl Fn() + Send + 'static,
+    ) -> Result<(Self, Book), Error> {
+        let disk = |source| Error::Disk { path: path.to_owned(), source };
+        let lock = lock(path)?;
+        let mut open = OpenOptions::new();
+        let open = open.read(true).append(true).create(true).mode(0o600);
+        let mut file = open.open(path).map_err(disk)?;
+        let bytes = fs::read(path).map_err(disk)?;
+        let read = frame::read(&bytes)
+            .map_err(|source| Error::Damaged { path: path.to_owned(), source })?;
+        let mut book = Book::new(read.nonce.unwrap_or(nonce));
+        if read.whole < bytes.len() {
+            tracing::warn!(bytes = bytes.len() - read.whole, "the journal ended in half a group");
+            file.set_len(as_u64(read.whole)).and_then(|()| file.sync_all()).map_err(disk)?;
+        }
+        if read.nonce.is_none() {
+            file.write_all(&frame::head(nonce)).map_err(disk)?;
+            file.sync_all().and_then(|()| sync_folder(path)).map_err(disk)?;
+        }
+        for entry in read.entries {
+            book.apply(entry);
+        }
+        let length = file.metadata().map_err(disk)?.len();
+        let (told, progress) = watch::channel(Progress::Safe(0));
+        let (queue, messages) = mpsc::channel();
+        let snapshot = Snapshot { path: path.to_owned(), nonce: book.nonce() };
+        let writer = Writer::new(file, length, read.groups, snapshot, habits);
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        let thread = thread.spawn(move || writer.run(&messages, &told, &wanted)).map_err(disk)?;
+        let journal =
+            Self { queue: Some(queue), progress, thread: Some(thread), _lock: Some(lock) };
+        Ok((journal, book))
+    }
+
+    /// Hands an entry to the disk. Numbers rise in the order of the calls.
+    pub fn submit(&self, number: u64, entry: Entry) {
+        if let Some(queue) = &self.queue {
+            // A thread that ended has said that it is broken.
+            let _ = queue.send(Message::Entry(number, Box::new(entry)));
+        }
+    }
+
+    /// Hands in the book as it is, to be the next snapshot.
+    pub fn hand_in(&self, entries: Entries) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.send(Message::Snapshot(entries));
+        }
+    }
+
+    /// Returns when everything up to a number is safe.
+    pub async fn safe(&self, number: u64) -> Result<(), Error> {
+        let mut progress = self.progress.clone();
+        let seen = progress.wait_for(|it| match it {
+            Progress::Safe(safe) => *safe >= number,
+            Progress::Broken(_) => true,
+        });
+        match seen.await.as_deref() {
+            Ok(Progress::Safe(_)) => Ok(()),
+            Ok(Progress::Broken(safe)) if *safe >= number => Ok(()),
+            Ok(Progress::Broken(_)) => Err(Error::Broken),
+            // Nobody tells any more; that is fine if everything was told.
+            Err(_) => match *self.progress.borrow() {
+                Progress::Safe(safe) if safe >= number => Ok(()),
+                Progress::Safe(_) | Progress::Broken(_) => Err(Error::Broken),
+            },
+        }
+    }
+
+    /// Returns when a write failed.
+    pub async fn broken(&self) {
+        if self.queue.is_none() {
+            return std::future::pending().await;
+        }
+        let mut progress = self.progress.clone();
+        // Whoever tells no more has ended, and that is no better.
+        let _ = progress.wait_for(|it| matches!(it, Progress::Broken(_))).await;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.queue = None;
+        // The thread itself may hold the last of it, while it asks for a snapshot.
+        let elsewhere =
+            |it: &std::thread::JoinHandle<()>| it.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(elsewhere) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes the lock beside the file: the file itself is replaced by snapshots.
+fn lock(path: &Path) -> Result<File, Error> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let beside = PathBuf::from(beside);
+    let disk = |source| Error::Disk { path: beside.clone(), source };
+    let mut open = OpenOptions::new();
+    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&beside);
+    let file = file.map_err(disk)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Held { path: path.to_owned() }),
+        Err(why) => Err(disk(why.into())),
+    }
+}
+
+/// Makes a name in a folder as safe as what it names.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+fn as_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

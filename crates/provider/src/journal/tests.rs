@@ -1,0 +1,165 @@
+//! Files that were torn, damaged or taken, and disks that fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use usher_wire::fleet::Machine;
+
+use super::*;
+use crate::book::{Mark, Record};
+use crate::point;
+
+const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, pass: point::pass };
+
+fn entry(number: u64) -> Entry {
+    let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });
+    let record = Some(Record { machine, revision: number, ..Record::default() });
+    Entry { head: number, next_operation: number, record, mark: None }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    (folder, path)
+}
+
+fn open(path: &Path) -> Result<(Journal, Book), Error> {
+    Journal::open(path, 9, HABITS, || ())
+}
+
+async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
+    let (journal, _) = open(path).unwrap();
+    for (number, entry) in groups.clone().map(entry).enumerate() {
+        let number = as_u64(number) + 1;
+        journal.submit(number, entry);
+        journal.safe(number).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_safe_is_found_again() {
+    let (_folder, path) = place();
+    written(&path, 1..=3).await;
+    let (journal, book) = open(&path).unwrap();
+    assert_eq!((book.len(), book.nonce()), (3, 9));
+    drop(journal);
+    written(&path, 4..=5).await;
+    assert_eq!(open(&path).unwrap().1.len(), 5);
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
+    let (folder, path) = place();
+    written(&path, 1..=2).await;
+    let two = fs::read(&path).unwrap();
+    written(&path, 3..=3).await;
+    let three = fs::read(&path).unwrap();
+    for length in two.len()..three.len() {
+        let torn = folder.path().join(format!("torn-{length}"));
+        fs::write(&torn, &three[..length]).unwrap();
+        let (journal, book) = open(&torn).unwrap();
+        assert_eq!(book.len(), 2);
+        drop(journal);
+        assert_eq!(fs::read(&torn).unwrap(), two);
+    }
+    // Blocks that were never written are zeros.
+    let zeros = folder.path().join("zeros");
+    fs::write(&zeros, [&three[..two.len() + 30], &[0; 5000]].concat()).unwrap();
+    assert_eq!(open(&zeros).unwrap().1.len(), 2);
+}
+
+#[tokio::test]
+async fn damage_before_the_end_is_refused() {
+    let (_folder, path) = place();
+    written(&path, 1..=3).await;
+    let whole = fs::read(&path).unwrap();
+    let last = frame::group(3, [entry(3)].iter()).len();
+    for at in (0..whole.len() - last).step_by(3) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        let refused = open(&path).unwrap_err();
+        assert!(matches!(refused, Error::Damaged { .. }), "byte {at}: {refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was thrown away");
+    }
+}
+
+#[test]
+fn one_process_has_it() {
+    let (_folder, path) = place();
+    let _first = open(&path).unwrap();
+    assert!(matches!(open(&path), Err(Error::Held { .. })));
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_not_safe() {
+    // A disk that is always full.
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (told, progress) = watch::channel(Progress::Safe(0));
+    let (queue, messages) = mpsc::channel();
+    let snapshot = Snapshot { path: "/dev/null/none".into(), nonce: 9 };
+    let writer = Writer::new(full, 0, 1, snapshot, HABITS);
+    let thread = std::thread::spawn(move || writer.run(&messages, &told, &|| ()));
+    let journal = Journal { queue: Some(queue), progress, thread: Some(thread), _lock: None };
+    journal.submit(1, entry(1));
+    assert!(matches!(journal.safe(1).await, Err(Error::Broken)));
+    journal.broken().await;
+    journal.submit(2, entry(2));
+    assert!(matches!(journal.safe(2).await, Err(Error::Broken)));
+}
+
+#[tokio::test]
+async fn a_snapshot_takes_the_place_of_a_long_journal() {
+    let (_folder, path) = place();
+    let due = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&due);
+    let habits = Habits { snapshot_after_bytes: 2_000, ..HABITS };
+    let wanted = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let (mut number, mut answered, mut longest) = (0, 0, 0);
+    // Always the same machine: the book stays small while the journal grows.
+    for round in 0..2_000 {
+        number += 1;
+        let revision = round + 1;
+        let machine = Some(Machine { id: "m".to_owned(), ..Machine::default() });
+        let record = Some(Record { machine, revision, ..Record::default() });
+        let mark = Mark { shard: "s".to_owned(), machine: "m".to_owned(), ..Mark::default() };
+        let entry = Entry { head: revision, next_operation: 1, record, mark: Some(mark) };
+        book.apply(entry.clone());
+        journal.submit(number, entry);
+        journal.safe(number).await.unwrap();
+        longest = longest.max(fs::metadata(&path).unwrap().len());
+        if due.load(Ordering::SeqCst) > answered {
+            answered += 1;
+            journal.hand_in(Box::new(book.entries()));
+        }
+    }
+    drop(journal);
+    assert!(answered > 0, "a snapshot was due");
+    let grown = 2_000 * prost::Message::encoded_len(&entry(1));
+    assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not exchanged");
+    let (_, read) = open(&path).unwrap();
+    let text = |book: &Book| {
+        let mut lines: Vec<_> = book.entries().map(|it| format!("{it:?}")).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(text(&read), text(&book));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_read_as_something_they_are_not(bytes: Vec<u8>, groups in 0_u64..4) {
+        let mut file = frame::head(5);
+        for number in 1..=groups {
+            file.extend(frame::group(number, [entry(number)].iter()));
+        }
+        let whole = file.len();
+        file.extend(&bytes);
+        let read = frame::read(&file).unwrap();
+        prop_assert_eq!(read.whole, whole);
+        prop_assert_eq!(as_u64(read.entries.len()), groups);
+    }
+}

@@ -1,0 +1,226 @@
+//! The thread that writes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Entries, Habits, Message, Progress, as_u64, frame, sync_folder};
+use crate::book::Entry;
+use crate::point::Point;
+
+/// The largest group; more waits for the next.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+/// How often a snapshot that is being written is looked at.
+const SNAPSHOT_LOOK: Duration = Duration::from_millis(20);
+/// Entries of one group of a snapshot.
+const SNAPSHOT_GROUP: usize = 512;
+
+/// Where snapshots go.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) path: PathBuf,
+    pub(super) nonce: u64,
+}
+
+/// The thread's own.
+#[derive(Debug)]
+pub(super) struct Writer {
+    file: File,
+    length: u64,
+    groups: u64,
+    snapshot: Snapshot,
+    habits: Habits,
+    /// The length at which the next snapshot is due.
+    due: u64,
+    taking: Taking,
+    safe: u64,
+}
+
+/// How far a snapshot is.
+#[derive(Debug)]
+enum Taking {
+    /// There is none.
+    None,
+    /// It was asked for.
+    Asked,
+    /// It is being written; these entries came since.
+    Writing(JoinHandle<io::Result<Staged>>, Vec<Vec<Entry>>),
+}
+
+/// A snapshot that has no name yet.
+#[derive(Debug)]
+struct Staged {
+    file: File,
+    path: PathBuf,
+    length: u64,
+    groups: u64,
+}
+
+impl Writer {
+    pub(super) fn new(
+        file: File,
+        length: u64,
+        groups: u64,
+        snapshot: Snapshot,
+        habits: Habits,
+    ) -> Self {
+        let due = length.saturating_mul(3).max(length + habits.snapshot_after_bytes);
+        let groups = groups.max(1);
+        Self { file, length, groups, snapshot, habits, due, taking: Taking::None, safe: 0 }
+    }
+
+    /// Writes until nobody hands anything in any more.
+    pub(super) fn run(
+        mut self,
+        messages: &Receiver<Message>,
+        told: &watch::Sender<Progress>,
+        wanted: &impl Fn(),
+    ) {
+        while let Some(group) = self.gather(messages) {
+            let done = self.write(&group).and_then(|()| self.exchange());
+            match done {
+                Ok(()) => _ = told.send_replace(Progress::Safe(self.safe)),
+                Err(why) => {
+                    tracing::error!(%why, "cannot write the journal");
+                    told.send_replace(Progress::Broken(self.safe));
+                    return;
+                }
+            }
+            if self.length >= self.due && matches!(self.taking, Taking::None) {
+                self.taking = Taking::Asked;
+                wanted();
+            }
+        }
+    }
+
+    /// Waits for something to do and takes all there is; nothing at the end.
+    fn gather(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
+        let first = match &self.taking {
+            Taking::None | Taking::Asked => messages.recv().ok()?,
+            Taking::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
+            Taking::Writing(..) => match messages.recv_timeout(SNAPSHOT_LOOK) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            },
+        };
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        let mut next = Ok(first);
+        loop {
+            match next {
+                Ok(Message::Entry(number, entry)) => {
+                    bytes += prost::Message::encoded_len(entry.as_ref());
+                    group.push((number, *entry));
+                }
+                // It holds what was handed in before it. The rest of the group is written to it
+                // again, in the same order, which changes nothing.
+                Ok(Message::Snapshot(entries)) => self.begin(entries),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Some(group),
+            }
+            if bytes >= GROUP_BYTES_MAX {
+                return Some(group);
+            }
+            next = messages.try_recv();
+        }
+    }
+
+    fn begin(&mut self, entries: Entries) {
+        let (snapshot, pass) = (self.snapshot.clone(), self.habits.pass);
+        let thread = std::thread::Builder::new().name("snapshot".to_owned());
+        let spawned = thread.spawn(move || {
+            let staged = stage(&snapshot, entries);
+            pass(Point::SnapshotStaged);
+            staged
+        });
+        self.taking = match spawned {
+            Ok(thread) => Taking::Writing(thread, Vec::new()),
+            Err(_) => Taking::None,
+        };
+    }
+
+    fn write(&mut self, group: &[(u64, Entry)]) -> io::Result<()> {
+        let Some((last, _)) = group.last() else { return Ok(()) };
+        let bytes = frame::group(self.groups, group.iter().map(|(_, entry)| entry));
+        (self.habits.pass)(Point::BeforeAppend);
+        self.file.write_all(&bytes)?;
+        (self.habits.pass)(Point::BeforeSync);
+        self.file.sync_data()?;
+        (self.habits.pass)(Point::AfterSync);
+        self.groups += 1;
+        self.length += as_u64(bytes.len());
+        self.safe = *last;
+        if let Taking::Writing(_, since) = &mut self.taking {
+            since.push(group.iter().map(|(_, entry)| entry.clone()).collect());
+        }
+        Ok(())
+    }
+
+    /// Goes on in the snapshot once it is written. One that failed is forgotten: what stands
+    /// under the name holds everything.
+    fn exchange(&mut self) -> io::Result<()> {
+        let finished = matches!(&self.taking, Taking::Writing(thread, _) if thread.is_finished());
+        if !finished {
+            return Ok(());
+        }
+        let Taking::Writing(thread, since) = std::mem::replace(&mut self.taking, Taking::None)
+        else {
+            return Ok(());
+        };
+        let staged = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        let adopted = staged.and_then(|mut staged| {
+            for group in &since {
+                let bytes = frame::group(staged.groups, group.iter());
+                staged.file.write_all(&bytes)?;
+                staged.groups += 1;
+                staged.length += as_u64(bytes.len());
+            }
+            staged.file.sync_all()?;
+            Ok(staged)
+        });
+        let staged = match adopted {
+            Ok(staged) => staged,
+            Err(why) => {
+                tracing::warn!(%why, "cannot take a snapshot of the journal");
+                self.due = self.length + self.habits.snapshot_after_bytes;
+                return Ok(());
+            }
+        };
+        fs::rename(&staged.path, &self.snapshot.path)?;
+        (self.habits.pass)(Point::SnapshotNamed);
+        sync_folder(&self.snapshot.path)?;
+        (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
+        let after = self.habits.snapshot_after_bytes;
+        self.due = self.length.saturating_mul(3).max(self.length + after);
+        Ok(())
+    }
+}
+
+fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
+    let mut path = snapshot.path.as_os_str().to_owned();
+    path.push(".new");
+    let path = PathBuf::from(path);
+    let mut open = OpenOptions::new();
+    let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    let head = frame::head(snapshot.nonce);
+    file.write_all(&head)?;
+    let (mut length, mut groups) = (as_u64(head.len()), 1);
+    loop {
+        let some: Vec<Entry> = entries.by_ref().take(SNAPSHOT_GROUP).collect();
+        if some.is_empty() {
+            break;
+        }
+        let bytes = frame::group(groups, some.iter());
+        file.write_all(&bytes)?;
+        length += as_u64(bytes.len());
+        groups += 1;
+    }
+    file.sync_all()?;
+    Ok(Staged { file, path, length, groups })
+}

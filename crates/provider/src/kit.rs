@@ -1,0 +1,387 @@
+//! The kit: a book, its journal, and a substrate, joined.
+//!
+//! ```text
+//!   question ─▶ book ─▶ journal ─safe─▶ answer
+//!                         │
+//!                         └─safe─▶ verb of the substrate ─▶ book ─▶ journal
+//! ```
+//!
+//! **Invariants**
+//! - Nobody is answered, and no substrate is asked, before what that rests on is safe.
+//! - What was interrupted is done again under the same operation.
+//! - A verb that ends late changes nothing; what it made is taken away.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use usher_wire::fleet::{ListFilter, Machine, MachineList};
+
+use crate::backend::{Backend, Fault, Made, Order, flaw, is_named};
+use crate::book::{Accepted, Ask, Book, End, Entry, Kind, Refusal, Work};
+use crate::journal::{self, Habits, Journal};
+use crate::point::{self, Pass, Point};
+
+/// How soon a verb is tried again, at first and at most.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Verbs that are asked of a substrate at once.
+const VERBS_MAX: usize = 4_096;
+
+/// How a provider is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the book lies; nowhere keeps it in memory.
+    pub state: Option<PathBuf>,
+    /// A number that no other book has.
+    pub nonce: u64,
+    /// How long each verb may take.
+    pub timeouts: Timeouts,
+    /// How often the substrate is asked for vanished hosts and changed offers; never if nothing.
+    pub look_interval: Option<Duration>,
+    /// A snapshot is taken when so many bytes were appended.
+    pub snapshot_after_bytes: u64,
+    /// Called at each place where the process may be made to die.
+    pub pass: Pass,
+}
+
+/// How long each verb may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To make a machine.
+    pub create: Duration,
+    /// To let it join, and to become ready.
+    pub configure: Duration,
+    /// To take it out, beside its grace.
+    pub drain: Duration,
+    /// To give it back.
+    pub delete: Duration,
+}
+
+/// Why a provider does not begin.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The journal cannot be used.
+    #[error("cannot open the journal")]
+    Journal(#[source] journal::Error),
+    /// The substrate does not say what there is.
+    #[error("cannot learn which machines there are")]
+    Describe(#[source] Fault),
+    /// The substrate offers something that is none.
+    #[error("cannot offer what the substrate has: {what}")]
+    Offer {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Why a question is not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Trouble {
+    /// It is refused.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// What would be said cannot be written down.
+    #[error("cannot write the journal: nothing is accepted any more")]
+    Journal,
+}
+
+/// A provider.
+#[derive(Debug)]
+pub struct Kit<B> {
+    inner: Arc<Inner<B>>,
+}
+
+#[derive(Debug)]
+struct Inner<B> {
+    backend: B,
+    options: Options,
+    book: Mutex<Desk>,
+    journal: Journal,
+    verbs: Semaphore,
+}
+
+/// The book, and how many entries were made of it.
+#[derive(Debug)]
+struct Desk {
+    book: Book,
+    number: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            state: None,
+            nonce: 0,
+            timeouts: Timeouts::default(),
+            look_interval: Some(Duration::from_secs(30)),
+            snapshot_after_bytes: 16 << 20,
+            pass: point::pass,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let minutes = Duration::from_mins;
+        Self { create: minutes(5), configure: minutes(5), drain: minutes(10), delete: minutes(5) }
+    }
+}
+
+impl Timeouts {
+    /// The same for every verb.
+    pub const fn all(time: Duration) -> Self {
+        Self { create: time, configure: time, drain: time, delete: time }
+    }
+
+    fn of(&self, work: &Work) -> Duration {
+        match work.kind {
+            Kind::Create => self.create,
+            Kind::Configure => self.configure,
+            Kind::Drain => self.drain.saturating_add(work.grace),
+            Kind::Delete => self.delete,
+        }
+    }
+}
+
+impl<B> Clone for Kit<B> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<B: Backend> Kit<B> {
+    /// Opens the book, asks the substrate what there is, and goes on with what was interrupted.
+    pub async fn start(backend: B, options: Options) -> Result<Self, StartError> {
+        let offers = backend.describe().await.map_err(StartError::Describe)?;
+        if let Some(what) = offers.iter().find_map(flaw) {
+            return Err(StartError::Offer { what });
+        }
+        let (handle, wanted) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
+        let (journal, book) = open(&options, wanted)?;
+        let inner = Arc::new(Inner {
+            backend,
+            options,
+            book: Mutex::new(Desk { book, number: 0 }),
+            journal,
+            verbs: Semaphore::new(VERBS_MAX),
+        });
+        let _ = handle.send(Arc::downgrade(&inner));
+        let kit = Self { inner };
+        let last = kit.take_over(offers);
+        kit.inner.journal.safe(last).await.map_err(StartError::Journal)?;
+        let pending = kit.inner.desk().book.pending();
+        for work in pending {
+            kit.dispatch(work, last);
+        }
+        kit.look_now_and_then();
+        Ok(kit)
+    }
+
+    /// The substrate.
+    pub fn backend(&self) -> &B {
+        &self.inner.backend
+    }
+
+    /// Asks for a change.
+    pub async fn ask(&self, ask: &Ask) -> Result<Accepted, Trouble> {
+        let (said, number) = {
+            let mut desk = self.inner.desk();
+            let answer = desk.book.ask(ask, self.inner.backend.deletes());
+            let number = self.inner.submit(&mut desk, answer.entry);
+            (answer.said, number)
+        };
+        if let Ok(Accepted { work: Some(work), .. }) = &said {
+            // Whether or not the asker waits for the answer.
+            self.dispatch(work.clone(), number);
+        }
+        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
+        said.map_err(Trouble::Refused)
+    }
+
+    /// Reads one machine.
+    pub async fn get(&self, id: &str) -> Result<Machine, Trouble> {
+        let (found, number) = {
+            let desk = self.inner.desk();
+            (desk.book.get(id), desk.number)
+        };
+        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
+        found.map_err(Trouble::Refused)
+    }
+
+    /// Reads many.
+    pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, Trouble> {
+        let (page, nonce, number) = {
+            let mut desk = self.inner.desk();
+            (desk.book.list(filter), desk.book.nonce(), desk.number)
+        };
+        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
+        let machines = page.records.iter().map(|it| it.machine()).collect();
+        Ok(MachineList { machines, revision: page.next.to_text(nonce).into() })
+    }
+
+    /// Returns when the journal cannot be written any more: nothing is answered from then on, and
+    /// only a new start finds out what the disk holds.
+    pub async fn broken(&self) {
+        self.inner.journal.broken().await;
+    }
+
+    /// Asks the substrate once for changed offers and vanished hosts.
+    pub async fn look(&self) -> Result<(), Fault> {
+        let offers = self.inner.backend.describe().await?;
+        self.take_over(offers.into_iter().filter(|it| flaw(it).is_none()).collect());
+        let standing = self.inner.desk().book.standing();
+        let lost = self.inner.backend.check(&standing).await?;
+        let mut desk = self.inner.desk();
+        for it in lost {
+            let entry = desk.book.lose(&it.standing.machine, &it.standing.host, it.why);
+            self.inner.submit(&mut desk, entry);
+        }
+        Ok(())
+    }
+
+    fn take_over(&self, offers: Vec<Machine>) -> u64 {
+        let mut desk = self.inner.desk();
+        for offer in offers {
+            let entry = desk.book.offer(offer);
+            self.inner.submit(&mut desk, entry);
+        }
+        desk.number
+    }
+
+    fn look_now_and_then(&self) {
+        let Some(interval) = self.inner.options.look_interval else { return };
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            loop {
+                sleep(interval).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(why) = (Self { inner }).look().await {
+                    tracing::warn!(%why, "cannot look after the hosts");
+                }
+            }
+        });
+    }
+
+    /// Does some work once everything up to a number is safe.
+    fn dispatch(&self, work: Work, number: u64) {
+        let inner = Arc::clone(&self.inner);
+        tokio::spawn(async move {
+            if inner.journal.safe(number).await.is_err() {
+                return;
+            }
+            let Ok(_permit) = inner.verbs.acquire().await else { return };
+            inner.work(&work).await;
+        });
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    async fn work(&self, work: &Work) {
+        let order = Order { operation: work.operation.clone(), machine: work.machine.clone() };
+        let deadline = Instant::now() + self.options.timeouts.of(work);
+        let mut verb = Box::pin(self.try_until(work, &order, deadline));
+        let Ok(end) = timeout_at(deadline, &mut verb).await else {
+            self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
+            // What comes late changes nothing, but it must not be left standing.
+            let late = timeout(self.options.timeouts.of(work), verb).await;
+            if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
+                self.take_away(&order, host).await;
+            }
+            return;
+        };
+        (self.options.pass)(Point::AfterVerb);
+        self.end(work, end);
+        (self.options.pass)(Point::VerbEnded);
+    }
+
+    /// Tries a verb again as long as its fault may pass.
+    async fn try_until(&self, work: &Work, order: &Order, deadline: Instant) -> End {
+        let mut pause = RETRY_FIRST;
+        loop {
+            (self.options.pass)(Point::BeforeVerb);
+            match self.once(work, order).await {
+                Ok(end) => return end,
+                Err(Fault { passes: true, .. }) if Instant::now() + pause < deadline => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+                Err(Fault { why, .. }) => {
+                    return End::Failed(format!("{}: {why}", work.kind.as_str()));
+                }
+            }
+        }
+    }
+
+    async fn once(&self, work: &Work, order: &Order) -> Result<End, Fault> {
+        match work.kind {
+            Kind::Create => {
+                let Made { host, resources, allocatable } = self.backend.create(order).await?;
+                if !is_named(&host) {
+                    return Err(Fault::lasting("the substrate named no host"));
+                }
+                return Ok(End::Made { host, resources, allocatable });
+            }
+            Kind::Configure => {
+                self.backend.configure(order, &work.blob).await?;
+                self.backend.ready(order).await?;
+            }
+            Kind::Drain => self.backend.drain(order, work.grace).await?,
+            Kind::Delete => self.backend.delete(order).await?,
+        }
+        Ok(End::Done)
+    }
+
+    /// Gives a host back that came when nobody waited for it any more.
+    async fn take_away(&self, order: &Order, host: usher_wire::fleet::HostRef) {
+        let mut machine = order.machine.clone();
+        machine.host = Some(host);
+        let operation = format!("{}-undo", order.operation);
+        if let Err(why) = self.backend.delete(&Order { operation, machine }).await {
+            tracing::error!(machine = order.machine.id, %why, "cannot take a late host away");
+        }
+    }
+
+    fn end(&self, work: &Work, end: End) {
+        let mut desk = self.desk();
+        let entry = desk.book.end(&work.machine.id, &work.operation, end);
+        self.submit(&mut desk, entry);
+    }
+}
+
+impl<B> Inner<B> {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an entry to the journal; the number of the newest.
+    fn submit(&self, desk: &mut Desk, entry: Option<Entry>) -> u64 {
+        if let Some(entry) = entry {
+            desk.number += 1;
+            self.journal.submit(desk.number, entry);
+        }
+        desk.number
+    }
+}
+
+fn open<B: Send + Sync + 'static>(
+    options: &Options,
+    wanted: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
+) -> Result<(Journal, Book), StartError> {
+    let Some(path) = &options.state else {
+        return Ok((Journal::none(), Book::new(options.nonce)));
+    };
+    let habits = Habits { snapshot_after_bytes: options.snapshot_after_bytes, pass: options.pass };
+    let known = std::sync::OnceLock::new();
+    let hand_in = move || {
+        let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());
+        if let Some(inner) = inner.upgrade() {
+            let desk = inner.desk();
+            inner.journal.hand_in(Box::new(desk.book.entries()));
+        }
+    };
+    Journal::open(path, options.nonce, habits, hand_in).map_err(StartError::Journal)
+}

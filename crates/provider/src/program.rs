@@ -1,0 +1,241 @@
+//! A provider as a program: its flags, and how they become a kit that is served.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use usher_wire::fleet::{CapacityProvider, Files, Keyring, TlsError};
+
+use crate::backend::Backend;
+use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
+use crate::kit::{Kit, Options, StartError, Timeouts};
+use crate::point::Pass;
+use crate::server::{ServeError, serve};
+use crate::service::Service;
+
+/// Slots that fail to be made, where faults are tried.
+const FAULT_SLOTS: usize = 8;
+
+/// What a provider is told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    /// Listen on this address
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7421")]
+    pub addr: SocketAddr,
+    /// Call this provider so
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    pub provider: String,
+    /// Offer so many slots
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub seed_count: usize,
+    /// Keep what is known in this file, so that it survives a crash
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Show this certificate; all three files are given, or none
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Prove it with this key
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Believe callers for whom one of these vouches
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Give each verb this long, as in 500ms, 2s or 5m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub transition_timeout: Option<Duration>,
+    /// Look for vanished hosts and changed offers this often
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub look_interval: Duration,
+    /// Take a snapshot when so many bytes were appended to the state
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, hide = true)]
+    pub snapshot_after_bytes: u64,
+    /// Have no real machines
+    #[arg(long)]
+    pub use_fake_backend: bool,
+    #[command(flatten)]
+    fake: FakeFlags,
+}
+
+/// How unreliable a fake is.
+#[derive(Clone, Debug, clap::Args)]
+struct FakeFlags {
+    /// Let each verb of the fake take between these, as in 5ms:50ms
+    #[arg(id = "fake-dwell", long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
+    dwell: Option<Dwell>,
+    /// Let this share of creates end too late
+    #[arg(id = "fake-late", long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
+    late: f64,
+    /// Lose this share of answers
+    #[arg(id = "fake-lost", long = "fake-lost", value_name = "SHARE", default_value_t = 0.0)]
+    lost: f64,
+    /// Hear this share of requests twice
+    #[arg(id = "fake-twice", long = "fake-twice", value_name = "SHARE", default_value_t = 0.0)]
+    twice: f64,
+    /// Delay requests by up to this long, so that others overtake them
+    #[arg(
+        id = "fake-delay",
+        long = "fake-delay",
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "0ms"
+    )]
+    delay: Duration,
+    /// Decide by this what is left to chance
+    #[arg(id = "fake-seed", long = "fake-seed", value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep the fake's hosts as files in this folder, so that they outlive it
+    #[arg(id = "fake-hosts", long = "fake-hosts", value_name = "DIR")]
+    hosts: Option<PathBuf>,
+}
+
+/// Why a provider ended.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The connection cannot be secured as told.
+    #[error("cannot secure the connection")]
+    Tls(#[source] TlsError),
+    /// It cannot listen.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// How.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The fake has no place for its hosts.
+    #[error("cannot keep the fake's hosts")]
+    Fake(#[source] std::io::Error),
+    /// It does not begin.
+    #[error("cannot start the provider")]
+    Start(#[source] StartError),
+    /// It cannot serve.
+    #[error("cannot serve the provider")]
+    Serve(#[source] ServeError),
+    /// What it says cannot be written down.
+    #[error("cannot go on: the state could not be written")]
+    Broken,
+}
+
+impl Error {
+    /// Whether it was told something that cannot be.
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Tls(TlsError::Partial))
+    }
+}
+
+impl Flags {
+    /// What a kit is told by these flags.
+    pub fn options(&self, nonce: u64, pass: Pass) -> Options {
+        Options {
+            state: self.state.clone(),
+            nonce,
+            timeouts: self.transition_timeout.map(Timeouts::all).unwrap_or_default(),
+            look_interval: Some(self.look_interval),
+            snapshot_after_bytes: self.snapshot_after_bytes,
+            pass,
+        }
+    }
+
+    /// The fake that these flags describe.
+    pub fn fake(&self) -> Result<Fake, Error> {
+        let timeout = self.transition_timeout;
+        let late_after = timeout.unwrap_or(Timeouts::default().create).mul_f64(1.25);
+        let settings = Settings {
+            provider: self.provider.clone(),
+            seed_count: self.seed_count,
+            // Whoever shortens the time of the fake's verbs tries faults.
+            fault_slots: if timeout.is_some() { FAULT_SLOTS } else { 0 },
+            dwell: [self.fake.dwell.unwrap_or(Dwell::None); 4],
+            late: self.fake.late,
+            late_after,
+            seed: self.fake.seed,
+            folder: self.fake.hosts.clone(),
+        };
+        Fake::new(settings).map_err(Error::Fake)
+    }
+
+    fn keyring(&self) -> Result<Option<Arc<Keyring>>, Error> {
+        let flags = (self.tls_cert.clone(), self.tls_key.clone(), self.tls_ca.clone());
+        let files = Files::of(flags.0, flags.1, flags.2).map_err(Error::Tls)?;
+        let opened = files.map(Keyring::open).transpose().map_err(Error::Tls)?;
+        Ok(opened.map(Arc::new))
+    }
+
+    fn odds(&self) -> Odds {
+        let FakeFlags { lost, twice, delay, .. } = self.fake;
+        Odds { lost, twice, delay }
+    }
+}
+
+/// Serves the fake until `stop` returns.
+pub async fn run_fake(
+    flags: &Flags,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let kit = Kit::start(flags.fake()?, options).await.map_err(Error::Start)?;
+    let service = Mischief::new(Service::new(kit.clone()), flags.odds(), flags.fake.seed);
+    listen(flags, service, &kit, stop).await
+}
+
+/// Serves a substrate until `stop` returns.
+pub async fn run<B: Backend>(
+    backend: B,
+    flags: &Flags,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let kit = Kit::start(backend, options).await.map_err(Error::Start)?;
+    listen(flags, Service::new(kit.clone()), &kit, stop).await
+}
+
+async fn listen<B: Backend>(
+    flags: &Flags,
+    service: impl CapacityProvider,
+    kit: &Kit<B>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let keyring = flags.keyring()?;
+    let listener = TcpListener::bind(flags.addr).await;
+    let listener = listener.map_err(|source| Error::Listen { address: flags.addr, source })?;
+    tokio::select! {
+        served = serve(listener, keyring, service, stop) => served.map_err(Error::Serve),
+        () = kit.broken() => Err(Error::Broken),
+    }
+}
+
+/// A length of time: a number and its unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("cannot read \"{text}\": write a number with ms, s, m or h");
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let (number, seconds) = unit.ok_or_else(bad)?;
+    let number: f64 = number.parse().map_err(|_| bad())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| bad())
+}
+
+fn dwell(text: &str) -> Result<Dwell, String> {
+    let Some((from, to)) = text.split_once(':') else { return duration(text).map(Dwell::Fixed) };
+    Ok(Dwell::Between(duration(from)?, duration(to)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let cases = [("500ms", 500), ("2s", 2_000), ("1.5s", 1_500), ("5m", 300_000), ("0s", 0)];
+        for (text, millis) in cases {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "5", "s", "-1s", "1d", "1e30h", "NaNs"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

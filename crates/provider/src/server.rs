@@ -1,0 +1,44 @@
+//! Serves a provider: the machines, whether it is well, and what it speaks.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use usher_wire::fleet::{self, CapacityProvider, CapacityProviderServer, Keyring};
+
+/// Why serving ended.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// What is spoken cannot be told.
+    #[error("cannot tell what is spoken here")]
+    Reflection(#[source] tonic_reflection::server::Error),
+    /// The transport failed.
+    #[error("cannot serve")]
+    Transport(#[source] tonic::transport::Error),
+}
+
+/// Serves until `stop` returns and what was asked is answered.
+pub async fn serve<S: CapacityProvider>(
+    listener: TcpListener,
+    keyring: Option<Arc<Keyring>>,
+    service: S,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<CapacityProviderServer<S>>().await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(fleet::DESCRIPTOR)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(ServeError::Reflection)?;
+    Server::builder()
+        .http2_adaptive_window(Some(true))
+        .add_service(fleet::server(service))
+        .add_service(health_service)
+        .add_service(reflection)
+        .serve_with_incoming_shutdown(fleet::incoming(listener, keyring), stop)
+        .await
+        .map_err(ServeError::Transport)
+}

@@ -1,0 +1,104 @@
+//! The conformance suite, asked of our own fake, of the smallest example, and of liars.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use usher_provider::conformance::{
+    Boot, Certificate, Exercised, Finding, Profile, Suite, Target, list, run,
+};
+
+#[expect(dead_code, unreachable_pub, reason = "it is a program of its own, too")]
+#[path = "../../examples/smallest.rs"]
+mod smallest;
+
+fn suite(target: Target, profiles: &[Profile], scratch: &TempDir) -> Suite {
+    Suite {
+        target,
+        profiles: profiles.iter().copied().collect(),
+        seed: 1,
+        seed_count: 256,
+        scale_seed_count: 2_000,
+        soak: Duration::from_millis(500),
+        scratch: scratch.path().to_owned(),
+        only: None,
+    }
+}
+
+fn program(words: &[&str]) -> Target {
+    let words = words.iter().map(|it| (*it).to_owned()).collect();
+    Target::Program(Boot { program: env!("CARGO_BIN_EXE_usher-provider-fake").to_owned(), words })
+}
+
+fn failures(findings: &[Finding]) -> Vec<String> {
+    let bad = findings.iter().filter(|it| it.result != Exercised::Passed);
+    bad.map(|it| format!("B{} {}: {:?}", it.behaviour.id, it.behaviour.title, it.result)).collect()
+}
+
+#[tokio::test]
+async fn the_fake_does_all_ninety_three() {
+    let scratch = tempfile::tempdir().unwrap();
+    let all = [
+        Profile::Core,
+        Profile::Cloud,
+        Profile::Spot,
+        Profile::Durable,
+        Profile::Fault,
+        Profile::Scale,
+    ];
+    // Verbs take a while, so that what passes is really seen.
+    let suite = suite(program(&["--fake-dwell=1ms:20ms"]), &all, &scratch);
+    let findings = run(&suite, |_| ()).await;
+    assert_eq!(failures(&findings), Vec::<String>::new());
+    let ids: BTreeSet<u16> = findings.iter().map(|it| it.behaviour.id).collect();
+    assert_eq!(ids, list().map(|it| it.id).collect());
+    assert_eq!(Certificate::of(&findings), Certificate::Certified);
+}
+
+/// Waits until something listens there.
+async fn listens(address: &str) {
+    let connects = async {
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), connects).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_smallest_provider_that_we_show_is_one() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    tokio::spawn(smallest::provide(address));
+    let address = address.to_string();
+    listens(&address).await;
+    let scratch = tempfile::tempdir().unwrap();
+    let mut suite = suite(Target::Address(address, None), &[Profile::Core], &scratch);
+    // It has 64 slots: enough for one area.
+    suite.only = Some(101);
+    let findings = run(&suite, |_| ()).await;
+    assert_eq!(failures(&findings), Vec::<String>::new());
+    assert_eq!(findings.len(), 1);
+}
+
+#[tokio::test]
+async fn lanes_that_need_a_program_are_incomplete_without_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let nobody = Target::Address("127.0.0.1:1".to_owned(), None);
+    let suite = suite(nobody, &[Profile::Durable, Profile::Fault], &scratch);
+    let findings = run(&suite, |_| ()).await;
+    assert_eq!(findings.len(), 15);
+    assert!(findings.iter().all(|it| matches!(it.result, Exercised::Skipped(_))));
+    assert_eq!(Certificate::of(&findings), Certificate::Incomplete);
+}
+
+#[tokio::test]
+async fn a_provider_without_slots_is_incomplete_and_one_that_loses_answers_fails() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut empty = suite(program(&[]), &[Profile::Core], &scratch);
+    (empty.seed_count, empty.only) = (0, Some(101));
+    let findings = run(&empty, |_| ()).await;
+    assert_eq!(Certificate::of(&findings), Certificate::Incomplete, "{:?}", failures(&findings));
+    let mut deaf = suite(program(&["--fake-lost=1"]), &[Profile::Core], &scratch);
+    deaf.only = Some(101);
+    assert_eq!(Certificate::of(&run(&deaf, |_| ()).await), Certificate::Failed);
+}

@@ -1,0 +1,234 @@
+//! Connections, plain or secured, and who is at their other end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tonic::transport::server::Connected;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use super::identity::{BadIdentity, Identity};
+use super::tls::Keyring;
+
+/// How long a connection may take to stand.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a connection is tried when nothing is said on it.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Connections that wait to be served; more wait in the kernel.
+const WAITING_MAX: usize = 64;
+
+/// Who is at the other end of a connection, as a server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Nobody asked.
+    Plain,
+    /// The certificate was verified, and says this.
+    Verified(Result<Identity, BadIdentity>),
+}
+
+/// Connections that stand and wait to be served.
+#[derive(Debug)]
+pub struct Incoming {
+    ready: mpsc::Receiver<Connection>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Flow,
+    peer: Peer,
+}
+
+#[derive(Debug)]
+enum Flow {
+    Plain(TcpStream),
+    Secured(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection to a provider that stands when it is first needed, and again whenever it broke.
+pub fn channel(
+    address: &str,
+    keyring: Option<Arc<Keyring>>,
+) -> Result<Channel, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_while_idle(true)
+        .http2_adaptive_window(true);
+    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |uri: Uri| {
+        let keyring = keyring.clone();
+        async move { dial(&uri, keyring.as_deref()).await.map(TokioIo::new) }
+    })))
+}
+
+/// Takes connections from a listener; each is made secure on its own, so that none waits for
+/// another. Whoever drops what is returned stops listening.
+pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incoming {
+    let (stand, ready) = mpsc::channel(WAITING_MAX);
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                () = stand.closed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    let Ok(place) = stand.clone().reserve_owned().await else { return };
+                    let keyring = keyring.clone();
+                    tokio::spawn(async move {
+                        match timeout(CONNECT_TIMEOUT, take(stream, keyring.as_deref())).await {
+                            Ok(Ok(connection)) => _ = place.send(connection),
+                            Ok(Err(why)) => tracing::info!(%address, %why, "connection refused"),
+                            Err(_) => tracing::info!(%address, "connection came too slowly"),
+                        }
+                    });
+                }
+                Err(why) => {
+                    // As when there are no more files to be had; somebody may close one.
+                    tracing::warn!(%why, "cannot take a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    });
+    Incoming { ready }
+}
+
+async fn dial(uri: &Uri, keyring: Option<&Keyring>) -> io::Result<Flow> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+    let host = uri.host().ok_or_else(|| bad("the address has no host"))?;
+    let port = uri.port_u16().ok_or_else(|| bad("the address has no port"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(keyring) = keyring else { return Ok(Flow::Plain(stream)) };
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| bad("the host has no name"))?;
+    let connector = TlsConnector::from(keyring.client());
+    let stream = timeout(CONNECT_TIMEOUT, connector.connect(name, stream)).await;
+    let stream = stream.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    Ok(Flow::Secured(Box::new(stream.into())))
+}
+
+async fn take(stream: TcpStream, keyring: Option<&Keyring>) -> io::Result<Connection> {
+    stream.set_nodelay(true)?;
+    let Some(keyring) = keyring else {
+        return Ok(Connection { stream: Flow::Plain(stream), peer: Peer::Plain });
+    };
+    let stream = TlsAcceptor::from(keyring.server()).accept(stream).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let identity = shown.ok_or(BadIdentity::Unreadable).and_then(Identity::of_certificate);
+    let stream = Flow::Secured(Box::new(stream.into()));
+    Ok(Connection { stream, peer: Peer::Verified(identity) })
+}
+
+impl Incoming {
+    /// The next connection that stands.
+    pub async fn next(&mut self) -> Option<Connection> {
+        self.ready.recv().await
+    }
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.ready.poll_recv(cx).map(|it| it.map(Ok))
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl Connection {
+    /// Where it comes from.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.stream {
+            Flow::Plain(stream) => stream.peer_addr().ok(),
+            Flow::Secured(stream) => stream.get_ref().0.peer_addr().ok(),
+        }
+    }
+}
+
+impl AsyncRead for Flow {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Secured(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Flow {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Secured(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Secured(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Secured(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
