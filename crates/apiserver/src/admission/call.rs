@@ -1,0 +1,216 @@
+//! One question to one webhook.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::core::text;
+use crate::patch::go_type;
+use crate::status::Refusal;
+
+/// The largest answer that is read.
+const ANSWER_MAX: usize = 3 * 1024 * 1024;
+/// How long a webhook has when its configuration says nothing.
+const PATIENCE: u64 = 10;
+
+/// Who asks the webhooks.
+#[derive(Default)]
+pub(crate) struct Webhooks {
+    /// How servers are recognised, by the authority that a configuration names.
+    trust: Mutex<HashMap<String, Arc<ClientConfig>>>,
+}
+
+/// What a webhook said.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) warnings: Vec<String>,
+    pub(super) refusal: Option<Refusal>,
+}
+
+impl Webhooks {
+    /// Asks, and follows the failure policy when no answer comes.
+    pub(super) async fn ask(&self, hook: &Value, request: Value) -> Said {
+        match self.judged(hook, request).await {
+            Ok(said) => said,
+            Err(_) if text(hook, "/failurePolicy") == "Ignore" => Said::default(),
+            Err(why) => {
+                let name = text(hook, "/name");
+                let refusal =
+                    Refusal::internal(format!("failed calling webhook \"{name}\": {why}"));
+                Said { refusal: Some(refusal), ..Said::default() }
+            }
+        }
+    }
+
+    async fn judged(&self, hook: &Value, request: Value) -> Result<Said, String> {
+        let uid = text(&request, "/uid").to_owned();
+        let review = json!({
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": request,
+        });
+        let seconds = hook["timeoutSeconds"].as_u64().unwrap_or(PATIENCE);
+        let url = text(hook, "/clientConfig/url");
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{separator}timeout={seconds}s");
+        let post = self.post(&url, text(hook, "/clientConfig/caBundle"), &review);
+        let called = tokio::time::timeout(Duration::from_secs(seconds), post).await;
+        let (status, body) = called
+            .unwrap_or_else(|_| Err(format!("Post \"{url}\": context deadline exceeded")))
+            .map_err(|why| format!("failed to call webhook: {why}"))?;
+        if status >= 400 {
+            return Err("failed to call webhook: an error on the server (\"unknown\") has \
+                        prevented the request from succeeding"
+                .to_owned());
+        }
+        let answer = parse(&body)?;
+        checked(&answer, &uid)?;
+        Ok(said(text(hook, "/name"), &answer["response"]))
+    }
+
+    async fn post(
+        &self,
+        url: &str,
+        authority: &str,
+        review: &Value,
+    ) -> Result<(u16, Bytes), String> {
+        let told = |why: String| format!("Post \"{url}\": {why}");
+        let uri: Uri = url.parse().map_err(|_| told("invalid URL".to_owned()))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = uri.port_u16().unwrap_or(443);
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| {
+            let refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+            let why = if refused { "connection refused".to_owned() } else { error.to_string() };
+            told(format!("dial tcp {host}:{port}: connect: {why}"))
+        })?;
+        let config = self.trusted(authority).map_err(told)?;
+        let name = ServerName::try_from(host.clone()).map_err(|error| told(error.to_string()))?;
+        let stream = TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .map_err(|error| told(format!("tls: {error}")))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| told(error.to_string()))?;
+        let driver = tokio::spawn(connection);
+        let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let request = Request::post(path)
+            .header("host", authority)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, */*")
+            .body(Full::new(Bytes::from(review.to_string())))
+            .map_err(|error| told(error.to_string()))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| told(error.to_string()))?;
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+        driver.abort();
+        let body = body.map_err(|error| told(error.to_string()))?;
+        Ok((status, body.to_bytes()))
+    }
+
+    /// How a server with this authority is recognised.
+    fn trusted(&self, authority: &str) -> Result<Arc<ClientConfig>, String> {
+        let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = trust.get(authority) {
+            return Ok(config.clone());
+        }
+        let pem = STANDARD.decode(authority).map_err(|error| error.to_string())?;
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            roots.add(certificate).map_err(|error| error.to_string())?;
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let config = Arc::new(config);
+        trust.insert(authority.to_owned(), config.clone());
+        Ok(config)
+    }
+}
+
+fn parse(body: &[u8]) -> Result<Value, String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|error| {
+        let why = crate::verbs::json::sentence(body, &error);
+        format!("failed to call webhook: couldn't get version/kind; json parse error: {why}")
+    })?;
+    if answer.is_object() {
+        return Ok(answer);
+    }
+    Err(format!(
+        "failed to call webhook: couldn't get version/kind; json parse error: json: cannot \
+         unmarshal {} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go_type(&answer)
+    ))
+}
+
+/// Whether an answer is one, and to this question.
+fn checked(answer: &Value, uid: &str) -> Result<(), String> {
+    const EXPECTED: &str = "admission.k8s.io/v1";
+    let invalid = |why: String| format!("received invalid webhook response: {why}");
+    let (version, kind) = (text(answer, "/apiVersion"), text(answer, "/kind"));
+    if version != EXPECTED || kind != "AdmissionReview" {
+        let shown = if version.is_empty() { "/" } else { version };
+        return Err(invalid(format!(
+            "expected webhook response of {EXPECTED}, Kind=AdmissionReview, got {shown}, \
+             Kind={kind}"
+        )));
+    }
+    if answer["response"].is_null() {
+        return Err(invalid("webhook response was absent".to_owned()));
+    }
+    let told = text(answer, "/response/uid");
+    if told != uid {
+        return Err(invalid(format!("expected response.uid=\"{uid}\", got \"{told}\"")));
+    }
+    Ok(())
+}
+
+fn said(name: &str, response: &Value) -> Said {
+    let warnings = response["warnings"].as_array().into_iter().flatten();
+    let warnings = warnings.filter_map(Value::as_str).map(str::to_owned).collect();
+    if response["allowed"].as_bool() == Some(true) {
+        return Said { warnings, refusal: None };
+    }
+    Said { warnings, refusal: Some(denied(name, &response["status"])) }
+}
+
+fn denied(name: &str, status: &Value) -> Refusal {
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let code = code.filter(|code| *code >= 400).unwrap_or(400);
+    let (message, reason) = (text(status, "/message"), text(status, "/reason"));
+    let denied = format!("admission webhook \"{name}\" denied the request");
+    let message = match (message, reason) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", reason) => format!("{denied}: {reason}"),
+        (message, _) => format!("{denied}: {message}"),
+    };
+    let mut refusal = Refusal::new(code, "", message);
+    let mut told = refusal.to_status();
+    for key in ["reason", "details"] {
+        if let Some(value) = status.get(key).filter(|value| !value.is_null()) {
+            told[key] = value.clone();
+        }
+    }
+    refusal.told = Some(Box::new(told));
+    refusal
+}

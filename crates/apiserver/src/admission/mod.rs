@@ -1,0 +1,149 @@
+//! Whether others allow a write: validating webhooks.
+//!
+//! Every hook that matches is asked, all at once; the first refusal in the order of the
+//! configurations counts. Hooks are asked before the write is tried and hold no lock meanwhile.
+
+mod call;
+mod matching;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::core::{WEBHOOKS, text};
+use crate::kinds::Builtin;
+use crate::status::Refusal;
+use crate::verbs::{Ask, Sub};
+use crate::view;
+pub(crate) use call::Webhooks;
+use matching::Verdict;
+
+/// What is done to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    /// One of a collection that is deleted.
+    DeleteOfMany,
+}
+
+/// A write before it happens.
+pub(crate) struct Reviewed<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) object: Option<&'a Value>,
+    pub(crate) old: Option<&'a Value>,
+}
+
+impl Operation {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete | Self::DeleteOfMany => "DELETE",
+        }
+    }
+}
+
+/// Asks every webhook that wants to be asked; the answer are their warnings.
+pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec<String>, Refusal> {
+    let configurations = ask.core.store.list(WEBHOOKS, "");
+    let exempt = ask.resource.is_builtin(Builtin::ValidatingWebhookConfiguration);
+    if configurations.objects.is_empty() || exempt {
+        return Ok(Vec::new());
+    }
+    let mut calls = Vec::new();
+    let mut request = None;
+    for entry in configurations.objects.values() {
+        for hook in entry.value["webhooks"].as_array().into_iter().flatten() {
+            if !matching::wanted(ask, reviewed, hook) {
+                continue;
+            }
+            let request = request.get_or_insert_with(|| self::request(ask, reviewed));
+            match matching::conditions(hook, request) {
+                Verdict::Skip => continue,
+                Verdict::Call => {}
+                Verdict::Refuse(why) => {
+                    return Err(Refusal::forbidden(ask.resource, ask.name, &why));
+                }
+            }
+            let mut request = request.clone();
+            request["uid"] = json!(clock::uid());
+            let core = Arc::clone(ask.core);
+            let hook = hook.clone();
+            calls.push(tokio::spawn(async move { core.webhooks.ask(&hook, request).await }));
+        }
+    }
+    let mut warnings = Vec::new();
+    let mut refused = None;
+    for call in calls {
+        let answer = call.await.map_err(|_| Refusal::internal("a webhook was not asked"))?;
+        warnings.extend(answer.warnings);
+        if let Some(refusal) = answer.refusal {
+            refused.get_or_insert(refusal);
+        }
+    }
+    match refused {
+        None => Ok(warnings),
+        Some(mut refusal) => {
+            refusal.warnings.extend(warnings);
+            Err(refusal)
+        }
+    }
+}
+
+/// What a webhook is asked, but for the uid of the question.
+fn request(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Value {
+    let resource = ask.resource;
+    let (group, version) = (&resource.group, &resource.version);
+    let kind = json!({"group": group, "version": version, "kind": resource.kind});
+    let plural = json!({"group": group, "version": version, "resource": resource.plural});
+    let shown =
+        |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
+    let mut options = ask.options.told.clone();
+    if options.is_null() {
+        let word = match reviewed.operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete | Operation::DeleteOfMany => "DeleteOptions",
+        };
+        options = json!({"kind": word, "apiVersion": "meta.k8s.io/v1"});
+    }
+    let mut request = json!({
+        "uid": "",
+        "kind": kind,
+        "resource": plural,
+        "requestKind": kind,
+        "requestResource": plural,
+        "operation": reviewed.operation.word(),
+        "userInfo": {"username": ask.user.name, "groups": ask.user.groups},
+        "object": shown(reviewed.object),
+        "oldObject": shown(reviewed.old),
+        "dryRun": ask.options.dry_run,
+        "options": options,
+    });
+    let named = reviewed.object.map_or(ask.name, |object| text(object, "/metadata/name"));
+    if reviewed.operation != Operation::DeleteOfMany && !named.is_empty() {
+        request["name"] = json!(named);
+    }
+    let space = if resource.is_builtin(Builtin::Namespace) { named } else { ask.namespace };
+    if !space.is_empty() {
+        request["namespace"] = json!(space);
+    }
+    let face = subresource(ask.sub);
+    if !face.is_empty() {
+        request["subResource"] = json!(face);
+        request["requestSubResource"] = json!(face);
+    }
+    request
+}
+
+fn subresource(sub: Sub) -> &'static str {
+    match sub {
+        Sub::Main => "",
+        Sub::Status => "status",
+        Sub::Scale => "scale",
+        Sub::Finalize => "finalize",
+    }
+}

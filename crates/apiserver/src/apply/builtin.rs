@@ -1,0 +1,257 @@
+//! The views of built-in kinds, as a table, and of `metadata`, which every kind has.
+
+use super::view::{ListKind, ListView, MapView, View};
+use serde_json::{Value, json};
+
+/// The view of `metadata`.
+pub fn metadata() -> View {
+    let owners = ListKind::Map(vec![("uid".to_owned(), None)]);
+    let owner = View::Map(MapView {
+        atomic: true,
+        rest: Some(Box::new(View::Deduced)),
+        ..MapView::default()
+    });
+    map(&[
+        ("name", View::Scalar),
+        ("generateName", View::Scalar),
+        ("namespace", View::Scalar),
+        ("selfLink", View::Scalar),
+        ("uid", View::Scalar),
+        ("resourceVersion", View::Scalar),
+        ("generation", View::Scalar),
+        ("creationTimestamp", View::Scalar),
+        ("deletionTimestamp", View::Scalar),
+        ("deletionGracePeriodSeconds", View::Scalar),
+        ("labels", texts()),
+        ("annotations", texts()),
+        ("finalizers", list(View::Scalar, ListKind::Set)),
+        ("ownerReferences", list(owner, owners)),
+        ("managedFields", atomic_list()),
+    ])
+}
+
+/// The view of a built-in kind; of one that is not in the table only the metadata is known.
+pub fn view(group: &str, kind: &str) -> View {
+    let own: Vec<(&str, View)> = match (group, kind) {
+        ("", "ConfigMap") => {
+            vec![("data", texts()), ("binaryData", texts()), ("immutable", View::Scalar)]
+        }
+        ("", "Secret") => vec![
+            ("data", texts()),
+            ("stringData", texts()),
+            ("type", View::Scalar),
+            ("immutable", View::Scalar),
+        ],
+        ("", "ServiceAccount") => vec![
+            ("secrets", references("name")),
+            ("imagePullSecrets", references("name")),
+            ("automountServiceAccountToken", View::Scalar),
+        ],
+        ("", "Namespace") => vec![
+            ("spec", map(&[("finalizers", atomic_list())])),
+            ("status", map(&[("phase", View::Scalar), ("conditions", conditions())])),
+        ],
+        ("", "Event") => event(),
+        ("events.k8s.io", "Event") => new_event(),
+        ("coordination.k8s.io", "Lease") => vec![("spec", scalars(&LEASE))],
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            vec![("rules", atomic_list()), ("aggregationRule", View::Deduced)]
+        }
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            vec![("subjects", atomic_list()), ("roleRef", atomic_map())]
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => vec![("webhooks", list(webhook(), by_key("name")))],
+        _ => return open(),
+    };
+    let mut fields =
+        vec![("apiVersion", View::Scalar), ("kind", View::Scalar), ("metadata", metadata())];
+    fields.extend(own);
+    map(&fields)
+}
+
+/// What an object of a built-in kind is before anything was said about it: fields that are always
+/// written are there already, so creating the object does not own them.
+pub fn empty(group: &str, kind: &str) -> Value {
+    match (group, kind) {
+        ("", "Namespace") => json!({"metadata": {}, "spec": {}, "status": {}}),
+        ("", "Event") => json!({
+            "metadata": {}, "involvedObject": {}, "source": {}, "eventTime": null,
+            "firstTimestamp": null, "lastTimestamp": null,
+            "reportingComponent": "", "reportingInstance": "",
+        }),
+        ("events.k8s.io", "Event") => json!({
+            "metadata": {}, "regarding": {}, "deprecatedSource": {}, "eventTime": null,
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null,
+        }),
+        ("coordination.k8s.io", "Lease") => json!({"metadata": {}, "spec": {}}),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => json!({
+            "metadata": {},
+            "spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "",
+                "versions": null},
+            "status": {"acceptedNames": {"plural": "", "kind": ""}, "conditions": null,
+                "storedVersions": null},
+        }),
+        _ => json!({"metadata": {}}),
+    }
+}
+
+const LEASE: [&str; 7] = [
+    "holderIdentity",
+    "leaseDurationSeconds",
+    "acquireTime",
+    "renewTime",
+    "leaseTransitions",
+    "strategy",
+    "preferredHolder",
+];
+
+fn event() -> Vec<(&'static str, View)> {
+    let mut fields = vec![
+        ("involvedObject", atomic_map()),
+        ("related", atomic_map()),
+        ("source", scalars(&["component", "host"])),
+        ("series", scalars(&["count", "lastObservedTime"])),
+    ];
+    let plain = [
+        "reason",
+        "message",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "type",
+        "eventTime",
+        "action",
+        "reportingComponent",
+        "reportingInstance",
+    ];
+    fields.extend(plain.map(|name| (name, View::Scalar)));
+    fields
+}
+
+fn new_event() -> Vec<(&'static str, View)> {
+    let mut fields = vec![
+        ("regarding", atomic_map()),
+        ("related", atomic_map()),
+        ("deprecatedSource", scalars(&["component", "host"])),
+        ("series", scalars(&["count", "lastObservedTime"])),
+    ];
+    let plain = [
+        "eventTime",
+        "reportingController",
+        "reportingInstance",
+        "action",
+        "reason",
+        "note",
+        "type",
+        "deprecatedFirstTimestamp",
+        "deprecatedLastTimestamp",
+        "deprecatedCount",
+    ];
+    fields.extend(plain.map(|name| (name, View::Scalar)));
+    fields
+}
+
+fn definition() -> Vec<(&'static str, View)> {
+    let names = || {
+        map(&[
+            ("plural", View::Scalar),
+            ("singular", View::Scalar),
+            ("kind", View::Scalar),
+            ("listKind", View::Scalar),
+            ("shortNames", atomic_list()),
+            ("categories", atomic_list()),
+        ])
+    };
+    let spec = map(&[
+        ("group", View::Scalar),
+        ("names", names()),
+        ("scope", View::Scalar),
+        ("versions", atomic_list()),
+        ("conversion", map(&[("strategy", View::Scalar), ("webhook", View::Deduced)])),
+        ("preserveUnknownFields", View::Scalar),
+    ]);
+    let status = map(&[
+        ("conditions", conditions()),
+        ("acceptedNames", names()),
+        ("storedVersions", atomic_list()),
+        ("observedGeneration", View::Scalar),
+    ]);
+    vec![("spec", spec), ("status", status)]
+}
+
+fn webhook() -> View {
+    let selector = || atomic_map();
+    map(&[
+        ("name", View::Scalar),
+        ("clientConfig", View::Deduced),
+        ("rules", atomic_list()),
+        ("failurePolicy", View::Scalar),
+        ("matchPolicy", View::Scalar),
+        ("namespaceSelector", selector()),
+        ("objectSelector", selector()),
+        ("sideEffects", View::Scalar),
+        ("timeoutSeconds", View::Scalar),
+        ("admissionReviewVersions", atomic_list()),
+        ("matchConditions", list(scalars(&["name", "expression"]), by_key("name"))),
+        ("reinvocationPolicy", View::Scalar),
+    ])
+}
+
+fn open() -> View {
+    let mut made = MapView { rest: Some(Box::new(View::Deduced)), ..MapView::default() };
+    made.fields.insert("apiVersion".to_owned(), View::Scalar);
+    made.fields.insert("kind".to_owned(), View::Scalar);
+    made.fields.insert("metadata".to_owned(), metadata());
+    View::Map(made)
+}
+
+fn conditions() -> View {
+    let condition = scalars(&[
+        "type",
+        "status",
+        "reason",
+        "message",
+        "lastTransitionTime",
+        "lastHeartbeatTime",
+        "observedGeneration",
+    ]);
+    list(condition, by_key("type"))
+}
+
+fn references(key: &str) -> View {
+    list(View::Deduced, by_key(key))
+}
+
+fn by_key(key: &str) -> ListKind {
+    ListKind::Map(vec![(key.to_owned(), None)])
+}
+
+fn map(fields: &[(&str, View)]) -> View {
+    let fields = fields.iter().map(|(name, view)| ((*name).to_owned(), view.clone())).collect();
+    View::Map(MapView { fields, rest: None, atomic: false })
+}
+
+fn scalars(names: &[&str]) -> View {
+    let fields: Vec<(&str, View)> = names.iter().map(|name| (*name, View::Scalar)).collect();
+    map(&fields)
+}
+
+fn texts() -> View {
+    View::Map(MapView { rest: Some(Box::new(View::Scalar)), ..MapView::default() })
+}
+
+fn atomic_map() -> View {
+    View::Map(MapView { atomic: true, rest: Some(Box::new(View::Deduced)), ..MapView::default() })
+}
+
+fn list(item: View, kind: ListKind) -> View {
+    View::List(ListView { item: Box::new(item), kind })
+}
+
+fn atomic_list() -> View {
+    list(View::Deduced, ListKind::Atomic)
+}

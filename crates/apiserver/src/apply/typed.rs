@@ -1,0 +1,346 @@
+//! What can be done with a value in its view: check it, list its fields, compare it with another,
+//! and take fields away.
+
+use super::set::{Element, Path, Set, written};
+use super::view::{ListKind, ListView, View};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How two values differ.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Comparison {
+    /// Fields that only the second has.
+    pub added: Set,
+    /// Fields that both have, with other values.
+    pub modified: Set,
+    /// Fields that only the first has.
+    pub removed: Set,
+}
+
+impl Comparison {
+    /// Whether the two are the same.
+    pub fn is_same(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// Everything in a value that its view does not allow, as sentences.
+pub fn violations(value: &Value, view: &View) -> Vec<String> {
+    let mut found = Vec::new();
+    check(value, view, &mut Vec::new(), &mut found);
+    found
+}
+
+/// The fields of a value, as somebody who says it owns them.
+pub fn field_set(value: &Value, view: &View) -> Set {
+    let mut set = Set::default();
+    collect(value, view, &mut Vec::new(), &mut set);
+    set
+}
+
+/// The fields of a value with those that nobody can own: lists without items. The original leaves
+/// them out, and so loses a map in which nothing but such a list is left.
+pub(super) fn present_set(value: &Value, view: &View) -> Set {
+    let mut set = field_set(value, view);
+    empty_lists(value, view, &mut Vec::new(), &mut set);
+    set
+}
+
+/// Compares two values.
+pub fn compare(first: &Value, second: &Value, view: &View) -> Comparison {
+    let mut found = Comparison::default();
+    differ((Some(first), Some(second)), view, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Takes the members of a set away from a value. A map or list of which nothing is left is null.
+pub fn without(value: &Value, gone: &Set, view: &View) -> Value {
+    match parts(value, view) {
+        Parts::Leaf => value.clone(),
+        Parts::Map(fields) => {
+            let mut kept = Map::new();
+            for part in fields {
+                let (Element::Field(name), false) = (&part.element, gone.has(&part.element)) else {
+                    continue;
+                };
+                kept.insert(name.clone(), part.without(gone));
+            }
+            if kept.is_empty() && !gone.is_empty() { Value::Null } else { Value::Object(kept) }
+        }
+        Parts::List(items) => {
+            let kept: Vec<Value> = items
+                .iter()
+                .filter(|part| !gone.has(&part.element))
+                .map(|part| part.without(gone))
+                .collect();
+            if kept.is_empty() && !gone.is_empty() { Value::Null } else { Value::Array(kept) }
+        }
+    }
+}
+
+/// The step that leads to an item; by its place where its view tells nothing better.
+pub(super) fn element_of(list: &ListView, item: &Value, index: usize) -> Element {
+    named_element(list, item)
+        .unwrap_or_else(|_| Element::Index(i64::try_from(index).unwrap_or(i64::MAX)))
+}
+
+/// A value inside another.
+struct Part<'v, 'd> {
+    element: Element,
+    value: &'d Value,
+    view: &'v View,
+}
+
+impl Part<'_, '_> {
+    fn without(&self, gone: &Set) -> Value {
+        match gone.below(&self.element) {
+            Some(gone) => without(self.value, gone, self.view),
+            None => self.value.clone(),
+        }
+    }
+}
+
+/// What a value is made of: nothing that is owned apart, or fields, or items.
+enum Parts<'v, 'd> {
+    Leaf,
+    Map(Vec<Part<'v, 'd>>),
+    List(Vec<Part<'v, 'd>>),
+}
+
+static DEDUCED: View = View::Deduced;
+
+fn parts<'v, 'd>(value: &'d Value, view: &'v View) -> Parts<'v, 'd> {
+    match (view, value) {
+        (View::Map(map), Value::Object(fields)) if !map.atomic => {
+            let part = |(name, value): (&String, &'d Value)| {
+                let known = map.fields.get(name).or(map.rest.as_deref()).unwrap_or(&DEDUCED);
+                Part { element: Element::field(name), value, view: known }
+            };
+            Parts::Map(fields.iter().map(part).collect())
+        }
+        (View::Deduced, Value::Object(fields)) => {
+            let part = |(name, value): (&String, &'d Value)| Part {
+                element: Element::field(name),
+                value,
+                view,
+            };
+            Parts::Map(fields.iter().map(part).collect())
+        }
+        (View::List(list), Value::Array(items)) if list.kind != ListKind::Atomic => {
+            let part = |(index, value): (usize, &'d Value)| Part {
+                element: element_of(list, value, index),
+                value,
+                view: &list.item,
+            };
+            Parts::List(items.iter().enumerate().map(part).collect())
+        }
+        (View::Scalar | View::Map(_) | View::List(_) | View::Deduced, _) => Parts::Leaf,
+    }
+}
+
+fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
+    match (view, value) {
+        (_, Value::Null) | (View::Scalar | View::Deduced, _) => {}
+        (View::Map(map), Value::Object(fields)) => {
+            for (name, child) in fields {
+                path.push(Element::field(name));
+                match map.fields.get(name).or(map.rest.as_deref()) {
+                    Some(known) => check(child, known, path, found),
+                    None => {
+                        found.push(format!("{}: field not declared in schema", written(path)));
+                    }
+                }
+                path.pop();
+            }
+        }
+        (View::List(list), Value::Array(items)) => check_items(items, list, path, found),
+        (View::Map(_), other) => {
+            found.push(format!("{}: expected map, got {other}", written(path)));
+        }
+        (View::List(_), other) => {
+            found.push(format!("{}: expected list, got {other}", written(path)));
+        }
+    }
+}
+
+fn check_items(items: &[Value], list: &ListView, path: &mut Path, found: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let place = Element::Index(i64::try_from(index).unwrap_or(i64::MAX));
+        let element = match (&list.kind, named_element(list, item)) {
+            (ListKind::Atomic, _) => place,
+            (ListKind::Set | ListKind::Map(_), Ok(element)) => {
+                if !seen.insert(element.clone()) {
+                    let at = written(path);
+                    found.push(format!("{at}: duplicate entries for key {element}"));
+                }
+                element
+            }
+            (ListKind::Set | ListKind::Map(_), Err(why)) => {
+                path.push(place);
+                found.push(format!("{}: element {index}: {why}", written(path)));
+                path.pop();
+                continue;
+            }
+        };
+        path.push(element);
+        check(item, &list.item, path, found);
+        path.pop();
+    }
+}
+
+fn named_element(list: &ListView, item: &Value) -> Result<Element, String> {
+    match &list.kind {
+        ListKind::Atomic => Err("the list is one value".to_owned()),
+        ListKind::Set => match item {
+            Value::Null => Err("associative list with values has an element that's explicitly \
+                                null"
+                .to_owned()),
+            Value::Array(_) | Value::Object(_) => {
+                Err("associative list with values has an element that's not a scalar".to_owned())
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(Element::Item(item.clone())),
+        },
+        ListKind::Map(keys) => {
+            let Value::Object(fields) = item else {
+                return Err("associative list with keys may not have non-map elements".to_owned());
+            };
+            let found: Vec<(String, Value)> = keys
+                .iter()
+                .filter_map(|(key, default)| {
+                    let value = fields.get(key).or(default.as_ref())?;
+                    Some((key.clone(), value.clone()))
+                })
+                .collect();
+            if found.is_empty() {
+                return Err("associative list with keys has an element that omits all key fields \
+                            (and doesn't have default values for any key fields)"
+                    .to_owned());
+            }
+            Ok(Element::key(found))
+        }
+    }
+}
+
+fn collect(value: &Value, view: &View, path: &mut Path, set: &mut Set) {
+    match parts(value, view) {
+        Parts::Leaf => set.insert(path),
+        Parts::Map(fields) => {
+            for part in fields {
+                let own = match (&part.element, part.value) {
+                    (_, Value::Null) => true,
+                    (_, Value::Object(inner)) if inner.is_empty() => true,
+                    (Element::Field(name), _) => !view.names(name),
+                    (_, _) => true,
+                };
+                descend(&part, own, path, set);
+            }
+        }
+        Parts::List(items) => {
+            for part in items {
+                descend(&part, true, path, set);
+            }
+        }
+    }
+}
+
+fn empty_lists(value: &Value, view: &View, path: &mut Path, set: &mut Set) {
+    let (Parts::Map(inner) | Parts::List(inner)) = parts(value, view) else { return };
+    if inner.is_empty() {
+        set.insert(path);
+    }
+    for part in inner {
+        path.push(part.element);
+        empty_lists(part.value, part.view, path, set);
+        path.pop();
+    }
+}
+
+fn descend(part: &Part<'_, '_>, own: bool, path: &mut Path, set: &mut Set) {
+    path.push(part.element.clone());
+    if own {
+        set.insert(path);
+    }
+    collect(part.value, part.view, path, set);
+    path.pop();
+}
+
+/// Values of two states; one that is not there is none.
+type Pair<'d> = (Option<&'d Value>, Option<&'d Value>);
+
+fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) {
+    let Some(pairs) = paired(pair, view) else {
+        match pair {
+            (None, Some(_)) => found.added.insert(path),
+            (Some(_), None) => found.removed.insert(path),
+            (Some(first), Some(second)) if first != second => found.modified.insert(path),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        return;
+    };
+    for (element, (inner, known)) in pairs {
+        path.push(element);
+        match inner {
+            Inner::Pair(pair) => differ(pair, known, path, found),
+            Inner::Doubled { same: false } => found.modified.insert(path),
+            Inner::Doubled { same: true } => {}
+        }
+        path.pop();
+    }
+    match pair {
+        (None, Some(_)) => found.added.insert(path),
+        (Some(_), None) => found.removed.insert(path),
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+}
+
+/// What stands under one step in two states.
+enum Inner<'d> {
+    Pair(Pair<'d>),
+    /// One of them has the item twice: it is compared as a whole.
+    Doubled {
+        same: bool,
+    },
+}
+
+type Pairs<'v, 'd> = BTreeMap<Element, (Inner<'d>, &'v View)>;
+
+/// The parts of two values side by side; none if the values are compared as a whole.
+fn paired<'v, 'd>(pair: Pair<'d>, view: &'v View) -> Option<Pairs<'v, 'd>> {
+    let side = |value: Option<&'d Value>| match value {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(value) => match parts(value, view) {
+            Parts::Leaf => None,
+            Parts::Map(parts) | Parts::List(parts) => Some(parts),
+        },
+    };
+    let (first, second) = (side(pair.0)?, side(pair.1)?);
+    if first.is_empty() && second.is_empty() {
+        return None;
+    }
+    let mut grouped: BTreeMap<Element, (Vec<&'d Value>, Vec<&'d Value>, &'v View)> =
+        BTreeMap::new();
+    for part in first {
+        grouped
+            .entry(part.element)
+            .or_insert((Vec::new(), Vec::new(), part.view))
+            .0
+            .push(part.value);
+    }
+    for part in second {
+        grouped
+            .entry(part.element)
+            .or_insert((Vec::new(), Vec::new(), part.view))
+            .1
+            .push(part.value);
+    }
+    let inner = |(element, (first, second, view)): (Element, (Vec<_>, Vec<_>, _))| {
+        let inner = if first.len() > 1 || second.len() > 1 {
+            Inner::Doubled { same: first == second }
+        } else {
+            Inner::Pair((first.first().copied(), second.first().copied()))
+        };
+        (element, (inner, view))
+    };
+    Some(grouped.into_iter().map(inner).collect())
+}

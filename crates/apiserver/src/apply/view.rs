@@ -1,0 +1,137 @@
+//! How values are merged: which lists are one value, which maps are owned field by field.
+
+use super::set::Element;
+use crate::schema::{Additional, JsonType, ListType, Schema};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The view of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum View {
+    /// One value.
+    Scalar,
+    /// A map.
+    Map(MapView),
+    /// A list.
+    List(ListView),
+    /// Nothing is known: maps are owned field by field, lists as a whole.
+    Deduced,
+}
+
+/// The view of a map.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MapView {
+    /// The named fields.
+    pub fields: BTreeMap<String, View>,
+    /// What all other fields are; none may be there without it.
+    pub rest: Option<Box<View>>,
+    /// Whether it is owned as a whole.
+    pub atomic: bool,
+}
+
+/// The view of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListView {
+    /// What an item is.
+    pub item: Box<View>,
+    /// How items are told apart.
+    pub kind: ListKind,
+}
+
+/// How the items of a list are told apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ListKind {
+    /// Not at all: the list is one value.
+    Atomic,
+    /// By their value.
+    Set,
+    /// By these fields, and what a field is when it is missing.
+    Map(Vec<(String, Option<Value>)>),
+}
+
+impl View {
+    /// The view of the objects of a custom resource.
+    pub fn of(schema: &Schema) -> Self {
+        let mut fields = declared(schema);
+        fields.insert("apiVersion".to_owned(), Self::Scalar);
+        fields.insert("kind".to_owned(), Self::Scalar);
+        fields.insert("metadata".to_owned(), super::builtin::metadata());
+        let rest = open(schema).then(|| Box::new(Self::Deduced));
+        Self::Map(MapView { fields, rest, atomic: false })
+    }
+
+    /// The view of what a step leads to; none if it may not be there.
+    pub fn step(&self, element: &Element) -> Option<&Self> {
+        static DEDUCED: View = View::Deduced;
+        match (self, element) {
+            (Self::Map(map), Element::Field(name)) => map.fields.get(name).or(map.rest.as_deref()),
+            (Self::List(list), Element::Key(_) | Element::Item(_) | Element::Index(_)) => {
+                Some(&list.item)
+            }
+            (Self::Deduced, _) => Some(&DEDUCED),
+            (Self::Scalar, _)
+            | (Self::Map(_), Element::Key(_) | Element::Item(_) | Element::Index(_))
+            | (Self::List(_), Element::Field(_)) => None,
+        }
+    }
+
+    /// Whether it is a map that names this field.
+    pub(super) fn names(&self, field: &str) -> bool {
+        matches!(self, Self::Map(map) if map.fields.contains_key(field))
+    }
+}
+
+fn view(schema: &Schema) -> View {
+    match schema.kind {
+        None if schema.int_or_string => View::Scalar,
+        None => View::Deduced,
+        Some(JsonType::Object) => object(schema),
+        Some(JsonType::Array) => list(schema),
+        Some(JsonType::String | JsonType::Integer | JsonType::Number | JsonType::Boolean) => {
+            View::Scalar
+        }
+    }
+}
+
+fn object(schema: &Schema) -> View {
+    let mut fields = declared(schema);
+    if schema.embedded {
+        fields.entry("apiVersion".to_owned()).or_insert(View::Scalar);
+        fields.entry("kind".to_owned()).or_insert(View::Scalar);
+        fields.entry("metadata".to_owned()).or_insert_with(super::builtin::metadata);
+    }
+    let rest = match &schema.additional {
+        Additional::Schema(inner) => Some(Box::new(view(inner))),
+        Additional::Any => Some(Box::new(View::Deduced)),
+        Additional::None if open(schema) || fields.is_empty() => Some(Box::new(View::Deduced)),
+        Additional::None => None,
+    };
+    View::Map(MapView { fields, rest, atomic: schema.atomic_map })
+}
+
+fn open(schema: &Schema) -> bool {
+    schema.preserve_unknown
+}
+
+fn declared(schema: &Schema) -> BTreeMap<String, View> {
+    schema.properties.iter().map(|(name, inner)| (name.clone(), view(inner))).collect()
+}
+
+fn list(schema: &Schema) -> View {
+    let Some(items) = &schema.items else {
+        return View::List(ListView { item: Box::new(View::Deduced), kind: ListKind::Atomic });
+    };
+    let kind = match &schema.list {
+        ListType::Atomic => ListKind::Atomic,
+        ListType::Set => ListKind::Set,
+        ListType::Map(keys) => ListKind::Map(
+            keys.iter()
+                .map(|key| {
+                    let default = items.properties.get(key).and_then(|key| key.default.clone());
+                    (key.clone(), default)
+                })
+                .collect(),
+        ),
+    };
+    View::List(ListView { item: Box::new(view(items)), kind })
+}

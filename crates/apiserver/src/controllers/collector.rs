@@ -1,0 +1,406 @@
+//! The garbage collector: what nobody owns any more goes, and what waits for it is let go.
+//!
+//! A graph of all objects by uid follows the changes of the store; every decision is taken on what
+//! the store holds at that moment. A failed deed is tried again with growing patience. An object
+//! whose owner's kind nobody knows is left alone until kinds change.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::feed::{Feed, Seen};
+use super::graph::{Graph, Node};
+use crate::auth::User;
+use crate::core::{Core, text};
+use crate::kinds::{Resource, group_version};
+use crate::status::Refusal;
+use crate::store::Entry;
+use crate::verbs::Ask;
+use crate::verbs::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Policy};
+use crate::verbs::update::{Edit, update};
+
+const MANAGER: &str = "kube-controller-manager";
+const FIRST_RETRY: Duration = Duration::from_millis(5);
+const LAST_RETRY: Duration = Duration::from_secs(1000);
+
+/// Runs until the server ends.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut feed = Feed::new(&core);
+    let groups =
+        ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
+    let name = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let mut collector = Collector {
+        core,
+        user: User::with_groups(name, &groups),
+        graph: Graph::default(),
+        queue: VecDeque::new(),
+        queued: HashSet::new(),
+        later: BTreeSet::new(),
+        patience: HashMap::new(),
+        unknown: BTreeSet::new(),
+    };
+    loop {
+        let retry = collector.later.first().map(|(when, _)| *when);
+        let woken = tokio::select! {
+            woken = feed.wait() => woken,
+            () = until(retry) => Some(false),
+        };
+        let Some(kinds_changed) = woken else { return };
+        collector.take_in(feed.look());
+        if kinds_changed {
+            for uid in std::mem::take(&mut collector.unknown) {
+                collector.enqueue(&uid);
+            }
+        }
+        collector.due();
+        while let Some(uid) = collector.next() {
+            collector.look_at(&uid).await;
+            collector.take_in(feed.look());
+        }
+    }
+}
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Collector {
+    core: Arc<Core>,
+    user: User,
+    graph: Graph,
+    queue: VecDeque<String>,
+    queued: HashSet<String>,
+    later: BTreeSet<(Instant, String)>,
+    patience: HashMap<String, Duration>,
+    /// Objects with an owner of a kind that is not served.
+    unknown: BTreeSet<String>,
+}
+
+/// What the owners of an object are.
+#[derive(Default)]
+struct Owners {
+    /// There, and to stay.
+    solid: usize,
+    /// Waiting for their dependents to go first.
+    waiting: Vec<String>,
+    /// Not there.
+    dangling: Vec<String>,
+}
+
+impl Collector {
+    fn take_in(&mut self, seen: Vec<(Arc<Resource>, Seen)>) {
+        for (resource, seen) in seen {
+            match seen {
+                Seen::All(entries) => {
+                    let there: HashSet<String> = entries
+                        .iter()
+                        .map(|entry| text(&entry.value, "/metadata/uid").to_owned())
+                        .collect();
+                    for uid in self.graph.of_table(&resource.table) {
+                        if !there.contains(&uid) {
+                            self.forget(&uid);
+                        }
+                    }
+                    for entry in entries {
+                        self.learn(&resource, &entry);
+                    }
+                }
+                Seen::Changes(changes) => {
+                    for change in changes {
+                        match (&change.new, &change.old) {
+                            (Some(entry), _) => self.learn(&resource, entry),
+                            (None, Some(old)) => {
+                                self.forget(text(&old.value, "/metadata/uid"));
+                            }
+                            (None, None) => {}
+                        }
+                    }
+                }
+                Seen::Gone => {
+                    for uid in self.graph.of_table(&resource.table) {
+                        self.forget(&uid);
+                    }
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
+        let node = Node::of(resource, &entry.value);
+        let uid = node.uid.clone();
+        let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
+        let lost = self.graph.insert(node);
+        if wants {
+            self.enqueue(&uid);
+        }
+        for owner in lost {
+            self.enqueue(&owner);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        let (owners, dependents) = self.graph.remove(uid);
+        self.patience.remove(uid);
+        for other in owners.into_iter().chain(dependents) {
+            self.enqueue(&other);
+        }
+    }
+
+    fn enqueue(&mut self, uid: &str) {
+        if self.graph.get(uid).is_some() && self.queued.insert(uid.to_owned()) {
+            self.queue.push_back(uid.to_owned());
+        }
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let uid = self.queue.pop_front()?;
+        self.queued.remove(&uid);
+        Some(uid)
+    }
+
+    /// Moves what has waited long enough into the queue.
+    fn due(&mut self) {
+        let now = Instant::now();
+        while let Some((when, _)) = self.later.first() {
+            if *when > now {
+                return;
+            }
+            if let Some((_, uid)) = self.later.pop_first() {
+                self.enqueue(&uid);
+            }
+        }
+    }
+
+    fn retry(&mut self, uid: &str) {
+        let patience = self.patience.entry(uid.to_owned()).or_insert(FIRST_RETRY);
+        let wait = *patience;
+        *patience = (wait * 2).min(LAST_RETRY);
+        self.later.insert((Instant::now() + wait, uid.to_owned()));
+    }
+
+    async fn look_at(&mut self, uid: &str) {
+        let Some(node) = self.graph.get(uid).cloned() else { return };
+        let key = node.resource.key(&node.namespace, &node.name);
+        let Some(entry) = self.core.store.get(&node.resource.table, &key) else { return };
+        if text(&entry.value, "/metadata/uid") != uid {
+            return;
+        }
+        let live = Node::of(&node.resource, &entry.value);
+        let done = if live.deleting && live.foreground {
+            self.foreground(&live).await
+        } else if live.deleting && live.orphan {
+            self.orphan(&live).await
+        } else if live.deleting {
+            Ok(())
+        } else {
+            self.dependent(&live, &entry).await
+        };
+        match done {
+            Ok(()) => {
+                self.patience.remove(uid);
+            }
+            Err(refusal) if refusal.code == 404 => {}
+            Err(refusal) => {
+                tracing::debug!(why = refusal.message, name = live.name, "cannot collect");
+                self.retry(uid);
+            }
+        }
+    }
+
+    /// An owner that waits for its dependents.
+    async fn foreground(&mut self, owner: &Node) -> Result<(), Refusal> {
+        let blocking: Vec<String> = self.graph.blocking(&owner.uid);
+        if blocking.is_empty() {
+            return self.strip_finalizer(owner, FOREGROUND).await;
+        }
+        for uid in blocking {
+            self.enqueue(&uid);
+        }
+        Ok(())
+    }
+
+    /// An owner that leaves its dependents behind.
+    async fn orphan(&mut self, owner: &Node) -> Result<(), Refusal> {
+        for uid in self.graph.dependents(&owner.uid) {
+            let Some(node) = self.graph.get(&uid).cloned() else { continue };
+            let gone = vec![owner.uid.clone()];
+            self.edit(&node, &Disown { uid: node.uid.clone(), gone }).await?;
+        }
+        self.strip_finalizer(owner, ORPHAN).await
+    }
+
+    /// An object with owners.
+    async fn dependent(&mut self, node: &Node, entry: &Entry) -> Result<(), Refusal> {
+        let Some(owners) = self.classify(node) else {
+            self.unknown.insert(node.uid.clone());
+            return Ok(());
+        };
+        if owners.solid > 0 {
+            let gone: Vec<String> = owners.dangling.into_iter().chain(owners.waiting).collect();
+            if gone.is_empty() {
+                return Ok(());
+            }
+            return self.edit(node, &Disown { uid: node.uid.clone(), gone }).await;
+        }
+        if owners.waiting.is_empty() && owners.dangling.is_empty() {
+            return Ok(());
+        }
+        let dependents = self.graph.dependents(&node.uid);
+        let policy = if !owners.waiting.is_empty() && !dependents.is_empty() {
+            let cycle = dependents.iter().any(|uid| {
+                self.graph.get(uid).is_some_and(|other| other.deleting && other.foreground)
+            });
+            if cycle {
+                self.edit(node, &Unblock { uid: node.uid.clone() }).await?;
+                self.enqueue(&node.uid);
+            }
+            Policy::Foreground
+        } else if node.orphan {
+            Policy::Orphan
+        } else if node.foreground {
+            Policy::Foreground
+        } else {
+            Policy::Background
+        };
+        self.delete(node, entry, policy).await
+    }
+
+    /// What the owners of an object are; nothing when the kind of one is not served.
+    fn classify(&self, node: &Node) -> Option<Owners> {
+        let mut owners = Owners::default();
+        let kinds = self.core.registry.kinds();
+        for owner in &node.owners {
+            let (group, version) = group_version(&owner.api_version);
+            let resource = kinds.of_kind(group, version, &owner.kind)?;
+            if resource.namespaced && node.namespace.is_empty() {
+                return None;
+            }
+            let key = resource.key(&node.namespace, &owner.name);
+            let found = self.core.store.get(&resource.table, &key);
+            let found = found.filter(|entry| text(&entry.value, "/metadata/uid") == owner.uid);
+            match found.map(|entry| Node::of(resource, &entry.value)) {
+                None => owners.dangling.push(owner.uid.clone()),
+                Some(live) if live.deleting && live.foreground => {
+                    owners.waiting.push(owner.uid.clone());
+                }
+                Some(_) => owners.solid += 1,
+            }
+        }
+        Some(owners)
+    }
+
+    fn ask<'a>(&'a self, node: &'a Node) -> Ask<'a> {
+        let place = (node.namespace.as_str(), node.name.as_str());
+        Ask::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
+    }
+
+    async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {
+        let mut ask = self.ask(node);
+        update(&mut ask, edit).await.map(|_| ())
+    }
+
+    async fn strip_finalizer(&self, node: &Node, finalizer: &'static str) -> Result<(), Refusal> {
+        self.edit(node, &Strip { uid: node.uid.clone(), finalizer }).await
+    }
+
+    async fn delete(&self, node: &Node, entry: &Entry, policy: Policy) -> Result<(), Refusal> {
+        let version = entry.revision.to_string();
+        let word = match policy {
+            Policy::Orphan => "Orphan",
+            Policy::Background => "Background",
+            Policy::Foreground => "Foreground",
+        };
+        let options = DeleteOptions {
+            uid: Some(node.uid.clone()),
+            version: Some(version.clone()),
+            policy: Some(policy),
+            dry_run: false,
+            legacy: false,
+            told: json!({
+                "kind": "DeleteOptions",
+                "apiVersion": "meta.k8s.io/v1",
+                "preconditions": {"uid": node.uid, "resourceVersion": version},
+                "propagationPolicy": word,
+            }),
+        };
+        delete::delete(&mut self.ask(node), &options).await.map(|_| ())
+    }
+}
+
+/// Takes owners away.
+struct Disown {
+    uid: String,
+    gone: Vec<String>,
+}
+
+/// Lets the owners go before the object.
+struct Unblock {
+    uid: String,
+}
+
+/// Takes a finalizer away.
+struct Strip {
+    uid: String,
+    finalizer: &'static str,
+}
+
+impl Edit for Disown {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
+        let Some(list) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else {
+            return Ok(next);
+        };
+        list.retain(|owner| !self.gone.iter().any(|gone| text(owner, "/uid") == gone));
+        if list.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}
+
+impl Edit for Unblock {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        let owners = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            if owner["blockOwnerDeletion"].as_bool() == Some(true) {
+                owner["blockOwnerDeletion"] = json!(false);
+            }
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}
+
+impl Edit for Strip {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
+        let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else {
+            return Ok(next);
+        };
+        list.retain(|finalizer| finalizer.as_str() != Some(self.finalizer));
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}

@@ -1,0 +1,255 @@
+//! Definitions become resources, and take their objects with them when they go.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::services;
+use super::status::{self, SetStatus, condition, set_condition};
+use crate::auth::User;
+use crate::core::{Core, DEFINITIONS, text};
+use crate::kinds::custom::has_condition;
+use crate::kinds::{Kinds, Resource};
+use crate::status::Refusal;
+use crate::verbs::delete::{self, DeleteOptions};
+use crate::verbs::update::Edit;
+use crate::verbs::{Ask, Sub};
+
+const MANAGER: &str = "kube-apiserver";
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+const BATCH: usize = 64;
+
+/// Runs until the server ends.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut ending = core.ending.subscribe();
+    let table: Arc<str> = Arc::from(DEFINITIONS);
+    let (_, mut cursor) = core.store.list_and_follow(&table, "");
+    settle(&core).await;
+    loop {
+        let head = core.store.head();
+        let changed = tokio::select! {
+            biased;
+            _ = ending.wait_for(|ending| *ending) => return,
+            changed = cursor.next(BATCH) => changed,
+            () = core.store.changed_after(head), if leaving(&core) => Ok(Vec::new()),
+        };
+        if changed.is_err() {
+            cursor = core.store.list_and_follow(&table, "").1;
+        }
+        settle(&core).await;
+    }
+}
+
+/// Whether a definition waits for its objects to go.
+fn leaving(core: &Core) -> bool {
+    let listing = core.store.list(DEFINITIONS, "");
+    listing
+        .objects
+        .values()
+        .any(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some())
+}
+
+/// Brings every definition one step further, until none wants to go.
+async fn settle(core: &Arc<Core>) {
+    core.refresh_kinds();
+    let listing = core.store.list(DEFINITIONS, "");
+    for entry in listing.objects.values() {
+        let definition = &entry.value;
+        let done = if definition.pointer("/metadata/deletionTimestamp").is_some() {
+            finalize(core, definition).await
+        } else {
+            establish(core, definition).await
+        };
+        if let Err(refusal) = done {
+            tracing::warn!(why = refusal.message, "cannot settle a definition");
+        }
+    }
+    core.refresh_kinds();
+    services::settle(core).await;
+}
+
+/// The conditions that a deletion starts with.
+pub(crate) fn terminating(definition: &mut Value) {
+    let condition = condition(
+        ("Terminating", "True"),
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    );
+    set_condition(&mut definition["status"], condition);
+}
+
+async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let conflict = conflict(core, definition);
+    let mut next = definition.clone();
+    let (taken, conflict) = conflict;
+    let mut accepted = definition["spec"]["names"].clone();
+    for field in taken {
+        match definition.pointer(&format!("/status/acceptedNames/{field}")) {
+            Some(kept) => accepted[field] = kept.clone(),
+            None => {
+                if let Some(map) = accepted.as_object_mut() {
+                    map.remove(field);
+                }
+            }
+        }
+    }
+    next["status"]["acceptedNames"] = accepted;
+    let established = has_condition(definition, "Established");
+    let (names, made) = match conflict {
+        None => (
+            condition(("NamesAccepted", "True"), "NoConflicts", "no conflicts found"),
+            condition(
+                ("Established", "True"),
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            ),
+        ),
+        Some((reason, why)) => (
+            condition(("NamesAccepted", "False"), reason, &why),
+            condition(("Established", "False"), "NotAccepted", "not all names are accepted"),
+        ),
+    };
+    set_condition(&mut next["status"], names);
+    if !established {
+        set_condition(&mut next["status"], made);
+    }
+    if next["status"] == definition["status"] {
+        return Ok(());
+    }
+    write_status(core, definition, next["status"].clone()).await
+}
+
+/// Which of the names another definition of the group has, and the last such conflict.
+fn conflict(
+    core: &Core,
+    definition: &Value,
+) -> (Vec<&'static str>, Option<(&'static str, String)>) {
+    let own = text(definition, "/metadata/name");
+    let group = text(definition, "/spec/group");
+    let listing = core.store.list(DEFINITIONS, "");
+    let others = listing.objects.values().map(|entry| &entry.value).filter(|other| {
+        text(other, "/metadata/name") != own && text(other, "/spec/group") == group
+    });
+    let others: Vec<&Value> = others.collect();
+    let is_taken = |wanted: &str, fields: &[&str]| {
+        let named = |names: &Value, field: &str| match &names[field] {
+            Value::String(text) => text == wanted,
+            Value::Array(list) => list.iter().any(|text| text.as_str() == Some(wanted)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+        };
+        others.iter().any(|other| {
+            let accepted = &other["status"]["acceptedNames"];
+            fields.iter().any(|field| named(accepted, field))
+        })
+    };
+    let words = ["plural", "singular", "shortNames"];
+    let kinds = ["kind", "listKind"];
+    let checks: [(&'static str, &[&str], &'static str); 4] = [
+        ("plural", &words, "PluralConflict"),
+        ("singular", &words, "SingularConflict"),
+        ("kind", &kinds, "KindConflict"),
+        ("listKind", &kinds, "ListKindConflict"),
+    ];
+    let mut taken = Vec::new();
+    let mut last = None;
+    for (field, among, reason) in checks {
+        let wanted = text(definition, &format!("/spec/names/{field}"));
+        if is_taken(wanted, among) {
+            taken.push(field);
+            last = Some((reason, format!("\"{wanted}\" is already in use")));
+        }
+    }
+    (taken, last)
+}
+
+/// Deletes the objects of a definition that goes, then lets it go.
+async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let finalizers = definition.pointer("/metadata/finalizers").and_then(Value::as_array);
+    if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
+        return Ok(());
+    }
+    let kinds = Kinds::new(std::iter::once(definition), &Kinds::default());
+    let resource = kinds.tables().into_iter().find(|resource| resource.custom().is_some());
+    if let Some(resource) = resource {
+        let left = clear(core, &resource).await;
+        if left > 0 {
+            let reason = "InstanceDeletionInProgress";
+            let why = "CustomResource deletion is in progress";
+            return mark(core, definition, condition(("Terminating", "True"), reason, why)).await;
+        }
+        let reason = "InstanceDeletionCompleted";
+        let why = "removed all instances";
+        mark(core, definition, condition(("Terminating", "False"), reason, why)).await?;
+    }
+    release(core, definition).await
+}
+
+async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(), Refusal> {
+    let mut next = definition.clone();
+    set_condition(&mut next["status"], wanted);
+    if next["status"] == definition["status"] {
+        return Ok(());
+    }
+    write_status(core, definition, next["status"].clone()).await
+}
+
+/// Deletes every object; tells how many are left.
+async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> usize {
+    let user = User::with_groups("system:apiserver", &["system:masters"]);
+    let listing = core.store.list(&resource.table, "");
+    for entry in listing.objects.values() {
+        if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
+            continue;
+        }
+        let place =
+            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let mut ask = Ask::new(core, resource, place, &user).by(MANAGER);
+        if let Err(refusal) = delete::delete(&mut ask, &DeleteOptions::default()).await {
+            tracing::debug!(why = refusal.message, "cannot delete an object of a definition");
+        }
+    }
+    core.store.list(&resource.table, "").objects.len()
+}
+
+struct Release {
+    uid: String,
+}
+
+impl Edit for Release {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        if let Some(list) = next["metadata"]["finalizers"].as_array_mut() {
+            list.retain(|finalizer| finalizer.as_str() != Some(CLEANUP));
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}
+
+async fn write_status(core: &Arc<Core>, definition: &Value, status: Value) -> Result<(), Refusal> {
+    let uid = text(definition, "/metadata/uid").to_owned();
+    write(core, definition, Sub::Status, &SetStatus { uid, status }).await
+}
+
+async fn release(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
+    let uid = text(definition, "/metadata/uid").to_owned();
+    write(core, definition, Sub::Main, &Release { uid }).await
+}
+
+async fn write(
+    core: &Arc<Core>,
+    definition: &Value,
+    sub: Sub,
+    edit: &dyn Edit,
+) -> Result<(), Refusal> {
+    let resource = core.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let Some(resource) = resource else { return Ok(()) };
+    let user = User::with_groups("system:apiserver", &["system:masters"]);
+    let name = text(definition, "/metadata/name");
+    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
+    ask.sub = sub;
+    status::write(ask, edit).await
+}

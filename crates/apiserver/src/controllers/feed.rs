@@ -1,0 +1,101 @@
+//! Every change of every resource, for those who look at all of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::core::Core;
+use crate::kinds::Resource;
+use crate::store::{Change, Cursor, Entry};
+
+/// How many changes of one resource are read at once.
+const BATCH: usize = 256;
+
+/// What was seen of one resource.
+pub(super) enum Seen {
+    /// All objects there are: at the start, or when changes were missed.
+    All(Vec<Arc<Entry>>),
+    /// What happened since.
+    Changes(Vec<Arc<Change>>),
+    /// The resource is not served any more.
+    Gone,
+}
+
+/// Follows every resource.
+pub(super) struct Feed {
+    core: Arc<Core>,
+    cursors: HashMap<Arc<str>, (Arc<Resource>, Cursor)>,
+    kinds: watch::Receiver<u64>,
+    ending: watch::Receiver<bool>,
+    head: u64,
+}
+
+impl Feed {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        let mut kinds = core.registry.changes();
+        kinds.mark_changed();
+        Self {
+            core: core.clone(),
+            cursors: HashMap::new(),
+            kinds,
+            ending: core.ending.subscribe(),
+            head: 0,
+        }
+    }
+
+    /// Waits for something new; nothing when the server ends. Tells whether kinds changed.
+    pub(super) async fn wait(&mut self) -> Option<bool> {
+        let core = self.core.clone();
+        tokio::select! {
+            biased;
+            _ = self.ending.wait_for(|ending| *ending) => None,
+            _ = self.kinds.changed() => Some(true),
+            () = core.store.changed_after(self.head) => Some(false),
+        }
+    }
+
+    /// What happened since the last look.
+    pub(super) fn look(&mut self) -> Vec<(Arc<Resource>, Seen)> {
+        self.head = self.core.store.head();
+        let mut seen = Vec::new();
+        let served = self.core.registry.kinds().tables();
+        let tables: Vec<Arc<str>> = served.iter().map(|kind| kind.table.clone()).collect();
+        let lost: Vec<Arc<str>> =
+            self.cursors.keys().filter(|table| !tables.contains(table)).cloned().collect();
+        for table in lost {
+            if let Some((resource, _)) = self.cursors.remove(&table) {
+                seen.push((resource, Seen::Gone));
+            }
+        }
+        for resource in served {
+            let found = self.look_at(&resource);
+            if let Some(found) = found {
+                seen.push((resource, found));
+            }
+        }
+        seen
+    }
+
+    fn look_at(&mut self, resource: &Arc<Resource>) -> Option<Seen> {
+        if let Some((known, cursor)) = self.cursors.get_mut(&resource.table) {
+            *known = resource.clone();
+            let mut changes = Vec::new();
+            loop {
+                match cursor.ready(BATCH) {
+                    Ok(ready) if ready.is_empty() => break,
+                    Ok(ready) => changes.extend(ready),
+                    Err(_) => return Some(self.list(resource)),
+                }
+            }
+            return (!changes.is_empty()).then_some(Seen::Changes(changes));
+        }
+        Some(self.list(resource))
+    }
+
+    fn list(&mut self, resource: &Arc<Resource>) -> Seen {
+        let (listing, cursor) = self.core.store.list_and_follow(&resource.table, "");
+        self.cursors.insert(resource.table.clone(), (resource.clone(), cursor));
+        Seen::All(listing.objects.into_values().collect())
+    }
+}

@@ -1,0 +1,131 @@
+//! Who owns whom, by uid.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::core::text;
+use crate::kinds::Resource;
+use crate::verbs::delete::{FOREGROUND, ORPHAN};
+
+/// One object, as far as owning goes.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) uid: String,
+    pub(super) resource: Arc<Resource>,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) owners: Vec<Owner>,
+    pub(super) deleting: bool,
+    pub(super) foreground: bool,
+    pub(super) orphan: bool,
+}
+
+/// A reference to an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) blocks: bool,
+}
+
+/// All objects and their dependents.
+#[derive(Default)]
+pub(super) struct Graph {
+    nodes: HashMap<String, Node>,
+    dependents: HashMap<String, BTreeSet<String>>,
+}
+
+impl Node {
+    pub(super) fn of(resource: &Arc<Resource>, value: &Value) -> Self {
+        let owners = value.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owner = |owner: &Value| Owner {
+            api_version: text(owner, "/apiVersion").to_owned(),
+            kind: text(owner, "/kind").to_owned(),
+            name: text(owner, "/name").to_owned(),
+            uid: text(owner, "/uid").to_owned(),
+            blocks: owner["blockOwnerDeletion"].as_bool().unwrap_or_default(),
+        };
+        let finalizers = value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let has = |wanted: &str| {
+            finalizers.into_iter().flatten().any(|name| name.as_str() == Some(wanted))
+        };
+        Self {
+            uid: text(value, "/metadata/uid").to_owned(),
+            resource: resource.clone(),
+            namespace: text(value, "/metadata/namespace").to_owned(),
+            name: text(value, "/metadata/name").to_owned(),
+            owners: owners.into_iter().flatten().map(owner).collect(),
+            deleting: value.pointer("/metadata/deletionTimestamp").is_some(),
+            foreground: has(FOREGROUND),
+            orphan: has(ORPHAN),
+        }
+    }
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    /// Takes a node in; answers with owners that it has no longer, or no longer blocks.
+    pub(super) fn insert(&mut self, node: Node) -> Vec<String> {
+        let mut lost = Vec::new();
+        if let Some(old) = self.nodes.get(&node.uid) {
+            for owner in &old.owners {
+                let now = node.owners.iter().find(|other| other.uid == owner.uid);
+                if now.is_none()
+                    && let Some(set) = self.dependents.get_mut(&owner.uid)
+                {
+                    set.remove(&node.uid);
+                }
+                if now.is_none_or(|now| owner.blocks && !now.blocks) {
+                    lost.push(owner.uid.clone());
+                }
+            }
+        }
+        for owner in &node.owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
+        }
+        self.nodes.insert(node.uid.clone(), node);
+        lost
+    }
+
+    /// Takes a node away; answers with its owners and its dependents.
+    pub(super) fn remove(&mut self, uid: &str) -> (Vec<String>, Vec<String>) {
+        let Some(node) = self.nodes.remove(uid) else { return (Vec::new(), Vec::new()) };
+        let owners: Vec<String> = node.owners.into_iter().map(|owner| owner.uid).collect();
+        for owner in &owners {
+            let emptied = self.dependents.get_mut(owner).is_some_and(|set| {
+                set.remove(uid);
+                set.is_empty()
+            });
+            if emptied {
+                self.dependents.remove(owner);
+            }
+        }
+        (owners, self.dependents(uid))
+    }
+
+    pub(super) fn dependents(&self, uid: &str) -> Vec<String> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// The dependents that an owner has to wait for.
+    pub(super) fn blocking(&self, uid: &str) -> Vec<String> {
+        let blocks = |dependent: &String| {
+            self.nodes.get(dependent).is_some_and(|node| {
+                node.owners.iter().any(|owner| owner.uid == uid && owner.blocks)
+            })
+        };
+        self.dependents(uid).into_iter().filter(blocks).collect()
+    }
+
+    pub(super) fn of_table(&self, table: &str) -> Vec<String> {
+        let nodes = self.nodes.values().filter(|node| &*node.resource.table == table);
+        nodes.map(|node| node.uid.clone()).collect()
+    }
+}

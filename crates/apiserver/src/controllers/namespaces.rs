@@ -1,0 +1,221 @@
+//! A namespace that goes takes its content along.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::status::{self, SetStatus, condition, set_condition};
+use crate::auth::User;
+use crate::core::{Core, NAMESPACES, has_entries, text};
+use crate::kinds::Resource;
+use crate::status::Refusal;
+use crate::store::Entry;
+use crate::verbs::delete::{self, DeleteOptions, Policy};
+use crate::verbs::update::Edit;
+use crate::verbs::{Ask, Sub};
+
+const MANAGER: &str = "kube-controller-manager";
+const BATCH: usize = 64;
+const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
+const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Runs until the server ends.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut ending = core.ending.subscribe();
+    let table: Arc<str> = Arc::from(NAMESPACES);
+    let (_, mut cursor) = core.store.list_and_follow(&table, "");
+    let mut patience = FIRST_RETRY;
+    loop {
+        let head = core.store.head();
+        let leaving = leaving(&core);
+        let mut failed = false;
+        for namespace in &leaving {
+            failed |= empty(&core, &namespace.value).await.is_err();
+        }
+        if !failed {
+            patience = FIRST_RETRY;
+        }
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(|ending| *ending) => return,
+            changed = cursor.next(BATCH) => {
+                if changed.is_err() {
+                    cursor = core.store.list_and_follow(&table, "").1;
+                }
+            }
+            () = core.store.changed_after(head), if !leaving.is_empty() => {}
+            () = tokio::time::sleep(patience), if failed => {
+                patience = (patience * 2).min(LAST_RETRY);
+            }
+        }
+    }
+}
+
+/// The namespaces that wait for their content to go.
+fn leaving(core: &Core) -> Vec<Arc<Entry>> {
+    let listing = core.store.list(NAMESPACES, "");
+    let leaves = |entry: &Arc<Entry>| {
+        entry.value.pointer("/metadata/deletionTimestamp").is_some()
+            && has_entries(&entry.value, "/spec/finalizers")
+    };
+    listing.objects.into_values().filter(leaves).collect()
+}
+
+/// What is left in a namespace.
+#[derive(Default)]
+struct Left {
+    /// Objects by resource.
+    objects: BTreeMap<String, usize>,
+    /// Objects by finalizer.
+    finalizers: BTreeMap<String, usize>,
+    /// What went wrong.
+    failures: Vec<String>,
+}
+
+/// Deletes what is in a namespace, and the namespace when nothing is left.
+async fn empty(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
+    let name = text(namespace, "/metadata/name");
+    let mut left = Left::default();
+    for resource in core.registry.kinds().tables() {
+        if resource.namespaced {
+            clear(core, &resource, name, &mut left).await;
+        }
+    }
+    let status = conditions(namespace, &left);
+    let uid = text(namespace, "/metadata/uid").to_owned();
+    if status != namespace["status"] {
+        write(core, name, Sub::Status, &SetStatus { uid: uid.clone(), status }).await?;
+    }
+    if !left.failures.is_empty() {
+        return Err(Refusal::internal("content could not be deleted"));
+    }
+    if left.objects.is_empty() {
+        write(core, name, Sub::Finalize, &Finalize { uid }).await?;
+    }
+    Ok(())
+}
+
+async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left: &mut Left) {
+    let user = user();
+    let prefix = resource.prefix(namespace);
+    let options = DeleteOptions {
+        policy: Some(Policy::Background),
+        told: json!({
+            "kind": "DeleteOptions",
+            "apiVersion": "meta.k8s.io/v1",
+            "propagationPolicy": "Background",
+        }),
+        ..DeleteOptions::default()
+    };
+    for entry in core.store.list(&resource.table, &prefix).objects.values() {
+        if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
+            continue;
+        }
+        let name = text(&entry.value, "/metadata/name");
+        let mut ask = Ask::new(core, resource, (namespace, name), &user).by(MANAGER);
+        match delete::delete(&mut ask, &options).await {
+            Ok(_) => {}
+            Err(refusal) if refusal.code == 404 => {}
+            Err(refusal) => left.failures.push(refusal.message),
+        }
+    }
+    for entry in core.store.list(&resource.table, &prefix).objects.values() {
+        *left.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        let finalizers = entry.value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
+            *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// The conditions that tell what the namespace waits for.
+fn conditions(namespace: &Value, left: &Left) -> Value {
+    let mut status = namespace["status"].clone();
+    let failed = !left.failures.is_empty();
+    let content = if failed {
+        let list = left.failures.join(", ");
+        (
+            "True",
+            "ContentDeletionFailed",
+            format!("Failed to delete all resource types, 1 remaining: {list}"),
+        )
+    } else {
+        let done = "All content successfully deleted, may be waiting on finalization";
+        ("False", "ContentDeleted", done.to_owned())
+    };
+    let counted = |map: &BTreeMap<String, usize>, word: &str| {
+        let parts: Vec<String> = map
+            .iter()
+            .map(|(name, count)| format!("{name} {word} {count} resource instances"))
+            .collect();
+        parts.join(", ")
+    };
+    let objects = if left.objects.is_empty() {
+        ("False", "ContentRemoved", "All content successfully removed".to_owned())
+    } else {
+        let list = counted(&left.objects, "has");
+        ("True", "SomeResourcesRemain", format!("Some resources are remaining: {list}"))
+    };
+    let finalizers = if left.finalizers.is_empty() {
+        ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
+    } else {
+        let list = counted(&left.finalizers, "in");
+        let why = format!("Some content in the namespace has finalizers remaining: {list}");
+        ("True", "SomeFinalizersRemain", why)
+    };
+    let discovered =
+        ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned());
+    let parsed =
+        ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned());
+    for (kind, (state, reason, message)) in [
+        ("NamespaceDeletionDiscoveryFailure", discovered),
+        ("NamespaceDeletionGroupVersionParsingFailure", parsed),
+        ("NamespaceDeletionContentFailure", content),
+        ("NamespaceContentRemaining", objects),
+        ("NamespaceFinalizersRemaining", finalizers),
+    ] {
+        set_condition(&mut status, condition((kind, state), reason, &message));
+    }
+    status
+}
+
+fn user() -> User {
+    User::with_groups(
+        "system:serviceaccount:kube-system:namespace-controller",
+        &["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
+    )
+}
+
+async fn write(core: &Arc<Core>, name: &str, sub: Sub, edit: &dyn Edit) -> Result<(), Refusal> {
+    let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
+    let user = user();
+    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
+    ask.sub = sub;
+    status::write(ask, edit).await
+}
+
+struct Finalize {
+    uid: String,
+}
+
+impl Edit for Finalize {
+    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let mut next = current.clone();
+        if let Some(spec) = next["spec"].as_object_mut() {
+            let list = spec.get_mut("finalizers").and_then(Value::as_array_mut);
+            let emptied = list.is_some_and(|list| {
+                list.retain(|finalizer| finalizer.as_str() != Some("kubernetes"));
+                list.is_empty()
+            });
+            if emptied {
+                spec.remove("finalizers");
+            }
+        }
+        Ok(next)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}

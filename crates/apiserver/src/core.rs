@@ -1,0 +1,77 @@
+//! What every verb and every controller shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::admission::Webhooks;
+use crate::auth::Tokens;
+use crate::counters::Counters;
+use crate::faults::Faults;
+use crate::kinds::{Kinds, Registry, Resource};
+use crate::store::Store;
+
+/// The table of definitions.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// The table of webhook configurations.
+pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+/// The table of namespaces.
+pub(crate) const NAMESPACES: &str = "namespaces";
+
+/// Takes a line about every request.
+pub(crate) type Audit = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The server without its doors.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) tokens: Tokens,
+    pub(crate) webhooks: Webhooks,
+    pub(crate) faults: Faults,
+    pub(crate) counters: Counters,
+    pub(crate) audit: Option<Audit>,
+    /// Turns true when the server ends.
+    pub(crate) ending: watch::Sender<bool>,
+    pub(crate) ready: AtomicBool,
+}
+
+impl Core {
+    /// Reads the definitions anew; what they serve is served from here on.
+    pub(crate) fn refresh_kinds(&self) {
+        let listing = self.store.list(DEFINITIONS, "");
+        let before = self.registry.kinds();
+        let kinds = Kinds::new(listing.objects.values().map(|entry| &entry.value), &before);
+        self.registry.replace(kinds);
+    }
+
+    /// The resource that serves a kind, in any version if the wanted one is not there.
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<Arc<Resource>> {
+        self.registry.kinds().find(group, version, plural).cloned()
+    }
+
+    /// A namespace, if it is there.
+    pub(crate) fn namespace(&self, name: &str) -> Option<Arc<crate::store::Entry>> {
+        self.store.get(NAMESPACES, name)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+}
+
+/// A text inside an object; empty when it is not there.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a list inside an object has entries.
+pub(crate) fn has_entries(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+}

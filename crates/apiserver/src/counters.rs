@@ -1,0 +1,30 @@
+//! How often what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Requests by verb, resource and status.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<BTreeMap<Counted, u64>>);
+
+/// What is counted apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Counted {
+    /// The verb, as authorisation names it.
+    pub verb: String,
+    /// `plural.group`; empty for what is no resource.
+    pub resource: String,
+    /// The status of the answer.
+    pub code: u16,
+}
+
+impl Counters {
+    pub(crate) fn count(&self, counted: Counted) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(counted).or_default() += 1;
+    }
+
+    pub(crate) fn snapshot(&self) -> BTreeMap<Counted, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

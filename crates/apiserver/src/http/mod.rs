@@ -1,0 +1,109 @@
+//! From a request to a call, and from an answer to a response.
+
+pub(crate) mod body;
+pub(crate) mod negotiate;
+pub(crate) mod query;
+pub(crate) mod route;
+pub(crate) mod serve;
+pub(crate) mod service;
+mod tls;
+
+use bytes::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use hyper::{Method, Response, StatusCode};
+use serde_json::Value;
+
+use crate::auth::User;
+use crate::status::Refusal;
+use crate::written::write_object;
+use body::AnswerBody;
+pub(crate) use query::Query;
+
+/// What a request brought, read whole.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) accept: String,
+    pub(crate) content_type: String,
+    pub(crate) user_agent: String,
+    pub(crate) body: Bytes,
+    pub(crate) user: User,
+}
+
+/// What is answered.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) content_type: String,
+    pub(crate) body: AnswerBody,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) retry_after: Option<u64>,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Answer {
+    /// An object as JSON.
+    pub(crate) fn json(code: u16, value: &Value) -> Self {
+        Self::bytes(code, JSON, write_object(value))
+    }
+
+    /// A text.
+    pub(crate) fn text(code: u16, text: impl Into<String>) -> Self {
+        Self::bytes(code, TEXT, Bytes::from(text.into()))
+    }
+
+    pub(crate) fn bytes(code: u16, content_type: &str, bytes: Bytes) -> Self {
+        Self {
+            code,
+            content_type: content_type.to_owned(),
+            body: body::whole(bytes),
+            warnings: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// With texts for `Warning` headers.
+    pub(crate) fn warn(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    /// The response that carries it.
+    pub(crate) fn into_response(self) -> Response<AnswerBody> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() =
+            StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        if let Ok(value) = HeaderValue::from_str(&self.content_type) {
+            headers.insert(CONTENT_TYPE, value);
+        }
+        for warning in &self.warnings {
+            let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+                headers.append(WARNING, value);
+            }
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == 405 {
+            headers.insert(ALLOW, HeaderValue::from_static(""));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        let mut answer = if refusal.plain {
+            Self::text(refusal.code, refusal.message)
+        } else {
+            Self::json(refusal.code, &refusal.to_status())
+        };
+        answer.warnings = refusal.warnings;
+        answer.retry_after = refusal.retry_after;
+        answer
+    }
+}

@@ -1,0 +1,230 @@
+//! The way of a request through identity, fault and verb.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use hyper::{Request, Response};
+use serde_json::json;
+
+use super::body::AnswerBody;
+use super::query::Query;
+use super::route::{self, Place, Route};
+use super::{Answer, Call};
+use crate::auth::{self, User};
+use crate::core::Core;
+use crate::counters::Counted;
+use crate::faults::{Asked, Fault};
+use crate::status::Refusal;
+use crate::{discovery, openapi, verbs};
+
+/// The largest body that is read.
+const BODY_MAX: usize = 3 * 1024 * 1024;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The server as a service: over sockets, or in the process.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) core: Arc<Core>,
+    /// Who calls when a request says nothing about it.
+    pub(crate) user: User,
+}
+
+impl<B> tower::Service<Request<B>> for Service
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Error>,
+{
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await.into_response()) })
+    }
+}
+
+impl Service {
+    async fn answer<B>(self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Error>,
+    {
+        let started = Instant::now();
+        let core = self.core.clone();
+        let read = read(&self, request).await;
+        let (call, route) = match read {
+            Ok(call) => call,
+            Err(refusal) => return refusal.into(),
+        };
+        let place = match &route {
+            Route::Resource(place) => Some(place),
+            Route::Health
+            | Route::Version
+            | Route::Groups { .. }
+            | Route::Group(_)
+            | Route::GroupVersion(..)
+            | Route::OpenApiIndex
+            | Route::OpenApi(_)
+            | Route::Unknown => None,
+        };
+        let verb = auth::verb(&call.method, place, &call.query);
+        let answer = serve(&core, &call, &route, verb).await;
+        let answer = answer.unwrap_or_else(Answer::from);
+        let resource = place.map(qualified).unwrap_or_default();
+        let counted = Counted { verb: verb.to_owned(), resource, code: answer.code };
+        if let Some(audit) = &core.audit {
+            audit(&line(&call, &counted, started));
+        }
+        core.counters.count(counted);
+        answer
+    }
+}
+
+/// One line about a request.
+fn line(call: &Call, counted: &Counted, started: Instant) -> String {
+    json!({
+        "user": call.user.name,
+        "verb": counted.verb,
+        "resource": counted.resource,
+        "path": call.path,
+        "code": counted.code,
+        "micros": u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+    })
+    .to_string()
+}
+
+fn qualified(place: &Place) -> String {
+    if place.group.is_empty() {
+        return place.plural.clone();
+    }
+    format!("{}.{}", place.plural, place.group)
+}
+
+async fn serve(
+    core: &Arc<Core>,
+    call: &Call,
+    route: &Route,
+    verb: &str,
+) -> Result<Answer, Refusal> {
+    auth::authorize(&call.user, route, verb, &call.path)?;
+    match route {
+        Route::Health if core.is_ready() => Ok(Answer::text(200, "ok")),
+        Route::Health => Ok(Answer::text(500, "not ready")),
+        Route::Version => Ok(Answer::json(200, &version())),
+        Route::Groups { legacy } => {
+            Ok(discovery::groups(&core.registry.kinds(), &call.accept, *legacy))
+        }
+        Route::Group(group) => discovery::group(&core.registry.kinds(), group),
+        Route::GroupVersion(group, version) => {
+            discovery::version(&core.registry.kinds(), group, version)
+        }
+        Route::OpenApiIndex => Ok(openapi::index(&core.registry.kinds())),
+        Route::OpenApi(path) => openapi::document(&core.registry.kinds(), path),
+        Route::Unknown => Err(Refusal::no_such_page()),
+        Route::Resource(place) => faulty(core, call, place, verb).await,
+    }
+}
+
+/// Serves a resource, unless something is meant to go wrong.
+async fn faulty(
+    core: &Arc<Core>,
+    call: &Call,
+    place: &Place,
+    verb: &str,
+) -> Result<Answer, Refusal> {
+    let asked = Asked {
+        verb: verb.to_owned(),
+        resource: qualified(place),
+        namespace: place.namespace.clone(),
+        name: place.name.clone(),
+    };
+    let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
+    match core.faults.befall(&asked) {
+        Fault::None | Fault::EndWatchAfter(_) => {}
+        Fault::Refuse(status) => return Err(struck(status)),
+        Fault::Delay(wait) => tokio::time::sleep(wait).await,
+        Fault::LoseAnswer(status) => {
+            let _ = verbs::dispatch(core, call, place).await;
+            return Err(struck(status));
+        }
+    }
+    verbs::dispatch(core, call, place).await
+}
+
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": "v1.36.4",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+async fn read<B>(service: &Service, request: Request<B>) -> Result<(Call, Route), Refusal>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Error>,
+{
+    let (head, body) = request.into_parts();
+    let header = |name| text(&head.headers, name);
+    let authorization = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let mut user = service.core.tokens.user(authorization)?;
+    if authorization.is_none() {
+        user = service.user.clone();
+    }
+    let content_type = header(CONTENT_TYPE);
+    let content_type = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
+    let call = Call {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: Query::parse(head.uri.query().unwrap_or_default()),
+        accept: header(ACCEPT),
+        content_type,
+        user_agent: header(USER_AGENT),
+        body: whole(body).await?,
+        user,
+    };
+    let route = route::parse(&call.path);
+    Ok((call, route))
+}
+
+async fn whole<B>(body: B) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Error>,
+{
+    match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(BODY_MAX)),
+        Err(_) => Err(Refusal::bad_request("cannot read the body")),
+    }
+}
+
+fn text(headers: &HeaderMap, name: hyper::header::HeaderName) -> String {
+    let all: Vec<&str> =
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    all.join(",")
+}

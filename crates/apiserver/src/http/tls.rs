@@ -1,0 +1,56 @@
+//! A certificate authority of one server, and the server's certificate.
+
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::server::StartError;
+
+/// What a server shows, and by what it is recognised.
+pub(super) struct Identity {
+    pub(super) acceptor: TlsAcceptor,
+    /// The authority's certificate, as text.
+    pub(super) authority: String,
+}
+
+/// Makes an authority and a certificate for the names of this machine.
+pub(super) fn identity() -> Result<Identity, StartError> {
+    let failed = |source: rcgen::Error| StartError::Certificate(Box::new(source));
+    let authority_key = KeyPair::generate().map_err(failed)?;
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    authority.distinguished_name = named("apiserver-ca");
+    let certificate = authority.self_signed(&authority_key).map_err(failed)?;
+    let issuer = Issuer::new(authority, authority_key);
+    let names = ["localhost", "127.0.0.1", "kubernetes", "kubernetes.default.svc"];
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let mut own = CertificateParams::new(names).map_err(failed)?;
+    own.distinguished_name = named("apiserver");
+    own.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().map_err(failed)?;
+    let signed = own.signed_by(&key, &issuer).map_err(failed)?;
+    let chain = vec![CertificateDer::from(signed.der().to_vec())];
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|source| StartError::Certificate(Box::new(source)))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Ok(Identity { acceptor, authority: certificate.pem() })
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}

@@ -1,0 +1,129 @@
+//! The resources there are: the built-in ones, and one per served version of every definition.
+
+pub(crate) mod builtin;
+pub(crate) mod custom;
+mod registry;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::meta::name::NameRule;
+use crate::status;
+pub(crate) use builtin::Builtin;
+pub(crate) use custom::Custom;
+pub(crate) use registry::{Kinds, Registry};
+
+/// One resource in one version.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Where its objects are: versions and aliases of one resource share a table.
+    pub(crate) table: Arc<str>,
+    pub(crate) nature: Nature,
+}
+
+/// Who says what an object of the resource is.
+#[derive(Debug)]
+pub(crate) enum Nature {
+    /// This crate.
+    Builtin(Builtin),
+    /// A definition.
+    Custom(Arc<Custom>),
+}
+
+impl Resource {
+    /// `plural.group`, or the plural alone in the core group.
+    pub(crate) fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            return self.plural.clone();
+        }
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    /// `group/version`, or the version alone in the core group.
+    pub(crate) fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    /// What a `Status` about an object of this resource carries.
+    pub(crate) fn details(&self, name: &str) -> Value {
+        status::details(&self.group, &self.plural, name)
+    }
+
+    /// The key of an object.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> Arc<str> {
+        if self.namespaced { Arc::from(format!("{namespace}/{name}")) } else { Arc::from(name) }
+    }
+
+    /// What keys of a namespace start with; all keys when there is none.
+    pub(crate) fn prefix(&self, namespace: &str) -> String {
+        if self.namespaced && !namespace.is_empty() {
+            return format!("{namespace}/");
+        }
+        String::new()
+    }
+
+    pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
+        match &self.nature {
+            Nature::Custom(custom) => Some(custom),
+            Nature::Builtin(_) => None,
+        }
+    }
+
+    pub(crate) fn builtin(&self) -> Option<Builtin> {
+        match &self.nature {
+            Nature::Builtin(builtin) => Some(*builtin),
+            Nature::Custom(_) => None,
+        }
+    }
+
+    pub(crate) fn is_builtin(&self, wanted: Builtin) -> bool {
+        self.builtin() == Some(wanted)
+    }
+
+    /// Whether `/status` is a way of its own to write the status.
+    pub(crate) fn has_status(&self) -> bool {
+        match &self.nature {
+            Nature::Custom(custom) => custom.status,
+            Nature::Builtin(builtin) => builtin.has_status(),
+        }
+    }
+
+    /// The rule of its names.
+    pub(crate) fn name_rule(&self) -> NameRule {
+        match &self.nature {
+            Nature::Custom(_) => NameRule::Subdomain,
+            Nature::Builtin(builtin) => builtin.name_rule(),
+        }
+    }
+
+    /// The key under which the real server keeps an object; it shows in messages.
+    pub(crate) fn storage_key(&self, namespace: &str, name: &str) -> String {
+        let group = if self.custom().is_some() || self.group == "apiextensions.k8s.io" {
+            format!("{}/", self.group)
+        } else {
+            String::new()
+        };
+        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        format!("/registry/{group}{}/{place}{name}", self.plural)
+    }
+}
+
+/// `group/version`, or the version alone in the core group.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The group and version of an `apiVersion`.
+pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}

@@ -1,0 +1,106 @@
+//! Which resources are served now.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::watch;
+
+use super::{Resource, builtin, custom};
+use serde_json::Value;
+
+/// The resources of one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    all: Vec<Arc<Resource>>,
+    by_path: HashMap<(String, String, String), Arc<Resource>>,
+    by_kind: HashMap<(String, String, String), Arc<Resource>>,
+    /// What definitions said, by their uid and version.
+    read: HashMap<(String, String), Vec<Arc<Resource>>>,
+}
+
+/// The resources, as definitions come and go.
+pub(crate) struct Registry {
+    current: RwLock<Arc<Kinds>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Kinds {
+    /// The built-in resources and those of the definitions. A definition that was read before is
+    /// not read again.
+    pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>, before: &Self) -> Self {
+        let mut kinds = Self::default();
+        let mut customs = Vec::new();
+        for definition in definitions {
+            let name = definition.pointer("/metadata/uid").and_then(Value::as_str);
+            let version = definition.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            let place = (name.unwrap_or_default(), version.unwrap_or_default());
+            let place = (place.0.to_owned(), place.1.to_owned());
+            let resources =
+                before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(definition));
+            customs.extend(resources.iter().cloned());
+            kinds.read.insert(place, resources);
+        }
+        for resource in builtin::all().into_iter().chain(customs) {
+            let place =
+                |last: &str| (resource.group.clone(), resource.version.clone(), last.to_owned());
+            kinds.by_path.insert(place(&resource.plural), resource.clone());
+            kinds.by_kind.insert(place(&resource.kind), resource.clone());
+            kinds.all.push(resource);
+        }
+        kinds
+    }
+
+    /// The resource of a path.
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The resource of a kind.
+    pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.by_kind.get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
+    }
+
+    /// Every resource: the built-in ones first, then by definition.
+    pub(crate) fn all(&self) -> &[Arc<Resource>] {
+        &self.all
+    }
+
+    /// One resource per table: for whoever walks over objects.
+    pub(crate) fn tables(&self) -> Vec<Arc<Resource>> {
+        let mut seen = std::collections::HashSet::new();
+        let stored = |resource: &&Arc<Resource>| {
+            resource.custom().is_none_or(|custom| custom.storage_version == resource.version)
+        };
+        let (stored, others): (Vec<_>, Vec<_>) = self.all.iter().partition(stored);
+        let both = stored.into_iter().chain(others);
+        both.filter(|resource| seen.insert(resource.table.clone())).cloned().collect()
+    }
+
+    /// Whether anything is served under a group and version.
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
+        self.all.iter().any(|resource| resource.group == group && resource.version == version)
+    }
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        let kinds = Kinds::new(std::iter::empty(), &Kinds::default());
+        Self { current: RwLock::new(Arc::new(kinds)), changed: watch::Sender::new(0) }
+    }
+
+    /// The resources of now.
+    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the resources.
+    pub(crate) fn replace(&self, kinds: Kinds) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(kinds);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Told of every replacement.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}

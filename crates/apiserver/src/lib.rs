@@ -1,0 +1,74 @@
+//! A Kubernetes-compatible API server to embed: one process, one file, no etcd.
+//!
+//! It serves custom resources and the built-in kinds that controllers need, to clients in the
+//! process and behind TLS, and is judged by what a real server was recorded to answer.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use usher_apiserver::{ApiServer, Fault};
+//!
+//! let server = ApiServer::builder().file("cluster.redb").build().await?;
+//! let client = server.client(); // a kube client without sockets
+//! let address = server.serve(([127, 0, 0, 1], 0).into()).await?; // for everybody else
+//! let kubeconfig = server.kubeconfig(); // for kubectl
+//! server.set_faults(|asked| match asked.verb.as_str() {
+//!     "update" => Fault::Refuse(500),
+//!     _ => Fault::None,
+//! });
+//! server.shutdown().await;
+//! # drop((client, address, kubeconfig));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariants**
+//!
+//! - Revisions are one sequence, never given twice, also not after a restart.
+//! - A write is answered when it is durable, and nobody sees it before.
+//! - A watch tells every change after its revision once and in order, or ends; what is forgotten is
+//!   told as 410.
+//! - No lock is held while a webhook or a rule is asked; what they judged is checked again by its
+//!   revision when the write is entered.
+//! - Nothing is deleted for an owner whose kind is not served.
+//!
+//! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between
+//! versions by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do
+//! everything.
+
+mod admission;
+pub mod apply;
+#[cfg(test)]
+mod arbitrary;
+mod auth;
+mod bootstrap;
+mod clock;
+mod controllers;
+mod core;
+mod counters;
+mod discovery;
+mod events;
+mod faults;
+mod http;
+pub mod jsonpath;
+mod kinds;
+mod managed;
+pub mod meta;
+mod openapi;
+pub mod patch;
+pub mod schema;
+pub mod selector;
+mod server;
+mod shape;
+mod status;
+mod store;
+mod strategy;
+mod table;
+mod verbs;
+mod view;
+mod written;
+
+pub use auth::User;
+pub use counters::Counted;
+pub use faults::{Asked, Fault};
+pub use server::{ApiServer, Builder, StartError};
+pub use store::{Durability, DurabilityError, FileDurability, Kept, Loaded, Record};

@@ -1,0 +1,127 @@
+//! Who wrote which field.
+
+use serde_json::{Value, json};
+
+use crate::apply::{self, Request, Reset, View, builtin, managed};
+use crate::clock;
+use crate::kinds::{Nature, Resource};
+use crate::shape;
+use crate::status::Refusal;
+use crate::verbs::{Ask, Sub, decode};
+
+/// Records the writer of a new object's fields.
+pub(crate) fn on_create(ask: &Ask<'_>, object: &mut Value) {
+    let now = clock::now();
+    let version = ask.resource.api_version();
+    let live = nothing(ask.resource);
+    with_view(ask.resource, |view| {
+        let request = request(ask, &version, &now);
+        apply::update(view, &live, object, request).write(object);
+    });
+}
+
+/// Records the writer of changed fields.
+pub(crate) fn on_update(ask: &Ask<'_>, old: &Value, next: &mut Value) {
+    let now = clock::now();
+    let version = ask.resource.api_version();
+    with_view(ask.resource, |view| {
+        let request = request(ask, &version, &now);
+        apply::update(view, old, next, request).write(next);
+    });
+    managed::restore_times(next, old);
+    if ask.sub == Sub::Scale {
+        forget_scale_time(next);
+    }
+}
+
+/// Lays an applied configuration over an object.
+pub(crate) fn apply(
+    ask: &mut Ask<'_>,
+    current: Option<&Value>,
+    config: &Value,
+) -> Result<Value, Refusal> {
+    let now = clock::now();
+    let version = ask.resource.api_version();
+    let live = current.map_or_else(|| json!({}), |current| unsaid(ask.resource, current));
+    let force = ask.options.force;
+    let applied = with_view(ask.resource, |view| {
+        apply::apply(view, &live, config, request(ask, &version, &now), force)
+    });
+    let mut object = applied.map_err(refused)?.object;
+    let unknown = shape::bring_applied(ask.resource, &mut object).map_err(Refusal::bad_request)?;
+    if let Some(strict) = decode::complain(ask, Vec::new(), unknown) {
+        return Err(Refusal::bad_request(strict));
+    }
+    if let Some(current) = current {
+        managed::restore_times(&mut object, current);
+    }
+    Ok(object)
+}
+
+/// An object without the empty maps that its kind always shows: nobody said them.
+fn unsaid(resource: &Resource, current: &Value) -> Value {
+    let mut live = current.clone();
+    if let (Nature::Builtin(_), Some(map)) = (&resource.nature, live.as_object_mut()) {
+        map.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+    }
+    live
+}
+
+/// The real server notes no time for writes of a scale.
+fn forget_scale_time(object: &mut Value) {
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten() {
+        if entry["subresource"].as_str() == Some("scale")
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.remove("time");
+        }
+    }
+}
+
+fn refused(refusal: apply::Refusal) -> Refusal {
+    let message = refusal.to_string();
+    match refusal {
+        apply::Refusal::Managers => Refusal::bad_request(message),
+        apply::Refusal::Untyped(..) => Refusal::bare(message),
+        apply::Refusal::Conflicts(conflicts) => {
+            let causes: Vec<Value> = conflicts
+                .iter()
+                .map(|conflict| {
+                    json!({
+                        "reason": "FieldManagerConflict",
+                        "message": conflict.message(),
+                        "field": conflict.field,
+                    })
+                })
+                .collect();
+            Refusal::new(409, "Conflict", message).about(json!({"causes": causes}))
+        }
+    }
+}
+
+fn request<'a>(ask: &'a Ask<'_>, version: &'a str, now: &'a str) -> Request<'a> {
+    let (subresource, reset) = match ask.sub {
+        Sub::Main if ask.resource.has_status() => ("", Reset::Status),
+        Sub::Main => ("", Reset::Nothing),
+        Sub::Status => ("status", Reset::AllButStatus),
+        Sub::Scale => ("scale", Reset::Status),
+        Sub::Finalize => ("finalize", Reset::Nothing),
+    };
+    Request { manager: &ask.options.manager, api_version: version, subresource, now, reset }
+}
+
+/// What an object is before anybody says anything.
+fn nothing(resource: &Resource) -> Value {
+    match &resource.nature {
+        Nature::Custom(_) => json!({}),
+        Nature::Builtin(_) => builtin::empty(&resource.group, &resource.kind),
+    }
+}
+
+fn with_view<T>(resource: &Resource, work: impl FnOnce(&View) -> T) -> T {
+    match &resource.nature {
+        Nature::Custom(custom) => work(&custom.view),
+        Nature::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
+    }
+}

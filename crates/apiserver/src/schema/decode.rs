@@ -1,0 +1,132 @@
+//! Reading JSON with an eye on what a plain reader hides: keys that are there twice, and numbers
+//! that are whole although they are written with a point.
+
+use super::prune::joined;
+use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::fmt;
+
+/// A document, and the fields that were there twice; the last of each won.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The document.
+    pub value: Value,
+    /// Paths of doubled fields, in the order they were met.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads a document.
+pub fn decode(body: &[u8]) -> Result<Decoded, serde_json::Error> {
+    let duplicates = RefCell::new(Vec::new());
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = Reader { at: String::new(), duplicates: &duplicates }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(Decoded { value, duplicates: duplicates.into_inner() })
+}
+
+/// Writes whole numbers as whole numbers, as every answer does.
+pub fn normalise(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise),
+        Value::Object(fields) => fields.values_mut().for_each(normalise),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Numbers up to here are told apart by a floating point number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn whole(number: f64) -> Option<i64> {
+    if number.fract() != 0.0 || number.abs() > EXACT {
+        return None;
+    }
+    format!("{number:.0}").parse().ok()
+}
+
+struct Reader<'a> {
+    at: String,
+    duplicates: &'a RefCell<Vec<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(whole(value).map_or_else(|| Value::from(value), Value::from))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        Value::deserialize(reader)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let at = format!("{}[{}]", self.at, items.len());
+            let next = Reader { at, duplicates: self.duplicates };
+            match list.next_element_seed(next)? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let at = joined(&self.at, &name);
+            if fields.contains_key(&name) && !self.duplicates.borrow().contains(&at) {
+                self.duplicates.borrow_mut().push(at.clone());
+            }
+            let value = map.next_value_seed(Reader { at, duplicates: self.duplicates })?;
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}

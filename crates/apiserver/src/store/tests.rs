@@ -1,0 +1,69 @@
+use serde_json::json;
+
+use super::*;
+
+fn write(key: &str, expect: Expect, value: Option<Value>) -> Write {
+    Write { table: Arc::from("things"), key: Arc::from(key), expect, value }
+}
+
+fn thing(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keeper = FileDurability::open(&folder.path().join("f")).expect("a file");
+    let store = Store::open(Box::new(keeper)).expect("a store");
+    let made = store.write(write("a", Expect::Absent, Some(thing("a")))).await.expect("made");
+    let first = made.expect("an entry").revision;
+    let (removed, again) = tokio::join!(
+        store.write(write("a", Expect::Revision(first), None)),
+        store.write(write("a", Expect::Revision(first), Some(thing("a")))),
+    );
+    assert!(removed.is_ok());
+    assert_eq!(again.map(|_| ()), Err(WriteError::Changed(first + 1)));
+}
+
+#[tokio::test]
+async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    let open = || Store::open(Box::new(FileDurability::open(&path).expect("a file")));
+    let store = open().expect("a store");
+    let mut last = 0;
+    for name in ["a", "b"] {
+        let made = store.write(write(name, Expect::Absent, Some(thing(name)))).await.expect("made");
+        last = made.expect("an entry").revision;
+    }
+    let removed = store.write(write("b", Expect::Revision(last), None)).await.expect("removed");
+    let removed = removed.expect("an entry").revision;
+    store.close().await;
+    let late = store.write(write("late", Expect::Absent, Some(thing("late")))).await;
+    assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
+    let store = open().expect("a store");
+    assert_eq!(store.head(), removed);
+    let table: Arc<str> = Arc::from("things");
+    let mut cursor = store.cursor(&table, last).expect("not too old");
+    let told = cursor.next(10).await.expect("changes");
+    assert_eq!(told.iter().map(|change| change.revision).collect::<Vec<_>>(), [removed]);
+    let made = store.write(write("c", Expect::Absent, Some(thing("c")))).await.expect("made");
+    assert_eq!(made.expect("an entry").revision, removed + 1);
+}
+
+#[tokio::test]
+async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
+    let store = Store::in_memory();
+    let made = store.write(write("n/a", Expect::Absent, Some(thing("a")))).await.expect("made");
+    let first = made.expect("an entry").revision;
+    store.write(write("n/b", Expect::Absent, Some(thing("b")))).await.expect("made");
+    store.write(write("n/a", Expect::Revision(first), None)).await.expect("removed");
+    let names =
+        |listing: Listing| listing.objects.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(store.list_at("things", "n/", first).expect("known")), ["n/a"]);
+    assert_eq!(names(store.list("things", "n/")), ["n/b"]);
+    store.forget_history();
+    let head = store.head();
+    let lost = store.list_at("things", "n/", first).err();
+    assert_eq!(lost, Some(TooOld { asked: first, oldest: head }));
+}

@@ -1,0 +1,195 @@
+//! The one place where revisions are given: check, number, keep, publish.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde_json::Value;
+
+use super::durability::{Durability, DurabilityError, Record};
+use super::table::{Change, Entry, RING_CHANGES, stamp};
+use super::{Progress, Shared, State};
+
+/// How many changes a keeper may gather before the oldest are forgotten.
+const COMPACT_EVERY: u64 = 1024;
+
+/// What a write expects to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// No object.
+    Absent,
+    /// The object as this revision left it.
+    Revision(u64),
+}
+
+/// One write; without a value it is a removal.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) table: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) expect: Expect,
+    pub(crate) value: Option<Value>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// The object is not what was expected; look again when this revision is published.
+    #[error("cannot write over a newer image")]
+    Changed(u64),
+    /// The keeper failed, and nothing is written any more.
+    #[error("cannot keep the write")]
+    Failed,
+}
+
+/// Gives revisions.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// The way to the keeper, if there is one; closed when the store is.
+    jobs: Option<Mutex<Option<Sender<Job>>>>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Job {
+    table: Arc<str>,
+    change: Arc<Change>,
+}
+
+impl Writer {
+    /// Publishes at once: there is nobody to wait for.
+    pub(super) fn inline(shared: Arc<Shared>) -> Self {
+        Self { shared, jobs: None, keeper: Mutex::default() }
+    }
+
+    /// Publishes what the keeper has kept. While one batch is kept the next gathers.
+    pub(super) fn threaded(
+        shared: Arc<Shared>,
+        keeper: Box<dyn Durability>,
+    ) -> Result<Self, DurabilityError> {
+        let (sender, receiver) = channel();
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("apiserver-keeper".to_owned())
+            .spawn(move || keep(&theirs, keeper, &receiver))
+            .map_err(|source| DurabilityError::new("start a thread for", source))?;
+        let jobs = Some(Mutex::new(Some(sender)));
+        Ok(Self { shared, jobs, keeper: Mutex::new(Some(thread)) })
+    }
+
+    /// Takes no more writes; the answer is the keeper's thread, which ends with the last of them.
+    pub(super) fn close(&self) -> Option<JoinHandle<()>> {
+        let jobs = self.jobs.as_ref()?;
+        jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
+        let (revision, written) = self.enter(write)?;
+        if self.jobs.is_some() && !self.shared.published(revision).await {
+            return Err(WriteError::Failed);
+        }
+        Ok(written)
+    }
+
+    fn enter(&self, write: Write) -> Result<(u64, Option<Arc<Entry>>), WriteError> {
+        let mut state = self.shared.write();
+        if state.failed {
+            return Err(WriteError::Failed);
+        }
+        let place = (write.table.clone(), write.key.clone());
+        let current = match state.pending.get(&place) {
+            Some((_, image)) => image.clone(),
+            None => state.table(&write.table).objects.get(&write.key).cloned(),
+        };
+        let met = match (write.expect, &current) {
+            (Expect::Absent, None) => true,
+            (Expect::Revision(wanted), Some(entry)) => entry.revision == wanted,
+            (Expect::Absent, Some(_)) | (Expect::Revision(_), None) => false,
+        };
+        if !met {
+            return Err(WriteError::Changed(state.assigned));
+        }
+        state.assigned += 1;
+        let revision = state.assigned;
+        let written = write.value.map(|mut value| {
+            stamp(&mut value, revision);
+            Arc::new(Entry::new(revision, value))
+        });
+        let change = Arc::new(Change::new(revision, write.key, current, written.clone()));
+        let told = written.or_else(|| change.gone.clone());
+        self.hand_over(&mut state, place, Job { table: write.table, change });
+        Ok((revision, told))
+    }
+
+    fn hand_over(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {
+        match &self.jobs {
+            None => {
+                publish(state, &job);
+                let published = state.published;
+                self.shared.progress.send_replace(Progress { published, failed: false });
+            }
+            Some(jobs) => {
+                let change = &job.change;
+                state.pending.insert(place, (change.revision, change.new.clone()));
+                let sender = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+                let sent = sender.as_ref().is_some_and(|sender| sender.send(job).is_ok());
+                if !sent {
+                    fail(&self.shared, state);
+                }
+            }
+        }
+    }
+}
+
+/// The keeper's thread: takes what waits as one batch, keeps it, publishes it, until nobody writes.
+fn keep(shared: &Shared, mut keeper: Box<dyn Durability>, jobs: &Receiver<Job>) {
+    let mut compacted = shared.read().floor;
+    while let Ok(first) = jobs.recv() {
+        let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
+        let records: Vec<Record> = batch.iter().map(Job::record).collect();
+        let kept = keeper.commit(&records);
+        let mut state = shared.write();
+        if let Err(error) = kept {
+            tracing::error!(%error, "the API server keeps nothing any more");
+            fail(shared, &mut state);
+            return;
+        }
+        for job in &batch {
+            let place = (job.table.clone(), job.change.key.clone());
+            if state.pending.get(&place).is_some_and(|(newest, _)| *newest <= job.change.revision) {
+                state.pending.remove(&place);
+            }
+            publish(&mut state, job);
+        }
+        let published = state.published;
+        drop(state);
+        shared.progress.send_replace(Progress { published, failed: false });
+        let oldest = published.saturating_sub(RING_CHANGES as u64);
+        if oldest > compacted + COMPACT_EVERY && keeper.compact(oldest).is_ok() {
+            compacted = oldest;
+        }
+    }
+}
+
+fn publish(state: &mut State, job: &Job) {
+    state.table(&job.table).apply(job.change.clone());
+    state.published = job.change.revision;
+}
+
+fn fail(shared: &Shared, state: &mut State) {
+    state.failed = true;
+    let published = state.published;
+    shared.progress.send_replace(Progress { published, failed: true });
+}
+
+impl Job {
+    fn record(&self) -> Record {
+        Record {
+            revision: self.change.revision,
+            table: self.table.clone(),
+            key: self.change.key.clone(),
+            old: self.change.old.as_ref().map(|entry| entry.json()),
+            new: self.change.new.as_ref().map(|entry| entry.json()),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What each kind demands of its objects before they are stored.
+
+mod definition;
+mod hooks;
+mod plain;
+
+use serde_json::{Map, Value, json};
+
+use crate::events;
+use crate::kinds::{Builtin, Nature, Resource};
+use crate::meta::field::{FieldError, Path};
+use crate::meta::object::{self, MetaRules};
+use crate::verbs::{Ask, Sub};
+
+/// Brings a new object into the form in which its kind begins.
+pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata") {
+        object::deduplicate_owners(metadata);
+    }
+    match &resource.nature {
+        Nature::Custom(custom) => {
+            if custom.status {
+                remove(object, "status");
+            }
+        }
+        Nature::Builtin(builtin) => default_builtin(*builtin, object, true),
+    }
+}
+
+/// Drops what a client may not say about a new object.
+pub(crate) fn reset_system(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for made_up in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata.remove(made_up);
+        }
+    }
+}
+
+/// Takes over what a write of this face may not touch.
+pub(crate) fn before_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
+    let (resource, sub) = (ask.resource, ask.sub);
+    match sub {
+        Sub::Main | Sub::Scale => {
+            if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
+                take_over(next, old, "status");
+            }
+        }
+        Sub::Status => {
+            let managed = next.pointer("/metadata/managedFields").cloned();
+            let status = next.get("status").cloned();
+            let version = next.pointer("/metadata/resourceVersion").cloned();
+            *next = old.clone();
+            remove(next, "status");
+            set(next, "status", status);
+            if let Some(metadata) = next.get_mut("metadata") {
+                remove(metadata, "managedFields");
+                set(metadata, "managedFields", managed);
+                set(metadata, "resourceVersion", version);
+            }
+        }
+        Sub::Finalize => {
+            let finalizers = next.pointer("/spec/finalizers").cloned();
+            let spec = next.get_mut("spec");
+            if let (Some(spec), None) = (spec, &finalizers) {
+                remove(spec, "finalizers");
+            }
+            take_over(next, old, "status");
+        }
+    }
+    if resource.is_builtin(Builtin::Namespace) && sub != Sub::Finalize {
+        let finalizers = old.pointer("/spec/finalizers").cloned();
+        if !next["spec"].is_object() {
+            next["spec"] = json!({});
+        }
+        remove(&mut next["spec"], "finalizers");
+        set(&mut next["spec"], "finalizers", finalizers);
+        if sub == Sub::Main {
+            take_over(next, old, "status");
+        }
+    }
+    system_fields(next, old);
+}
+
+/// The fields of metadata that only the server writes.
+fn system_fields(next: &mut Value, old: &Value) {
+    if !next["metadata"].is_object() {
+        next["metadata"] = json!({});
+    }
+    let Some(metadata) = next.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let was = |key: &str| old.pointer(&format!("/metadata/{key}")).cloned();
+    for kept in ["creationTimestamp", "generation"] {
+        put(metadata, kept, was(kept));
+    }
+    metadata.remove("selfLink");
+    for kept in ["uid", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let told =
+            metadata.get(kept).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
+        if !told {
+            put(metadata, kept, was(kept));
+        }
+    }
+}
+
+/// Counts the wish and fills in what the kind fills in.
+pub(crate) fn prepare_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
+    if let Some(metadata) = next.get_mut("metadata") {
+        object::deduplicate_owners(metadata);
+    }
+    if let Nature::Builtin(builtin) = &ask.resource.nature {
+        default_builtin(*builtin, next, false);
+    }
+    next["metadata"]["resourceVersion"] =
+        old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+    let counts = ask.resource.builtin().is_none_or(Builtin::has_generation);
+    if !counts || ask.sub == Sub::Status || !wish_changed(ask.resource, next, old) {
+        return;
+    }
+    let generation = old.pointer("/metadata/generation").and_then(Value::as_i64);
+    next["metadata"]["generation"] = json!(generation.unwrap_or_default() + 1);
+}
+
+fn wish_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
+    let status = resource.has_status();
+    let wish = |value: &Value| {
+        let mut map: Map<String, Value> = value.as_object().cloned().unwrap_or_default();
+        map.remove("metadata");
+        if status {
+            map.remove("status");
+        }
+        map
+    };
+    wish(next) != wish(old)
+}
+
+/// What the caller should know about an object that is allowed.
+pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(metadata) = value.get("metadata").filter(|_| resource.custom().is_some()) {
+        warnings.extend(object::finalizer_warnings(metadata, &Path::new("metadata")));
+    }
+    if resource.is_builtin(Builtin::CustomResourceDefinition) {
+        warnings.extend(definition::warnings(value));
+    }
+    warnings
+}
+
+/// What is wrong with a new object.
+pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
+    let mut errors = validate_meta(resource, value);
+    match &resource.nature {
+        Nature::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
+        Nature::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
+    }
+    errors
+}
+
+/// What is wrong with a changed object.
+pub(crate) fn validate_update(ask: &Ask<'_>, next: &Value, old: &Value) -> Vec<FieldError> {
+    let path = Path::new("metadata");
+    let resource = ask.resource;
+    let null = Value::Null;
+    let (new_meta, old_meta) =
+        (next.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
+    let mut errors = object::validate_update(new_meta, old_meta, &path);
+    match &resource.nature {
+        Nature::Custom(custom) => {
+            errors.extend(object::validate_update(new_meta, old_meta, &path));
+            errors.extend(validate_meta_of_update(resource, next));
+            errors.extend(custom.schema.validate(next, Some(old)));
+        }
+        Nature::Builtin(builtin) => {
+            errors.extend(validate_meta_of_update(resource, next));
+            errors.extend(validate_builtin(*builtin, next, Some(old)));
+        }
+    }
+    errors
+}
+
+fn rules(resource: &Resource) -> MetaRules {
+    MetaRules {
+        namespaced: resource.namespaced,
+        names: resource.name_rule(),
+        qualified_finalizers: resource
+            .builtin()
+            .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition),
+    }
+}
+
+fn validate_meta(resource: &Resource, value: &Value) -> Vec<FieldError> {
+    let metadata = value.get("metadata").unwrap_or(&Value::Null);
+    object::validate(metadata, rules(resource), &Path::new("metadata"))
+}
+
+/// Of an object that is there only what may have changed is checked again.
+fn validate_meta_of_update(resource: &Resource, value: &Value) -> Vec<FieldError> {
+    let found = validate_meta(resource, value);
+    found.into_iter().filter(|error| error.field.starts_with("metadata.finalizers")).collect()
+}
+
+/// Fills in what belongs to the form of a kind, before anybody is said to own it.
+pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
+    match builtin {
+        Builtin::Namespace => plain::label_namespace(object),
+        Builtin::Secret => plain::default_secret(object),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
+        Builtin::CustomResourceDefinition => definition::default(object),
+        Builtin::ValidatingWebhookConfiguration => hooks::default(object),
+        Builtin::Role | Builtin::ClusterRole => {
+            if object["rules"].as_array().is_none_or(Vec::is_empty) {
+                object["rules"] = Value::Null;
+            }
+        }
+        Builtin::Lease => {
+            if !object["spec"].is_object() {
+                object["spec"] = json!({});
+            }
+        }
+        Builtin::ConfigMap
+        | Builtin::ServiceAccount
+        | Builtin::Event
+        | Builtin::RegardingEvent
+        | Builtin::ApiService => {}
+    }
+}
+
+fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
+    match builtin {
+        Builtin::Namespace => plain::default_namespace(object, new),
+        Builtin::Event => events::complete_core(object),
+        Builtin::CustomResourceDefinition => definition::default_status(object, new),
+        Builtin::ConfigMap
+        | Builtin::Secret
+        | Builtin::ServiceAccount
+        | Builtin::RegardingEvent
+        | Builtin::Lease
+        | Builtin::Role
+        | Builtin::ClusterRole
+        | Builtin::RoleBinding
+        | Builtin::ClusterRoleBinding
+        | Builtin::ValidatingWebhookConfiguration
+        | Builtin::ApiService => {}
+    }
+}
+
+fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match builtin {
+        Builtin::ConfigMap => plain::validate_config_map(value, old),
+        Builtin::Secret => plain::validate_secret(value, old),
+        Builtin::Event => plain::validate_event(value, false),
+        Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
+        Builtin::Lease => plain::validate_lease(value),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::validate_binding(value, old),
+        Builtin::CustomResourceDefinition => definition::validate(value, old),
+        Builtin::ValidatingWebhookConfiguration => hooks::validate(value),
+        Builtin::Namespace
+        | Builtin::ServiceAccount
+        | Builtin::Role
+        | Builtin::ClusterRole
+        | Builtin::ApiService => Vec::new(),
+    }
+}
+
+/// What is told about owners that are named twice.
+pub(crate) fn doubled_owners(value: &Value) -> Vec<String> {
+    let mut metadata = value.get("metadata").cloned().unwrap_or_default();
+    let doubled = object::deduplicate_owners(&mut metadata);
+    let shown = |uid: String| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
+             references in 1.20+, and may reject such requests as early as 1.24; please fix your \
+             requests; duplicate UID(s) observed: {uid}"
+        )
+    };
+    doubled.into_iter().map(shown).collect()
+}
+
+fn take_over(next: &mut Value, old: &Value, key: &str) {
+    remove(next, key);
+    set(next, key, old.get(key).cloned());
+}
+
+fn remove(value: &mut Value, key: &str) {
+    if let Some(map) = value.as_object_mut() {
+        map.remove(key);
+    }
+}
+
+fn set(value: &mut Value, key: &str, child: Option<Value>) {
+    if let (Some(map), Some(child)) = (value.as_object_mut(), child) {
+        map.insert(key.to_owned(), child);
+    }
+}
+
+fn put(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => map.insert(key.to_owned(), value),
+        None => map.remove(key),
+    };
+}

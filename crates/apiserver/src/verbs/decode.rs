@@ -1,0 +1,179 @@
+//! From the bytes of a body to an object of a resource.
+
+use serde_json::Value;
+
+use super::Ask;
+use super::json::{self, Parsed};
+use super::options::FieldValidation;
+use crate::core::text;
+use crate::http::Call;
+use crate::kinds::{Resource, group_version};
+use crate::meta::field::{FieldError, Path};
+use crate::patch::go_type;
+use crate::status::Refusal;
+use crate::{clock, shape};
+
+const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const SUMMARY: usize = 30;
+
+/// Reads the body of a call as JSON or YAML.
+pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> {
+    let parsed = match call.content_type.as_str() {
+        "" | "application/json" => json::parse(&call.body),
+        "application/yaml" => yaml(&call.body),
+        _ => return Err(Refusal::unsupported_media(BODIES)),
+    };
+    let parsed = parsed.map_err(|why| {
+        let why = format!("couldn't get version/kind; json parse error: {why}");
+        unrecognized(resource, &why, &call.body)
+    })?;
+    if parsed.value.is_object() {
+        return Ok(parsed);
+    }
+    let why = match go_type(&parsed.value) {
+        "null" => "Object 'Kind' is missing in 'null'".to_owned(),
+        found => format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go \
+             value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
+             string \"json:\\\"kind,omitempty\\\"\" }}"
+        ),
+    };
+    Err(unrecognized(resource, &why, &call.body))
+}
+
+/// Reads YAML, which JSON is, too.
+pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
+    if let Ok(parsed) = json::parse(bytes) {
+        return Ok(parsed);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let options = serde_saphyr::Options::default();
+    let value: Value =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    Ok(Parsed { value, duplicates: Vec::new() })
+}
+
+/// Reads an object to be created or replaced, as its resource wants it.
+pub(crate) fn object(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
+    let parsed = body(call, ask.resource)?;
+    let mut value = parsed.value;
+    identify(ask.resource, &mut value, &call.body)?;
+    let (kind, version) = named(&value);
+    let handled =
+        format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
+    let unknown = shape::bring(ask.resource, &mut value)
+        .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
+    if let Some(strict) = complain(ask, parsed.duplicates, unknown) {
+        let message = format!("{handled}: strict decoding error: {strict}");
+        return Err(Refusal::bad_request(message));
+    }
+    kind_matches(ask.resource, &value)?;
+    Ok(value)
+}
+
+/// Unknown and doubled fields are warned of; the answer is the complaint of a strict caller.
+pub(crate) fn complain(
+    ask: &mut Ask<'_>,
+    doubled: Vec<String>,
+    unknown: Vec<String>,
+) -> Option<String> {
+    let doubled = doubled.into_iter().map(|path| format!("duplicate field \"{path}\""));
+    let unknown = unknown.into_iter().map(|path| format!("unknown field \"{path}\""));
+    let complaints: Vec<String> = doubled.chain(unknown).collect();
+    match ask.options.validation {
+        FieldValidation::Ignore => None,
+        FieldValidation::Warn => {
+            ask.warn(complaints);
+            None
+        }
+        FieldValidation::Strict if complaints.is_empty() => None,
+        FieldValidation::Strict => Some(complaints.join(", ")),
+    }
+}
+
+/// A custom object must be of the kind of its path.
+pub(crate) fn kind_matches(resource: &Resource, value: &Value) -> Result<(), Refusal> {
+    let kind = text(value, "/kind");
+    if resource.custom().is_none() || kind == resource.kind {
+        return Ok(());
+    }
+    let why = format!("must be {}", resource.kind);
+    let errors = [FieldError::invalid_text(&Path::new("kind"), kind, why)];
+    let name = text(value, "/metadata/name");
+    Err(Refusal::invalid_kind(&resource.group, kind, name, &errors))
+}
+
+/// Completes or refuses what an object says it is.
+fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
+    let (kind, version) = named(value);
+    let expected = resource.api_version();
+    if resource.custom().is_some() {
+        let missing = if kind.is_empty() {
+            Some("Kind")
+        } else if version.is_empty() {
+            Some("apiVersion")
+        } else {
+            None
+        };
+        if let Some(missing) = missing {
+            let shown = String::from_utf8_lossy(raw);
+            let why = format!("Object '{missing}' is missing in '{shown}'");
+            return Err(unrecognized(resource, &why, raw));
+        }
+        let told = text(value, "/apiVersion");
+        if told != expected {
+            return Err(wrong_version(told, &expected));
+        }
+        return Ok(());
+    }
+    if let Some(map) = value.as_object_mut() {
+        map.entry("kind").or_insert_with(|| Value::from(resource.kind.as_str()));
+        map.entry("apiVersion").or_insert_with(|| Value::from(expected.as_str()));
+    }
+    let told = text(value, "/apiVersion");
+    if kind.is_empty() || kind == resource.kind && told == expected {
+        return Ok(());
+    }
+    if kind == resource.kind {
+        return Err(wrong_version(told, &expected));
+    }
+    let internal = if resource.group.is_empty() { "core" } else { &resource.group };
+    let internal = internal.split('.').next().unwrap_or_default();
+    Err(Refusal::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {}: converting ({version}.{kind}) \
+         to ({internal}.{}): unknown conversion",
+        resource.kind, resource.kind
+    )))
+}
+
+fn wrong_version(told: &str, expected: &str) -> Refusal {
+    Refusal::bad_request(format!(
+        "the API version in the data ({told}) does not match the expected API version ({expected})"
+    ))
+}
+
+fn named(value: &Value) -> (String, String) {
+    let (_, version) = group_version(text(value, "/apiVersion"));
+    (text(value, "/kind").to_owned(), version.to_owned())
+}
+
+fn unrecognized(resource: &Resource, why: &str, raw: &[u8]) -> Refusal {
+    let kind = &resource.kind;
+    Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+        summary(raw)
+    ))
+}
+
+/// The start of a body, as messages show it.
+fn summary(raw: &[u8]) -> String {
+    let cut = raw.get(..SUMMARY.min(raw.len())).unwrap_or_default();
+    let more = if raw.len() > SUMMARY { " ..." } else { "" };
+    match raw.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(cut)),
+        Some(_) => {
+            format!("{}{more}", clock::hex(cut))
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Deletions: a mark, and the end of an object that nothing holds.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::create::not_kept;
+use super::options::dry_run_errors;
+use super::select::Selection;
+use super::{Ask, Sub, json as text_json};
+use crate::admission::{self, Operation, Reviewed};
+use crate::auth::User;
+use crate::clock;
+use crate::core::{Core, has_entries, text};
+use crate::http::negotiate::Form;
+use crate::http::route::Place;
+use crate::http::{Answer, Call, Query};
+use crate::kinds::{Builtin, Resource};
+use crate::meta::field::{FieldError, Path};
+use crate::status::{Refusal, details};
+use crate::store::{Entry, Expect, Write, WriteError};
+use crate::view::{self, Page};
+
+const TRIES: usize = 100;
+const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// How an object is to go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    pub(crate) uid: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) dry_run: bool,
+    /// Asked for with `orphanDependents: false`, which is answered with 202.
+    pub(crate) legacy: bool,
+    /// The options as the caller wrote them, for webhooks.
+    pub(crate) told: Value,
+}
+
+/// What becomes of those that an object owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// How a deletion ended.
+pub(crate) enum Outcome {
+    /// The object is gone; this is its last image.
+    Gone(Value),
+    /// The object is marked and waits for its finalizers.
+    Waits(Value),
+}
+
+/// Serves the deletion of one object.
+pub(super) async fn serve(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
+    if ask.sub != Sub::Main {
+        return Err(Refusal::method_not_allowed());
+    }
+    let options = read(call)?;
+    let mut ask = ask;
+    ask.options.dry_run = options.dry_run;
+    let outcome = delete(&mut ask, &options).await?;
+    let code = if options.legacy { 202 } else { 200 };
+    let answer = match outcome {
+        Outcome::Waits(object) => view::one(code, ask.resource, &object, (form, &call.query))?,
+        Outcome::Gone(object)
+            if ask.resource.builtin().is_some_and(Builtin::deletion_returns_object) =>
+        {
+            view::one(200, ask.resource, &object, (form, &call.query))?
+        }
+        Outcome::Gone(object) => {
+            let mut details = details(&ask.resource.group, &ask.resource.plural, ask.name);
+            details["uid"] = object.pointer("/metadata/uid").cloned().unwrap_or_default();
+            Answer::json(
+                200,
+                &json!({
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "metadata": {},
+                    "status": "Success",
+                    "details": details,
+                }),
+            )
+        }
+    };
+    Ok(answer.warn(ask.warnings))
+}
+
+/// Serves the deletion of everything that a query selects.
+pub(super) async fn serve_collection(
+    core: &Arc<Core>,
+    call: &Call,
+    place: &Place,
+    resource: &Arc<Resource>,
+) -> Result<Answer, Refusal> {
+    let options = read(call)?;
+    let selection = Selection::read(&call.query, resource)?;
+    let form = crate::http::negotiate::negotiate(&call.accept)?;
+    let listing = core.store.list(&resource.table, &resource.prefix(&place.namespace));
+    let objects = listing.objects.into_values();
+    let chosen: Vec<Arc<Entry>> = objects.filter(|entry| selection.matches(&entry.value)).collect();
+    let warnings = all(core, &call.user, (resource, &chosen), &options).await?;
+    let page = Page { revision: listing.revision, next: None, remaining: None };
+    let answer = view::many(resource, &chosen, &page, (&form, &call.query))?;
+    Ok(answer.warn(warnings))
+}
+
+async fn all(
+    core: &Arc<Core>,
+    user: &User,
+    (resource, chosen): (&Arc<Resource>, &[Arc<Entry>]),
+    options: &DeleteOptions,
+) -> Result<Vec<String>, Refusal> {
+    let mut warnings = Vec::new();
+    for entry in chosen {
+        let place =
+            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let mut ask = Ask::new(core, resource, place, user);
+        ask.options.dry_run = options.dry_run;
+        match delete_as(&mut ask, options, true).await {
+            Ok(_) => {}
+            Err(refusal) if refusal.code == 404 => {}
+            Err(refusal) => return Err(refusal),
+        }
+        warnings.extend(ask.warnings);
+    }
+    Ok(warnings)
+}
+
+/// Deletes an object, or marks it.
+pub(crate) async fn delete(ask: &mut Ask<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+    delete_as(ask, options, false).await
+}
+
+async fn delete_as(
+    ask: &mut Ask<'_>,
+    options: &DeleteOptions,
+    collection: bool,
+) -> Result<Outcome, Refusal> {
+    protected(ask)?;
+    for _ in 0..TRIES {
+        let current = ask.current().ok_or_else(|| ask.not_found())?;
+        preconditions(ask, options, &current.value)?;
+        let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
+        let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
+        let mut told = options.told.clone();
+        if ask.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
+            told["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
+        }
+        let told = std::mem::replace(&mut ask.options.told, told);
+        let warnings = admission::review(ask, &reviewed).await;
+        ask.options.told = told;
+        ask.warn(warnings?);
+        let next = marked(ask.resource, &current.value, options);
+        if let Some(outcome) = commit(ask, &current, next).await? {
+            return Ok(outcome);
+        }
+    }
+    Err(Refusal::modified(ask.resource, ask.name))
+}
+
+fn protected(ask: &Ask<'_>) -> Result<(), Refusal> {
+    if ask.resource.is_builtin(Builtin::Namespace) && PROTECTED.contains(&ask.name) {
+        let why = "this namespace may not be deleted";
+        return Err(Refusal::forbidden(ask.resource, ask.name, why));
+    }
+    Ok(())
+}
+
+fn preconditions(ask: &Ask<'_>, options: &DeleteOptions, current: &Value) -> Result<(), Refusal> {
+    let uid = text(current, "/metadata/uid");
+    let version = text(current, "/metadata/resourceVersion");
+    let why = match (&options.uid, &options.version) {
+        (Some(told), _) if told != uid => format!(
+            "the UID in the precondition ({told}) does not match the UID in record ({uid}). The \
+             object might have been deleted and then recreated"
+        ),
+        (_, Some(told)) if told != version => format!(
+            "the ResourceVersion in the precondition ({told}) does not match the ResourceVersion \
+             in record ({version}). The object might have been modified"
+        ),
+        (Some(_) | None, Some(_) | None) => return Ok(()),
+    };
+    let resource = ask.resource;
+    let mut refusal = Refusal::conflict(resource, ask.name, &why);
+    let dotted = if resource.group.is_empty() {
+        resource.kind.clone()
+    } else {
+        format!("{}.{}", resource.kind, resource.group)
+    };
+    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ask.name);
+    Err(refusal.about(details(&resource.group, &resource.kind, ask.name)))
+}
+
+/// The image that waits, or none when nothing holds the object.
+fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Option<Value> {
+    let mut next = current.clone();
+    let metadata = next.get_mut("metadata")?.as_object_mut()?;
+    let finalizers = finalizers(metadata.get("finalizers"), options.policy);
+    let finalizers = match resource.builtin() {
+        Some(Builtin::CustomResourceDefinition) => with(finalizers, CLEANUP),
+        Some(_) | None => finalizers,
+    };
+    let deleting = metadata.contains_key("deletionTimestamp");
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if resource.is_builtin(Builtin::Namespace) {
+        return namespace_marked(next, deleting);
+    }
+    if finalizers.is_empty() {
+        return None;
+    }
+    if !deleting {
+        let metadata = next.get_mut("metadata")?.as_object_mut()?;
+        metadata.insert("deletionTimestamp".to_owned(), json!(clock::now()));
+        let counts = !resource.is_builtin(Builtin::CustomResourceDefinition);
+        if counts {
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        }
+        let generation = metadata.get("generation").and_then(Value::as_i64);
+        if let Some(generation) = generation.filter(|generation| counts && *generation > 0) {
+            metadata.insert("generation".to_owned(), json!(generation + 1));
+        }
+        if resource.is_builtin(Builtin::CustomResourceDefinition) {
+            crate::controllers::definitions::terminating(&mut next);
+        }
+    }
+    Some(next)
+}
+
+/// A namespace waits for its content first.
+fn namespace_marked(mut next: Value, deleting: bool) -> Option<Value> {
+    let held = has_entries(&next, "/spec/finalizers") || has_entries(&next, "/metadata/finalizers");
+    if !held && deleting {
+        return None;
+    }
+    if !deleting {
+        next["metadata"]["deletionTimestamp"] = json!(clock::now());
+    }
+    next["status"]["phase"] = json!("Terminating");
+    Some(next)
+}
+
+/// The finalizers that a policy leaves.
+fn finalizers(current: Option<&Value>, policy: Option<Policy>) -> Vec<String> {
+    let current = current.and_then(Value::as_array).into_iter().flatten();
+    let current: Vec<String> = current.filter_map(Value::as_str).map(str::to_owned).collect();
+    let had = |wanted: &str| current.iter().any(|finalizer| finalizer == wanted);
+    let added = match policy {
+        Some(Policy::Orphan) => Some(ORPHAN),
+        Some(Policy::Foreground) => Some(FOREGROUND),
+        None if had(ORPHAN) => Some(ORPHAN),
+        None if had(FOREGROUND) => Some(FOREGROUND),
+        Some(Policy::Background) | None => None,
+    };
+    let kept = |finalizer: &String| {
+        finalizer != ORPHAN && finalizer != FOREGROUND || added == Some(finalizer.as_str())
+    };
+    let left: Vec<String> = current.into_iter().filter(kept).collect();
+    match added {
+        Some(added) => with(left, added),
+        None => left,
+    }
+}
+
+fn with(mut finalizers: Vec<String>, added: &str) -> Vec<String> {
+    if !finalizers.iter().any(|finalizer| finalizer == added) {
+        finalizers.push(added.to_owned());
+    }
+    finalizers
+}
+
+async fn commit(
+    ask: &Ask<'_>,
+    current: &Arc<Entry>,
+    next: Option<Value>,
+) -> Result<Option<Outcome>, Refusal> {
+    if next.as_ref() == Some(&current.value) {
+        return Ok(Some(Outcome::Waits(current.value.clone())));
+    }
+    if ask.options.dry_run {
+        let last = current.value.clone();
+        return Ok(Some(next.map_or(Outcome::Gone(last), Outcome::Waits)));
+    }
+    let gone = next.is_none();
+    let write = Write {
+        table: ask.resource.table.clone(),
+        key: ask.key(),
+        expect: Expect::Revision(current.revision),
+        value: next,
+    };
+    match ask.core.store.write(write).await {
+        Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
+        Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
+        Err(WriteError::Changed(revision)) => {
+            ask.core.store.published(revision).await;
+            Ok(None)
+        }
+        Err(WriteError::Failed) => Err(not_kept()),
+    }
+}
+
+/// Reads the options: from the body if there is one, else from the query.
+fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
+    let told = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
+    let policy = text(&told, "/propagationPolicy");
+    let orphan = told.get("orphanDependents").and_then(Value::as_bool);
+    let path = Path::new("propagationPolicy");
+    let mut errors = Vec::new();
+    if orphan.is_some() && !policy.is_empty() {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        errors.push(FieldError::invalid_text(&path, policy, why));
+    }
+    let parsed = match policy {
+        "" => match orphan {
+            Some(true) => Some(Policy::Orphan),
+            Some(false) => Some(Policy::Background),
+            None => None,
+        },
+        "Orphan" => Some(Policy::Orphan),
+        "Background" => Some(Policy::Background),
+        "Foreground" => Some(Policy::Foreground),
+        _ => {
+            let supported = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
+            errors.push(FieldError::not_supported(&path, &json!(policy), &supported));
+            None
+        }
+    };
+    let dry_run = told.get("dryRun").and_then(Value::as_array).into_iter().flatten();
+    let dry_run: Vec<&str> = dry_run.filter_map(Value::as_str).collect();
+    errors.extend(dry_run_errors(&dry_run));
+    if !errors.is_empty() {
+        return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &errors));
+    }
+    let wanted = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Ok(DeleteOptions {
+        uid: wanted("/preconditions/uid"),
+        version: wanted("/preconditions/resourceVersion"),
+        policy: parsed,
+        dry_run: !dry_run.is_empty(),
+        legacy: orphan == Some(false),
+        told,
+    })
+}
+
+fn from_body(call: &Call) -> Result<Value, Refusal> {
+    let parsed = text_json::parse(&call.body).map_err(|why| {
+        Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+    })?;
+    let mut told = parsed.value;
+    let kind = text(&told, "/kind");
+    let version = text(&told, "/apiVersion");
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(Refusal::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+             \"pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )));
+    }
+    told["kind"] = json!("DeleteOptions");
+    told["apiVersion"] = json!("meta.k8s.io/v1");
+    Ok(told)
+}
+
+fn from_query(query: &Query) -> Result<Value, Refusal> {
+    let mut told = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    if let Some(policy) = query.get("propagationPolicy") {
+        told["propagationPolicy"] = json!(policy);
+    }
+    if let Some(seconds) = query.number("gracePeriodSeconds")? {
+        told["gracePeriodSeconds"] = json!(seconds);
+    }
+    if let Some(orphan) = query.get("orphanDependents") {
+        told["orphanDependents"] = json!(orphan == "true");
+    }
+    let dry_run = query.all("dryRun");
+    if !dry_run.is_empty() {
+        told["dryRun"] = json!(dry_run);
+    }
+    Ok(told)
+}

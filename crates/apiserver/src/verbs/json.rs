@@ -1,0 +1,50 @@
+//! Reads JSON and remembers which keys were there twice; says what is wrong in Go's words.
+
+use serde_json::Value;
+
+use crate::schema::decode;
+
+/// A document, and the paths of keys that stood there more than once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads JSON.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+    let decoded = decode::decode(bytes).map_err(|error| sentence(bytes, &error))?;
+    let mut value = decoded.value;
+    decode::normalise(&mut value);
+    Ok(Parsed { value, duplicates: decoded.duplicates })
+}
+
+/// What is wrong with a text that is no JSON.
+pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
+    let offender = line.and_then(|line| line.get(error.column().saturating_sub(1)));
+    let shown = offender.map_or_else(|| "'\\n'".to_owned(), |byte| quoted(*byte));
+    let told = error.to_string();
+    let place = [
+        ("key must be a string", "looking for beginning of object key string"),
+        ("expected `:`", "after object key"),
+        ("expected `,` or `}`", "after object key:value pair"),
+        ("expected `,` or `]`", "after array element"),
+        ("trailing characters", "after top-level value"),
+        ("control character", "in string literal"),
+    ];
+    let place = place.iter().find(|(start, _)| told.starts_with(start));
+    let place = place.map_or("looking for beginning of value", |(_, place)| place);
+    format!("invalid character {shown} {place}")
+}
+
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => "'\\''".to_owned(),
+        0x20..0x7f => format!("'{}'", char::from(byte)),
+        other => format!("'\\u{:04x}'", u32::from(other)),
+    }
+}

@@ -1,0 +1,251 @@
+//! What can be done with objects.
+
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod json;
+mod list;
+pub(crate) mod options;
+mod patch;
+mod scale;
+mod select;
+pub(crate) mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::auth::User;
+use crate::core::Core;
+use crate::http::negotiate::{Form, negotiate};
+use crate::http::route::Place;
+use crate::http::{Answer, Call};
+use crate::kinds::{Builtin, Resource};
+use crate::status::Refusal;
+use crate::store::Entry;
+use crate::view;
+use options::{WriteKind, WriteOptions};
+
+/// Which face of an object is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sub {
+    Main,
+    Status,
+    Scale,
+    /// The finalizers in the spec of a namespace.
+    Finalize,
+}
+
+/// One object, one caller, and how the caller wants it done.
+pub(crate) struct Ask<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) sub: Sub,
+    pub(crate) user: &'a User,
+    pub(crate) options: WriteOptions,
+    /// Gathered on the way, told with the answer.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl<'a> Ask<'a> {
+    /// An ask with no options, for the object itself.
+    pub(crate) fn new(
+        core: &'a Arc<Core>,
+        resource: &'a Arc<Resource>,
+        (namespace, name): (&'a str, &'a str),
+        user: &'a User,
+    ) -> Self {
+        Self {
+            core,
+            resource,
+            namespace,
+            name,
+            sub: Sub::Main,
+            user,
+            options: WriteOptions::internal("unknown"),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Written by a part of the server.
+    pub(crate) fn by(mut self, manager: &str) -> Self {
+        manager.clone_into(&mut self.options.manager);
+        self
+    }
+}
+
+impl Ask<'_> {
+    /// The key of the object.
+    pub(crate) fn key(&self) -> Arc<str> {
+        self.resource.key(self.namespace, self.name)
+    }
+
+    /// The object as it is stored.
+    pub(crate) fn current(&self) -> Option<Arc<Entry>> {
+        self.core.store.get(&self.resource.table, &self.key())
+    }
+
+    pub(crate) fn not_found(&self) -> Refusal {
+        Refusal::not_found(self.resource, self.name)
+    }
+
+    /// Adds warnings that are not there yet.
+    pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+}
+
+/// Serves a request for a resource.
+pub(crate) async fn dispatch(
+    core: &Arc<Core>,
+    call: &Call,
+    place: &Place,
+) -> Result<Answer, Refusal> {
+    let resource = resolve(core, call, place)?;
+    let sub = subresource(&resource, place)?;
+    let form = negotiate(&call.accept)?;
+    let method = call.method.as_str();
+    let named = !place.name.is_empty();
+    let answer = match method {
+        "GET" | "HEAD" if named && sub == Sub::Scale => {
+            scale::get(&ask(core, call, place, (&resource, sub))?, &form)
+        }
+        "GET" | "HEAD" if named && !call.query.flag("watch") => get(core, call, place, &resource),
+        "GET" | "HEAD" if call.query.flag("watch") => {
+            watch::watch(core, call, place, &resource).await
+        }
+        "GET" | "HEAD" => list::list(core, call, place, &resource, &form).await,
+        "POST" => create::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "PUT" => update::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "PATCH" => patch::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "DELETE" if named => {
+            delete::serve(ask(core, call, place, (&resource, sub))?, call, &form).await
+        }
+        "DELETE" => delete::serve_collection(core, call, place, &resource).await,
+        _ => Err(Refusal::method_not_allowed()),
+    };
+    let deprecation = resource.custom().and_then(|custom| custom.deprecation.clone());
+    let Some(warning) = deprecation else { return answer };
+    match answer {
+        Ok(mut answer) => {
+            answer.warnings.insert(0, warning);
+            Ok(answer)
+        }
+        Err(mut refusal) => {
+            refusal.warnings.insert(0, warning);
+            Err(refusal)
+        }
+    }
+}
+
+/// What a call asks of a resource.
+fn ask<'a>(
+    core: &'a Arc<Core>,
+    call: &'a Call,
+    place: &'a Place,
+    (resource, sub): (&'a Arc<Resource>, Sub),
+) -> Result<Ask<'a>, Refusal> {
+    let kind = match call.method.as_str() {
+        "POST" => Some(WriteKind::Create),
+        "PUT" => Some(WriteKind::Update),
+        "PATCH" if call.content_type == "application/apply-patch+yaml" => Some(WriteKind::Apply),
+        "PATCH" => Some(WriteKind::Patch),
+        _ => None,
+    };
+    let named = (place.namespace.as_str(), place.name.as_str());
+    let mut ask = Ask::new(core, resource, named, &call.user);
+    ask.sub = sub;
+    if let Some(kind) = kind {
+        ask.options = WriteOptions::read(call, kind)?;
+    }
+    Ok(ask)
+}
+
+/// The resource of a place, if the method makes sense there.
+fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Refusal> {
+    let kinds = core.registry.kinds();
+    let Some(resource) = kinds.find(&place.group, &place.version, &place.plural) else {
+        let known = kinds
+            .all()
+            .iter()
+            .any(|resource| resource.group == place.group && resource.builtin().is_some());
+        return Err(if known { Refusal::no_such_resource() } else { Refusal::no_such_page() });
+    };
+    let custom = resource.custom().is_some();
+    let method = call.method.as_str();
+    let named = !place.name.is_empty();
+    let homeless = resource.namespaced && place.namespace.is_empty();
+    let writes = matches!(method, "POST" | "PUT" | "PATCH" | "DELETE");
+    if place.extra || !resource.namespaced && !place.namespace.is_empty() {
+        return Err(Refusal::no_such_page());
+    }
+    if homeless && (writes || named) {
+        return Err(match custom {
+            true => Refusal::no_such_page(),
+            false if named => Refusal::no_such_resource(),
+            false => Refusal::method_not_allowed(),
+        });
+    }
+    if !named && matches!(method, "PUT" | "PATCH") {
+        return Err(if custom {
+            Refusal::bad_request("name must be provided")
+        } else {
+            Refusal::method_not_allowed()
+        });
+    }
+    let no_collection_delete =
+        !named && method == "DELETE" && resource.is_builtin(Builtin::Namespace);
+    let named_post = named && method == "POST" && !custom;
+    let read_only = resource.is_builtin(Builtin::ApiService) && writes;
+    if no_collection_delete || named_post || read_only {
+        return Err(Refusal::method_not_allowed());
+    }
+    Ok(resource.clone())
+}
+
+fn subresource(resource: &Resource, place: &Place) -> Result<Sub, Refusal> {
+    match place.sub.as_str() {
+        "" => Ok(Sub::Main),
+        "status" if resource.has_status() => Ok(Sub::Status),
+        "scale" if resource.custom().is_some_and(|custom| custom.scale.is_some()) => Ok(Sub::Scale),
+        "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Sub::Finalize),
+        _ if resource.custom().is_some() => Err(Refusal::not_found(resource, &place.name)),
+        _ => Err(Refusal::no_such_resource()),
+    }
+}
+
+fn get(
+    core: &Core,
+    call: &Call,
+    place: &Place,
+    resource: &Arc<Resource>,
+) -> Result<Answer, Refusal> {
+    let form = negotiate(&call.accept)?;
+    if let Some(version) = call.query.get("resourceVersion") {
+        list::parse_version(version).map_err(|why| {
+            Refusal::bare(format!("resourceVersion: Invalid value: \"{version}\": {why}"))
+        })?;
+    }
+    let key = resource.key(&place.namespace, &place.name);
+    let entry = core.store.get(&resource.table, &key);
+    let entry = entry.ok_or_else(|| Refusal::not_found(resource, &place.name))?;
+    view::one(200, resource, &entry.value, (&form, &call.query))
+}
+
+/// What is written is shown in the form that was asked for.
+pub(crate) fn written(
+    code: u16,
+    ask: &Ask<'_>,
+    object: &Value,
+    (form, call): (&Form, &Call),
+) -> Result<Answer, Refusal> {
+    view::one(code, ask.resource, object, (form, &call.query))
+        .map(|answer| answer.warn(ask.warnings.clone()))
+}

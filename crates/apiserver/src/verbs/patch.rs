@@ -1,0 +1,220 @@
+//! Patches: four ways to say what should change.
+
+use serde_json::{Value, json};
+
+use super::create::{at_home, warned};
+use super::json::Parsed;
+use super::update::{Edit, same_name, update};
+use super::{Ask, Sub, decode, json as text_json, scale, written};
+use crate::core::text;
+use crate::http::negotiate::Form;
+use crate::http::{Answer, Call};
+use crate::meta::field::{FieldError, Path};
+use crate::patch::{self, go_type};
+use crate::status::Refusal;
+use crate::{managed, shape, view};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// Serves a PATCH.
+pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
+    let edit: Box<dyn Edit + Send> = match call.content_type.as_str() {
+        JSON => Box::new(Patch { kind: Kind::Json, body: call.body.clone() }),
+        MERGE => Box::new(Patch { kind: Kind::Merge, body: call.body.clone() }),
+        STRATEGIC if ask.resource.custom().is_none() || ask.sub == Sub::Scale => {
+            Box::new(Patch { kind: Kind::Strategic, body: call.body.clone() })
+        }
+        APPLY => Box::new(Apply { config: config(&mut ask, call)? }),
+        _ => return Err(unsupported(&ask)),
+    };
+    if ask.sub == Sub::Scale {
+        return scale::patch(ask, call, form).await;
+    }
+    let patched = update(&mut ask, edit.as_ref()).await;
+    let (value, made) = patched.map_err(|refusal| warned(&ask, refusal))?;
+    written(if made { 201 } else { 200 }, &ask, &value, (form, call))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Merge,
+    Strategic,
+}
+
+struct Patch {
+    kind: Kind,
+    body: bytes::Bytes,
+}
+
+impl Edit for Patch {
+    fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        let laid = lay(self.kind, &self.body, current).map_err(|why| refused(&why))?;
+        let mut value = laid.value;
+        if text(&value, "/apiVersion") != ask.resource.api_version() {
+            return Err(wrong_kind(ask, &value));
+        }
+        let raw = value.to_string();
+        let (kind, version) = (text(&value, "/kind"), ask.resource.version.as_str());
+        let handled =
+            format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
+        if ask.resource.custom().is_none() && kind != ask.resource.kind {
+            return Err(Refusal::bad_request(handled));
+        }
+        let unknown =
+            shape::bring(ask.resource, &mut value).map_err(|why| undecodable(&raw, &why))?;
+        if let Some(strict) = decode::complain(ask, laid.duplicates, unknown) {
+            return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
+        }
+        decode::kind_matches(ask.resource, &value)?;
+        same_name(ask.name, &value)?;
+        at_home(ask.resource, ask.namespace, &value)?;
+        Ok(value)
+    }
+}
+
+/// Lays a patch over an object.
+fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
+    let doubled = || text_json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
+    let value = match kind {
+        Kind::Json => patch::json::apply(current, &patch::json::parse(body)?)?,
+        Kind::Merge => {
+            let patch = patch::merge::parse(body)?;
+            let mut value = current.clone();
+            patch::merge::apply(&mut value, &patch);
+            value
+        }
+        Kind::Strategic => patch::strategic::apply(current, &patch::strategic::parse(body)?)?,
+    };
+    let duplicates = match kind {
+        Kind::Json => Vec::new(),
+        Kind::Merge | Kind::Strategic => doubled(),
+    };
+    Ok(Parsed { value, duplicates })
+}
+
+/// Lays a patch over a scale.
+pub(super) fn lay_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
+    let kind = match call.content_type.as_str() {
+        JSON => Kind::Json,
+        STRATEGIC => Kind::Strategic,
+        _ => Kind::Merge,
+    };
+    lay(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
+}
+
+fn refused(refusal: &patch::Refusal) -> Refusal {
+    match refusal {
+        patch::Refusal::Undecodable(_) => Refusal::bad_request(refusal.to_string()),
+        patch::Refusal::TooMany { .. } => {
+            let message = format!("Request entity too large: {refusal}");
+            Refusal::new(413, "RequestEntityTooLarge", message)
+        }
+        patch::Refusal::DoesNotApply(_) => {
+            let message = "the server rejected our request due to an error in our request";
+            Refusal::new(422, "Invalid", message).about(json!({}))
+        }
+    }
+}
+
+/// The patched object is not one of the resource.
+fn undecodable(raw: &str, why: &str) -> Refusal {
+    let error = FieldError::invalid_text(&Path::new("patch"), raw, why);
+    Refusal::invalid_kind("", "", "", &[error])
+}
+
+fn wrong_kind(ask: &Ask<'_>, value: &Value) -> Refusal {
+    let told = text(value, "/apiVersion");
+    let expected = ask.resource.api_version();
+    Refusal::bad_request(format!(
+        "the API version in the data ({told}) does not match the expected API version ({expected})"
+    ))
+}
+
+fn unsupported(ask: &Ask<'_>) -> Refusal {
+    let types = if ask.resource.custom().is_some() {
+        format!("{JSON}, {MERGE}, {APPLY}")
+    } else {
+        format!("{JSON}, {MERGE}, {STRATEGIC}, {APPLY}")
+    };
+    Refusal::unsupported_media(&types)
+}
+
+/// Reads what is applied.
+fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
+    let parsed = decode::yaml(&call.body)
+        .map_err(|why| Refusal::bad_request(format!("error decoding YAML: {why}")))?;
+    let config = parsed.value;
+    if !config.is_object() {
+        let found = go_type(&config);
+        return Err(Refusal::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    let doubled: Vec<String> =
+        parsed.duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    ask.warn(doubled);
+    same_kind(ask, &config)?;
+    same_name(ask.name, &config)?;
+    at_home(ask.resource, ask.namespace, &config)?;
+    if config.pointer("/metadata/managedFields").is_some() {
+        return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(config)
+}
+
+fn same_kind(ask: &Ask<'_>, config: &Value) -> Result<(), Refusal> {
+    let told = text(config, "/apiVersion");
+    let kind = text(config, "/kind");
+    if told == ask.resource.api_version() && kind == ask.resource.kind {
+        return Ok(());
+    }
+    let shown = if told.is_empty() { "/" } else { told };
+    Err(Refusal::bad_request(format!("invalid object type: {shown}, Kind={kind}")))
+}
+
+struct Apply {
+    config: Value,
+}
+
+impl Edit for Apply {
+    fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+        managed::apply(ask, Some(current), &self.config)
+    }
+
+    fn missing(&self, ask: &mut Ask<'_>) -> Result<Value, Refusal> {
+        if ask.sub != Sub::Main {
+            return Err(ask.not_found());
+        }
+        let uid = text(&self.config, "/metadata/uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object \
+                 was found"
+            );
+            return Err(Refusal::conflict(ask.resource, ask.name, &why));
+        }
+        if text(&self.config, "/metadata/name").is_empty() {
+            return Err(Refusal::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be \
+                 provided",
+                ask.name
+            )));
+        }
+        managed::apply(ask, None, &self.config)
+    }
+
+    fn manages(&self) -> bool {
+        true
+    }
+}
+
+/// The object of a scale's owner in the caller's version.
+pub(super) fn shown(ask: &Ask<'_>) -> Result<Value, Refusal> {
+    let entry = ask.current().ok_or_else(|| ask.not_found())?;
+    Ok(view::to_version(ask.resource, &entry.value).into_owned())
+}

@@ -1,0 +1,101 @@
+//! Which objects of a list or a watch are meant.
+
+use serde_json::Value;
+
+use crate::http::Query;
+use crate::kinds::{Builtin, Resource};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Refusal;
+
+/// A selector of labels and one of fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn read(query: &Query, resource: &Resource) -> Result<Self, Refusal> {
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
+            .map_err(|malformed| Refusal::bad_request(malformed.0))?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
+            .map_err(|malformed| Refusal::bad_request(malformed.0))?;
+        for requirement in fields.requirements() {
+            if !supported(resource, &requirement.field) {
+                let message = unsupported(resource, &requirement.field);
+                return Err(Refusal::bad_request(message));
+            }
+        }
+        Ok(Self { labels, fields })
+    }
+
+    /// Whether everything is meant.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+        self.labels.matches(labels) && self.fields.matches(|field| value_of(object, field))
+    }
+}
+
+fn unsupported(resource: &Resource, field: &str) -> String {
+    match resource.builtin() {
+        None => format!("field label not supported: {field}"),
+        Some(Builtin::Event | Builtin::RegardingEvent | Builtin::Secret | Builtin::Namespace) => {
+            format!("field label not supported: {field}")
+        }
+        Some(_) => format!(
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
+        ),
+    }
+}
+
+fn supported(resource: &Resource, field: &str) -> bool {
+    if field == "metadata.name" {
+        return true;
+    }
+    if field == "metadata.namespace" {
+        return resource.namespaced || resource.builtin().is_some();
+    }
+    if let Some(custom) = resource.custom() {
+        return custom.selectable.iter().any(|path| path == field);
+    }
+    match resource.builtin() {
+        Some(Builtin::Namespace) => field == "status.phase",
+        Some(Builtin::Secret) => field == "type",
+        Some(Builtin::Event | Builtin::RegardingEvent) => EVENT_FIELDS.contains(&field),
+        Some(_) | None => false,
+    }
+}
+
+const EVENT_FIELDS: [&str; 11] = [
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+/// The text of a field of a stored object; absent is empty.
+fn value_of(object: &Value, field: &str) -> String {
+    if field == "source" {
+        let source = object.pointer("/source/component").and_then(Value::as_str);
+        let source = source.filter(|source| !source.is_empty());
+        return source.map_or_else(|| value_of(object, "reportingComponent"), str::to_owned);
+    }
+    let pointer = format!("/{}", field.replace('.', "/"));
+    match object.pointer(&pointer) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}

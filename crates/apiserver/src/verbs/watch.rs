@@ -1,0 +1,321 @@
+//! Watches: a cursor, written as lines of JSON.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::list;
+use super::select::Selection;
+use crate::core::Core;
+use crate::faults::{Asked, Fault};
+use crate::http::body;
+use crate::http::negotiate::{Form, negotiate};
+use crate::http::route::Place;
+use crate::http::{Answer, Call, JSON, Query};
+use crate::kinds::Resource;
+use crate::status::Refusal;
+use crate::store::{Change, Cursor, Entry, TooOld};
+use crate::view;
+use crate::written::write_object;
+
+/// How many changes are read at once.
+const BATCH: usize = 100;
+/// How often an idle watch tells how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+/// How long before its end a watch tells how far it is.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How long a watch lives when nobody says.
+const LONGEST: Duration = Duration::from_mins(45);
+
+/// Serves a watch.
+pub(super) async fn watch(
+    core: &Arc<Core>,
+    call: &Call,
+    place: &Place,
+    resource: &Arc<Resource>,
+) -> Result<Answer, Refusal> {
+    let query = &call.query;
+    let form = negotiate(&call.accept)?;
+    let timeout = query.number("timeoutSeconds")?;
+    query.number("limit")?;
+    list::check(query, true)?;
+    let selection = Selection::read(query, resource)?;
+    let version = version(query)?;
+    let initial = query.get("sendInitialEvents");
+    let from_start = initial.map_or(version == 0, |told| told == "true");
+    let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok());
+    let life = timeout.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs);
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let prefix = if place.name.is_empty() {
+        resource.prefix(&place.namespace)
+    } else {
+        resource.key(&place.namespace, &place.name).to_string()
+    };
+    let named = !place.name.is_empty();
+    let mut ready = VecDeque::new();
+    let view = Shown { resource: resource.clone(), form, query: query.clone(), headed: false };
+    if from_start && version > core.store.head() {
+        list::reached(core, version).await?;
+    }
+    let cursor = if from_start {
+        let (listing, cursor) = core.store.list_and_follow(&resource.table, &prefix);
+        let meant = listing
+            .objects
+            .into_iter()
+            .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
+        ready.extend(meant.map(|(_, entry)| Told::Added(entry)));
+        if bookmarks && initial.is_some() {
+            ready.push_back(Told::Bookmark(listing.revision, true));
+        }
+        Ok(cursor)
+    } else if version == 0 {
+        Ok(core.store.list_and_follow(&resource.table, &prefix).1)
+    } else {
+        core.store.cursor(&resource.table, version)
+    };
+    let source = match cursor {
+        Err(too_old) => Source::Error(Some(expired(too_old))),
+        Ok(cursor) => Source::Live(Box::new(Watcher {
+            cursor,
+            prefix,
+            named,
+            selection,
+            ready,
+            view,
+            bookmarks,
+            ends: Instant::now() + life,
+            next_bookmark: next_bookmark(life),
+            ending: core.ending.subscribe(),
+            kinds: core.registry.changes(),
+            core: core.clone(),
+            left: limit_of(core, place, resource),
+        })),
+    };
+    let body = body::unfold(source, step);
+    Ok(Answer {
+        code: 200,
+        content_type: JSON.to_owned(),
+        body,
+        warnings: Vec::new(),
+        retry_after: None,
+    })
+}
+
+fn next_bookmark(life: Duration) -> Instant {
+    let now = Instant::now();
+    let last = life.checked_sub(LAST_BOOKMARK).unwrap_or(life);
+    if life < BOOKMARK_EVERY { now + last } else { now + BOOKMARK_EVERY }
+}
+
+/// After how many events a fault ends the watch.
+fn limit_of(core: &Core, place: &Place, resource: &Resource) -> Option<usize> {
+    let asked = Asked {
+        verb: "watch".to_owned(),
+        resource: resource.qualified(),
+        namespace: place.namespace.clone(),
+        name: place.name.clone(),
+    };
+    match core.faults.befall(&asked) {
+        Fault::EndWatchAfter(events) => Some(events),
+        Fault::None | Fault::Refuse(_) | Fault::LoseAnswer(_) | Fault::Delay(_) => None,
+    }
+}
+
+fn version(query: &Query) -> Result<u64, Refusal> {
+    let Some(told) = query.get("resourceVersion") else { return Ok(0) };
+    list::parse_version(told)
+        .map_err(|why| Refusal::bare(format!("resourceVersion: Invalid value: \"{told}\": {why}")))
+}
+
+fn expired(too_old: TooOld) -> Refusal {
+    Refusal::expired(format!("too old resource version: {} ({})", too_old.asked, too_old.oldest))
+}
+
+enum Source {
+    Error(Option<Refusal>),
+    Live(Box<Watcher>),
+}
+
+/// What is told next.
+enum Told {
+    Added(Arc<Entry>),
+    Modified(Arc<Entry>),
+    Deleted(Arc<Entry>),
+    /// The revision, and whether the initial events end here.
+    Bookmark(u64, bool),
+}
+
+/// What ended a wait.
+enum Woken {
+    Over,
+    Kinds,
+    Bookmark,
+    Changes(Vec<Arc<Change>>),
+}
+
+struct Watcher {
+    cursor: Cursor,
+    prefix: String,
+    /// Whether one object is watched, and the prefix is its key.
+    named: bool,
+    selection: Selection,
+    ready: VecDeque<Told>,
+    view: Shown,
+    bookmarks: bool,
+    ends: Instant,
+    next_bookmark: Instant,
+    ending: watch::Receiver<bool>,
+    kinds: watch::Receiver<u64>,
+    core: Arc<Core>,
+    left: Option<usize>,
+}
+
+struct Shown {
+    resource: Arc<Resource>,
+    form: Form,
+    query: Query,
+    /// Whether the columns of a table were told.
+    headed: bool,
+}
+
+async fn step(mut source: Source) -> (Source, Option<Bytes>) {
+    let chunk = match &mut source {
+        Source::Error(refusal) => {
+            refusal.take().map(|refusal| line("ERROR", &write_object(&refusal.to_status())))
+        }
+        Source::Live(watcher) => watcher.next().await,
+    };
+    (source, chunk)
+}
+
+impl Watcher {
+    /// The next lines, or the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.left == Some(0) {
+                return None;
+            }
+            if !self.ready.is_empty() {
+                let mut out = Vec::new();
+                while let Some(told) = self.ready.pop_front() {
+                    out.extend_from_slice(&self.view.write(&told));
+                    if let Some(left) = self.left.as_mut() {
+                        *left -= 1;
+                        if *left == 0 {
+                            break;
+                        }
+                    }
+                }
+                return Some(Bytes::from(out));
+            }
+            if !self.refill().await {
+                return None;
+            }
+        }
+    }
+
+    /// Waits for something to tell; false when the watch is over.
+    async fn refill(&mut self) -> bool {
+        let woken = tokio::select! {
+            biased;
+            _ = self.ending.wait_for(|ending| *ending) => Woken::Over,
+            changes = self.cursor.next(BATCH) => changes.map_or(Woken::Over, Woken::Changes),
+            () = tokio::time::sleep_until(self.ends) => Woken::Over,
+            () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
+                Woken::Bookmark
+            }
+            _ = self.kinds.changed() => Woken::Kinds,
+        };
+        match woken {
+            Woken::Over => false,
+            Woken::Kinds => self.still_served(),
+            Woken::Bookmark => {
+                self.next_bookmark += BOOKMARK_EVERY;
+                self.ready.push_back(Told::Bookmark(self.cursor.revision(), false));
+                true
+            }
+            Woken::Changes(changes) => {
+                let told: Vec<Told> =
+                    changes.iter().filter_map(|change| self.told(change)).collect();
+                self.ready.extend(told);
+                true
+            }
+        }
+    }
+
+    /// A watch ends with the definition of its resource.
+    fn still_served(&mut self) -> bool {
+        let resource = &self.view.resource;
+        let Some(custom) = resource.custom() else { return true };
+        let now = self.core.resource(&resource.group, &resource.version, &resource.plural);
+        now.is_some_and(|now| now.custom().is_some_and(|now| now.uid == custom.uid))
+    }
+
+    fn told(&self, change: &Change) -> Option<Told> {
+        let meant = change.key.starts_with(&self.prefix)
+            && (!self.named || change.key.len() == self.prefix.len());
+        if !meant {
+            return None;
+        }
+        let matching = |value: &Value| self.selection.matches(value);
+        let before = change.old.as_ref().is_some_and(|entry| matching(&entry.value));
+        let after = change.new.as_ref().is_some_and(|entry| matching(&entry.value));
+        match (before, after, &change.new) {
+            (false, true, Some(entry)) => Some(Told::Added(entry.clone())),
+            (true, true, Some(entry)) => Some(Told::Modified(entry.clone())),
+            (true, false, None) => change.gone.clone().map(Told::Deleted),
+            (true, false, Some(_)) => {
+                let mut value = change.old.as_ref()?.value.clone();
+                value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                Some(Told::Deleted(Arc::new(Entry::new(change.revision, value))))
+            }
+            (false, _, _) | (true, true, None) => None,
+        }
+    }
+}
+
+impl Shown {
+    fn write(&mut self, told: &Told) -> Bytes {
+        match told {
+            Told::Added(entry) => line("ADDED", &self.object(entry)),
+            Told::Modified(entry) => line("MODIFIED", &self.object(entry)),
+            Told::Deleted(entry) => line("DELETED", &self.object(entry)),
+            Told::Bookmark(revision, end) => {
+                line("BOOKMARK", &write_object(&self.bookmark(*revision, *end)))
+            }
+        }
+    }
+
+    fn object(&mut self, entry: &Entry) -> Bytes {
+        let first = !std::mem::replace(&mut self.headed, true);
+        view::event(&self.resource, entry, (&self.form, &self.query), first)
+    }
+
+    fn bookmark(&mut self, revision: u64, end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let mut object = json!({
+            "kind": self.resource.kind,
+            "apiVersion": self.resource.api_version(),
+            "metadata": metadata,
+        });
+        if self.resource.custom().is_none() {
+            view::bare_builtin(&self.resource, &mut object);
+        }
+        view::bookmark(object, &self.form)
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut text = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    text.extend_from_slice(object);
+    text.extend_from_slice(b"}\n");
+    Bytes::from(text)
+}

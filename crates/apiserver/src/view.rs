@@ -1,0 +1,250 @@
+//! Objects as callers see them: in their version, as a table, or as metadata alone.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::http::negotiate::{Form, View};
+use crate::http::{Answer, JSON, Query};
+use crate::kinds::{Builtin, Resource, api_version};
+use crate::status::Refusal;
+use crate::store::Entry;
+use crate::written::write_object;
+use crate::{events, shape, table};
+
+/// What a list says about itself.
+pub(crate) struct Page {
+    pub(crate) revision: u64,
+    /// The token of the next page.
+    pub(crate) next: Option<String>,
+    /// How many objects are left.
+    pub(crate) remaining: Option<usize>,
+}
+
+/// A stored object in the version of the resource.
+pub(crate) fn to_version<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
+    if let Some(custom) = resource.custom() {
+        if custom.plain {
+            return Cow::Borrowed(stored);
+        }
+        let mut value = stored.clone();
+        value["apiVersion"] = json!(resource.api_version());
+        shape::complete(resource, &mut value);
+        return Cow::Owned(value);
+    }
+    if resource.is_builtin(Builtin::RegardingEvent) {
+        return Cow::Owned(events::to_regarding(stored));
+    }
+    Cow::Borrowed(stored)
+}
+
+/// An object in the form in which it is stored.
+pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
+    if let Some(custom) = resource.custom() {
+        if custom.storage_version != resource.version {
+            let stored = api_version(&resource.group, &custom.storage_version);
+            object["apiVersion"] = json!(stored);
+            if let Some(schema) = &custom.stored {
+                shape::prune_root(&mut object, schema);
+            }
+        }
+        return object;
+    }
+    if resource.is_builtin(Builtin::RegardingEvent) {
+        return events::to_core(&object);
+    }
+    object
+}
+
+/// One object as an answer.
+pub(crate) fn one(
+    code: u16,
+    resource: &Resource,
+    stored: &Value,
+    (form, query): (&Form, &Query),
+) -> Result<Answer, Refusal> {
+    let value = to_version(resource, stored);
+    let shown = match form.view {
+        View::Whole => value,
+        View::Table => Cow::Owned(table::one(resource, &value, (form, query))?),
+        View::Partial => Cow::Owned(partial(&value, &form.version)),
+        View::PartialList => return Err(Refusal::bare("content is not a list")),
+    };
+    Ok(answer(code, &shown, form))
+}
+
+/// Several objects as an answer.
+pub(crate) fn many(
+    resource: &Resource,
+    items: &[Arc<Entry>],
+    page: &Page,
+    (form, query): (&Form, &Query),
+) -> Result<Answer, Refusal> {
+    if form.view == View::Whole && !form.yaml {
+        return Ok(Answer::bytes(200, JSON, plain_list(resource, items, page)));
+    }
+    let values = items.iter().map(|entry| to_version(resource, &entry.value));
+    let shown = match form.view {
+        View::Whole => {
+            let bare = resource.custom().is_none();
+            let item = |value: Cow<'_, Value>| {
+                let value = value.into_owned();
+                if bare { nameless(value) } else { value }
+            };
+            let list: Vec<Value> = values.map(item).collect();
+            json!({
+                "kind": resource.list_kind,
+                "apiVersion": resource.api_version(),
+                "metadata": list_meta(page, resource.custom().is_some()),
+                "items": list,
+            })
+        }
+        View::Table => table::many(resource, values, page, (form, query))?,
+        View::PartialList => {
+            let list: Vec<Value> = values.map(|value| partial(&value, &form.version)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": format!("meta.k8s.io/{}", form.version),
+                "metadata": list_meta(page, false),
+                "items": list,
+            })
+        }
+        View::Partial => {
+            let message = "you requested PartialObjectMetadata, but the requested object is a \
+                           list (*unstructured.UnstructuredList)";
+            return Err(Refusal::new(406, "NotAcceptable", message));
+        }
+    };
+    Ok(answer(200, &shown, form))
+}
+
+/// The object of an event of a watch, written.
+pub(crate) fn event(
+    resource: &Resource,
+    entry: &Entry,
+    (form, query): (&Form, &Query),
+    first: bool,
+) -> Bytes {
+    let value = to_version(resource, &entry.value);
+    match (form.view, &value) {
+        (View::Whole, Cow::Borrowed(_)) => entry.json(),
+        (View::Whole, Cow::Owned(value)) => write_object(value),
+        (View::Partial | View::PartialList, value) => write_object(&partial(value, &form.version)),
+        (View::Table, value) => {
+            write_object(&table::row_event(resource, value, (form, query), first))
+        }
+    }
+}
+
+/// The object of a bookmark.
+pub(crate) fn bookmark(object: Value, form: &Form) -> Value {
+    match form.view {
+        View::Whole => object,
+        View::Partial | View::PartialList => partial(&object, &form.version),
+        View::Table => table::bookmark(&object, form),
+    }
+}
+
+/// A built-in object that says nothing still shows the fields that are never left out.
+pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
+    let Some(builtin) = resource.builtin() else { return };
+    match builtin {
+        Builtin::Namespace => {
+            object["spec"] = json!({});
+            object["status"] = json!({});
+        }
+        Builtin::Lease => object["spec"] = json!({}),
+        Builtin::ConfigMap
+        | Builtin::Secret
+        | Builtin::ServiceAccount
+        | Builtin::Event
+        | Builtin::RegardingEvent
+        | Builtin::Role
+        | Builtin::RoleBinding
+        | Builtin::ClusterRole
+        | Builtin::ClusterRoleBinding
+        | Builtin::CustomResourceDefinition
+        | Builtin::ValidatingWebhookConfiguration
+        | Builtin::ApiService => {}
+    }
+}
+
+/// An object's metadata alone.
+pub(crate) fn partial(value: &Value, version: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": value.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+/// What a list says about itself; custom ones always name the next page.
+pub(crate) fn list_meta(page: &Page, custom: bool) -> Value {
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some(next) = &page.next {
+        metadata["continue"] = json!(next);
+    } else if custom {
+        metadata["continue"] = json!("");
+    }
+    if let Some(remaining) = page.remaining.filter(|_| page.next.is_some()) {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    metadata
+}
+
+/// A built-in object in a list does not say what it is.
+fn nameless(mut value: Value) -> Value {
+    if let Some(map) = value.as_object_mut() {
+        map.remove("kind");
+        map.remove("apiVersion");
+    }
+    value
+}
+
+fn answer(code: u16, value: &Value, form: &Form) -> Answer {
+    if form.yaml {
+        let text = serde_saphyr::to_string(value).unwrap_or_default();
+        return Answer::bytes(code, "application/yaml", Bytes::from(text));
+    }
+    Answer::json(code, value)
+}
+
+/// A list out of the JSON that is there already.
+fn plain_list(resource: &Resource, items: &[Arc<Entry>], page: &Page) -> Bytes {
+    let custom = resource.custom();
+    let metadata = list_meta(page, custom.is_some());
+    let head = if custom.is_some() {
+        format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version()))
+    } else {
+        format!(
+            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
+            json!(resource.list_kind),
+            json!(resource.api_version())
+        )
+    };
+    let size = items.iter().map(|entry| entry.json().len() + 1).sum::<usize>();
+    let mut out = Vec::with_capacity(head.len() + size + 128);
+    out.extend_from_slice(head.as_bytes());
+    for (index, entry) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        match to_version(resource, &entry.value) {
+            Cow::Borrowed(_) if custom.is_some() => out.extend_from_slice(&entry.json()),
+            shown @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
+                let shown =
+                    if custom.is_some() { shown } else { Cow::Owned(nameless(shown.into_owned())) };
+                out.extend_from_slice(&write_object(&shown));
+            }
+        }
+    }
+    let tail = if custom.is_some() {
+        format!("],\"kind\":{},\"metadata\":{metadata}}}", json!(resource.list_kind))
+    } else {
+        "]}".to_owned()
+    };
+    out.extend_from_slice(tail.as_bytes());
+    Bytes::from(out)
+}

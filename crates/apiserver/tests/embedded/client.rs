@@ -1,0 +1,110 @@
+//! A client without sockets, and what its owner can do to it.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Api;
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use usher_apiserver::{ApiServer, Counted, Fault};
+
+use crate::ask;
+
+fn config_map(name: &str, value: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"key": value}}))
+        .expect("a config map")
+}
+
+#[tokio::test]
+async fn a_typed_client_creates_applies_lists_and_deletes() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let made = api.create(&PostParams::default(), &config_map("a", "1")).await.expect("made");
+    let applied = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a"},
+        "data": {"other": "2"},
+    });
+    let params = PatchParams::apply("second");
+    let applied = api.patch("a", &params, &Patch::Apply(&applied)).await.expect("applied");
+    assert_eq!(applied.metadata.uid, made.metadata.uid);
+    let data: Vec<(String, String)> = applied.data.unwrap_or_default().into_iter().collect();
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(data, [pair("key", "1"), pair("other", "2")]);
+    let conflict = api.create(&PostParams::default(), &config_map("a", "1")).await;
+    let told = conflict.expect_err("it is there").to_string();
+    assert!(told.contains("AlreadyExists"), "{told}");
+    api.delete("a", &DeleteParams::default()).await.expect("deleted");
+    assert_eq!(api.list(&ListParams::default()).await.expect("a list").items.len(), 0);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_was_still_done() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    server.set_faults(|asked| match asked.verb.as_str() {
+        "create" => Fault::LoseAnswer(500),
+        "delete" => Fault::Refuse(503),
+        _ => Fault::None,
+    });
+    let client = server.client();
+    let path = "/api/v1/namespaces/default/configmaps";
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    assert_eq!(ask(&client, "POST", path, Some(&body)).await.0, 500);
+    let named = format!("{path}/a");
+    assert_eq!(ask(&client, "GET", &named, None).await.0, 200);
+    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 503);
+    server.clear_faults();
+    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
+    let counted = |verb: &str, code| Counted {
+        verb: verb.to_owned(),
+        resource: "configmaps".to_owned(),
+        code,
+    };
+    let counts = server.counters();
+    let counts = [("create", 500), ("get", 200), ("delete", 503), ("delete", 200)]
+        .map(|(verb, code)| counts.get(&counted(verb, code)).copied());
+    assert_eq!(counts, [Some(1); 4]);
+}
+
+#[tokio::test]
+async fn every_request_is_told_in_one_line() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let theirs = lines.clone();
+    let server = ApiServer::builder()
+        .audit(move |line| theirs.lock().expect("lines").push(line.to_owned()))
+        .build()
+        .await
+        .expect("a server");
+    ask(&server.client(), "GET", "/api/v1/namespaces/default", None).await;
+    let told = lines.lock().expect("lines").clone();
+    let line: serde_json::Value = serde_json::from_str(&told[0]).expect("JSON");
+    assert_eq!(
+        (&line["user"], &line["verb"], &line["resource"], &line["code"]),
+        (&json!("admin"), &json!("get"), &json!("namespaces"), &json!(200))
+    );
+}
+
+#[tokio::test]
+async fn objects_and_revisions_outlive_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cluster");
+    let server = ApiServer::builder().file(&path).build().await.expect("a server");
+    let client = server.client();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let (_, made) = ask(&client, "POST", maps, Some(&body)).await;
+    server.shutdown().await;
+    assert_eq!(ask(&client, "GET", &format!("{maps}/a"), None).await.0, 200);
+    let server = ApiServer::builder().file(&path).build().await.expect("a server");
+    let client = server.client();
+    let (code, found) = ask(&client, "GET", &format!("{maps}/a"), None).await;
+    assert_eq!((code, &found), (200, &made));
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
+    let (_, later) = ask(&client, "POST", maps, Some(&other)).await;
+    let version = |value: &serde_json::Value| -> u64 {
+        value["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number")
+    };
+    assert!(version(&later) > version(&made));
+}

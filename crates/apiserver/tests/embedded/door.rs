@@ -1,0 +1,101 @@
+//! The server behind a socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use usher_apiserver::ApiServer;
+
+/// What a kubeconfig says.
+struct Told {
+    address: String,
+    authority: Vec<u8>,
+    token: String,
+}
+
+async fn served() -> (ApiServer, Told) {
+    let server = ApiServer::builder().build().await.expect("a server");
+    assert_eq!(server.kubeconfig(), None);
+    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
+    let config: Value =
+        serde_json::from_str(&server.kubeconfig().expect("a kubeconfig")).expect("JSON");
+    let cluster = &config["clusters"][0]["cluster"];
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let told = Told {
+        address: text(&cluster["server"]).replace("https://", ""),
+        authority: STANDARD.decode(text(&cluster["certificate-authority-data"])).expect("PEM"),
+        token: text(&config["users"][0]["user"]["token"]),
+    };
+    (server, told)
+}
+
+async fn connect(told: &Told, protocol: &[u8]) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&told.authority) {
+        roots.add(certificate.expect("a certificate")).expect("an authority");
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let stream = TcpStream::connect(&told.address).await.expect("a connection");
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS")
+}
+
+fn request(told: &Told, token: Option<&str>) -> Request<Empty<Bytes>> {
+    let url = format!("https://{}/api/v1/namespaces/default", told.address);
+    let mut builder = Request::get(url);
+    if let Some(token) = token {
+        builder = builder.header("authorization", format!("Bearer {token}"));
+    }
+    builder.body(Empty::new()).expect("a request")
+}
+
+#[tokio::test]
+async fn a_token_opens_the_door_and_nothing_else_does() {
+    let (server, told) = served().await;
+    let stream = TokioIo::new(connect(&told, b"http/1.1").await);
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(stream).await.expect("HTTP/1.1");
+    let driver = tokio::spawn(connection);
+    let mut codes = Vec::new();
+    for token in [None, Some("wrong"), Some(told.token.as_str())] {
+        let mut request = request(&told, token);
+        *request.uri_mut() = "/api/v1/namespaces/default".parse().expect("a path");
+        let response = sender.send_request(request).await.expect("an answer");
+        codes.push(response.status().as_u16());
+    }
+    assert_eq!(codes, [403, 401, 200]);
+    driver.abort();
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn http_2_is_served_behind_the_same_door() {
+    let (server, told) = served().await;
+    let stream = TokioIo::new(connect(&told, b"h2").await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+    let driver = tokio::spawn(connection);
+    let asked = request(&told, Some(&told.token));
+    let response = sender.send_request(asked).await.expect("an answer");
+    assert_eq!((response.status().as_u16(), response.version()), (200, hyper::Version::HTTP_2));
+    driver.abort();
+    server.shutdown().await;
+}

@@ -1,0 +1,130 @@
+//! What watchers see while others write.
+
+use http_body_util::BodyExt as _;
+use kube_client::Client;
+use kube_client::client::Body;
+use serde_json::{Value, json};
+use usher_apiserver::{ApiServer, Fault};
+
+use crate::ask;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WRITERS: usize = 8;
+const WRITES: usize = 20;
+
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number")
+}
+
+/// The events of a watch after a revision, until there are so many or it ends.
+async fn watched(client: &Client, after: u64, most: usize) -> Vec<Value> {
+    let uri = format!("{MAPS}?watch=true&resourceVersion={after}");
+    let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
+    let mut body = client.send(request).await.expect("a stream").into_body();
+    let mut bytes = Vec::new();
+    let mut events = Vec::new();
+    while events.len() < most {
+        let Some(Ok(frame)) = body.frame().await else { break };
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |chunk| chunk));
+        let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|l| l.ends_with(b"\n"));
+        events = whole.map(|line| serde_json::from_slice(line).expect("an event")).collect();
+    }
+    events
+}
+
+/// Every writer makes a map and changes it; the answers are the revisions that were given.
+async fn write(server: &ApiServer) -> Vec<u64> {
+    let mut tasks = Vec::new();
+    for writer in 0..WRITERS {
+        let client = server.client();
+        tasks.push(tokio::spawn(async move {
+            let body = json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": format!("m{writer}")},
+            });
+            let mut given = vec![version(&ask(&client, "POST", MAPS, Some(&body)).await.1)];
+            let path = format!("{MAPS}/m{writer}");
+            for turn in 1..WRITES {
+                let change = json!({"data": {"turn": turn.to_string()}});
+                given.push(version(&ask(&client, "PATCH", &path, Some(&change)).await.1));
+            }
+            given
+        }));
+    }
+    let mut given = Vec::new();
+    for task in tasks {
+        given.extend(task.await.expect("a writer"));
+    }
+    given.sort_unstable();
+    given
+}
+
+#[tokio::test]
+async fn every_kept_write_is_told_once_and_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = ApiServer::builder().file(folder.path().join("f")).build().await;
+    let server = server.expect("a server");
+    let client = server.client();
+    let start = version(&ask(&client, "GET", MAPS, None).await.1);
+    let (events, given) = tokio::join!(watched(&client, start, WRITERS * WRITES), write(&server));
+    let told: Vec<u64> = events.iter().map(|event| version(&event["object"])).collect();
+    assert_eq!(told, given);
+    let middle = given[given.len() / 2];
+    let rest = watched(&client, middle, WRITERS * WRITES - given.len() / 2 - 1).await;
+    let rest: Vec<u64> = rest.iter().map(|event| version(&event["object"])).collect();
+    assert_eq!(rest, given[given.len() / 2 + 1..]);
+}
+
+#[tokio::test]
+async fn patches_of_one_object_by_many_are_all_laid() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
+    ask(&client, "POST", MAPS, Some(&body)).await;
+    let mut tasks = Vec::new();
+    for writer in 0..WRITERS {
+        let client = server.client();
+        tasks.push(tokio::spawn(async move {
+            let patch = json!({"data": {format!("k{writer}"): "v"}});
+            ask(&client, "PATCH", &format!("{MAPS}/one"), Some(&patch)).await.0
+        }));
+    }
+    for task in tasks {
+        assert_eq!(task.await.expect("a writer"), 200);
+    }
+    let (_, object) = ask(&client, "GET", &format!("{MAPS}/one"), None).await;
+    assert_eq!(object["data"].as_object().map(serde_json::Map::len), Some(WRITERS));
+}
+
+#[tokio::test]
+async fn a_watch_that_a_fault_ended_goes_on_from_where_it_was() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let start = version(&ask(&client, "GET", MAPS, None).await.1);
+    let given = write(&server).await;
+    server.set_faults(|asked| match asked.verb.as_str() {
+        "watch" => Fault::EndWatchAfter(7),
+        _ => Fault::None,
+    });
+    let mut told = Vec::new();
+    let mut after = start;
+    while told.len() < given.len() {
+        let events = watched(&client, after, given.len() - told.len()).await;
+        assert!(!events.is_empty() && events.len() <= 7, "{}", events.len());
+        told.extend(events.iter().map(|event| version(&event["object"])));
+        after = *told.last().expect("an event");
+    }
+    assert_eq!(told, given);
+}
+
+#[tokio::test]
+async fn a_watch_of_forgotten_changes_is_told_to_list_again() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let start = version(&ask(&client, "GET", MAPS, None).await.1);
+    write(&server).await;
+    server.forget_history();
+    let events = watched(&client, start, 1).await;
+    assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}

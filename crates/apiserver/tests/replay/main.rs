@@ -1,0 +1,69 @@
+//! Plays what a real API server was asked, and compares the answers.
+//!
+//! The recordings lie in `tests/corpus`. A scenario agrees when every step's answer equals the
+//! recorded one, with uids, revisions and times as wildcards. Where this server differs on purpose
+//! the scenario is named in [`deviations`].
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod compare;
+mod deviations;
+mod hook;
+mod player;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+#[test]
+fn every_recorded_scenario_is_answered_as_the_real_server_did() {
+    let mut passed = 0;
+    let mut deviating = Vec::new();
+    let mut failed = Vec::new();
+    let mut healed = Vec::new();
+    for (name, scenario) in scenarios() {
+        if name == "fixtures" {
+            continue;
+        }
+        let differences = player::play(&scenario);
+        let known = deviations::reason(&name);
+        match (differences.is_empty(), known) {
+            (true, None) => passed += 1,
+            (true, Some(_)) => healed.push(name),
+            (false, Some(reason)) => deviating.push(format!("{name}: {reason}")),
+            (false, None) => {
+                println!("--- {name}");
+                for difference in differences.iter().take(6) {
+                    println!("{difference}");
+                }
+                failed.push(name);
+            }
+        }
+    }
+    println!("passed {passed}, deviating {}, failed {}", deviating.len(), failed.len());
+    for line in &deviating {
+        println!("deviates {line}");
+    }
+    assert!(failed.is_empty(), "these scenarios are answered otherwise: {failed:?}");
+    assert!(healed.is_empty(), "these agree and need no reason any more: {healed:?}");
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+}
+
+fn read(name: &str) -> Value {
+    let path = folder().join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path).expect("a recording");
+    serde_json::from_str(&text).expect("a recording in JSON")
+}
+
+fn scenarios() -> Vec<(String, Value)> {
+    let files = std::fs::read_dir(folder()).expect("the folder of recordings");
+    let mut names: Vec<String> = files
+        .filter_map(|file| file.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), read(&name))).collect()
+}
