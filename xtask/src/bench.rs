@@ -4,11 +4,14 @@ use crate::failure::{Failure, Outcome};
 use crate::repo::Repo;
 use crate::sim;
 
+const API_SERVER: Bench =
+    Bench::Cargo(&["bench", "--package", "usher-apiserver", "--bench", "apiserver", "--"]);
 const PROVIDER: Bench =
     Bench::Cargo(&["bench", "--package", "usher-provider", "--bench", "provider", "--"]);
 
 /// Every measurement by its name, and what runs it.
-const BENCHES: [(&str, Bench); 6] = [
+const BENCHES: [(&str, Bench); 7] = [
+    ("apiserver", API_SERVER),
     ("broker", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "broker", "--"])),
     ("fleet", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "fleet", "--"])),
     ("kernel", Bench::Sim(&["bench", "kernel"])),
@@ -59,8 +62,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence =
-            "cannot measure \"speed\": choose one of broker, fleet, kernel, provider, rules, store";
+        let sentence = "cannot measure \"speed\": choose one of apiserver, broker, fleet, kernel, \
+            provider, rules, store";
         assert_eq!(find("speed"), Err(Failure::told(sentence)));
         assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }

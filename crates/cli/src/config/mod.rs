@@ -171,7 +171,7 @@ pub struct Local {
 #[serde(rename_all = "kebab-case")]
 pub enum AgentMode {
     /// The fleet under `usher up`; processes under `usher serve`, where several share a directory,
-    /// and where processes run already.
+    /// where machines are somebody else's, and where processes run already.
     Auto,
     /// This world.
     Process,

@@ -85,7 +85,7 @@ impl Server {
         };
         let data = DataDir::open(data_dir)?;
         let key = data.key()?;
-        config.local.agent = resolved(config.local.agent, role, &data)?;
+        config.local.agent = resolved(&config, role, &data)?;
         let listener = listen(&config.listen).await?;
         let url = api_url(&config, &listener)?;
         let embedded = place.is_none();
@@ -366,11 +366,14 @@ fn told_of(store: &Store) {
 }
 
 /// Who runs the agents. Where processes were recorded, nobody else takes them out again.
-fn resolved(mode: AgentMode, role: Role, data: &DataDir) -> Result<AgentMode, Stop> {
+fn resolved(config: &Config, role: Role, data: &DataDir) -> Result<AgentMode, Stop> {
+    let mode = config.local.agent;
     let recorded = local::has_processes(&data.world())
         .map_err(|why| Stop::unavailable(format!("cannot read the local world: {why}")))?;
     match (mode, role, recorded) {
-        (AgentMode::Auto, Role::Up, false) => Ok(AgentMode::Fleet),
+        (AgentMode::Auto, Role::Up, false) if config.fleet.provider.is_empty() => {
+            Ok(AgentMode::Fleet)
+        }
         (AgentMode::Auto, Role::Up | Role::Serve, _) => Ok(AgentMode::Process),
         (AgentMode::Fleet, _, true) => Err(Stop::usage(
             "cannot run agents on the fleet: processes of this directory run as agents already; \

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
-use crate::kills::{USHER, free_port, until_ready};
+use crate::pair::{USHER, free_port, until_ready};
 use crate::running::running_below;
 
 const PATIENCE: Duration = Duration::from_mins(2);

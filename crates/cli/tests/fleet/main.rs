@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
+mod apart;
 mod bad;
 #[expect(dead_code, reason = "shared with the walks")]
 #[path = "../walk/caller.rs"]
@@ -14,6 +15,7 @@ mod figures;
 mod hold;
 mod home;
 mod kills;
+mod pair;
 mod plant;
 #[path = "../walk/running.rs"]
 mod running;

@@ -1,0 +1,75 @@
+//! Drains through a provider in a process of its own, whose verbs end long after they are accepted.
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::caller::SOON;
+use crate::pair::{Fake, Pair};
+
+const FAKE: Fake = Fake { machines: 8, dwell: "200ms:600ms" };
+
+async fn grown(cluster: &str, machines: usize) -> Pair {
+    let mut pair = Pair::new(FAKE);
+    pair.start_server(None);
+    pair.until("Speculative", FAKE.machines).await;
+    pair.need(cluster, machines, 0).await;
+    pair.until("Configured", machines).await;
+    pair
+}
+
+fn bound<'a>(machines: &'a [Value], phase: &str) -> Vec<&'a str> {
+    let there = machines.iter().filter(|it| it["phase"] == phase);
+    there.map(|it| it["cluster"].as_str().unwrap_or("nobody")).collect()
+}
+
+/// Looks again and again until something is so; whoever is draining is bound to one of these
+/// clusters in every look, and whoever is idle to none.
+async fn until(pair: &mut Pair, clusters: &[&str], is_so: impl Fn(&[Value]) -> bool) -> usize {
+    let mut drains = 0;
+    for _ in 0..2_000 {
+        let machines = pair.machines().await;
+        let draining = bound(&machines, "Draining");
+        drains = drains.max(draining.len());
+        assert!(draining.iter().all(|it| clusters.contains(it)), "{draining:?}");
+        assert!(bound(&machines, "Idle").iter().all(|it| *it == "nobody"), "{machines:?}");
+        if is_so(&machines) {
+            return drains;
+        }
+        sleep(SOON).await;
+    }
+    panic!("it never came to that: {:?}", pair.machines().await);
+}
+
+async fn no_transition_error(pair: &Pair) {
+    let mut counted = pair.caller.counters().await;
+    counted.retain(|it, count| it.contains("action_execute_outcomes_total") && *count > 0);
+    assert!(counted.keys().any(|it| it.contains("success")), "{counted:?}");
+    assert!(!counted.keys().any(|it| it.contains("transition_error")), "{counted:?}");
+}
+
+/// Red by: a binding that is cleared by the acknowledgement of a drain.
+#[tokio::test]
+async fn capacity_shrinks_when_the_demand_does() {
+    let mut pair = grown("a", 8).await;
+    pair.need("a", 2, 0).await;
+    let drains = until(&mut pair, &["a"], |it| {
+        bound(it, "Configured").len() == 2 && bound(it, "Draining").is_empty()
+    })
+    .await;
+    assert!(drains > 0, "nobody was seen to drain");
+    pair.until("Speculative", 6).await;
+    no_transition_error(&pair).await;
+}
+
+/// Red by: a machine that joins another cluster before it has left its own.
+#[tokio::test]
+async fn whoever_is_more_urgent_gets_machines_that_have_left() {
+    let mut pair = grown("low", 8).await;
+    pair.need("high", 3, 1_000_000).await;
+    let drains = until(&mut pair, &["low"], |it| {
+        bound(it, "Configured").iter().filter(|it| **it == "high").count() == 3
+    })
+    .await;
+    assert!(drains > 0, "nobody was seen to drain");
+    no_transition_error(&pair).await;
+}

@@ -1,0 +1,187 @@
+//! A server with a shard and a provider of machines, both of the real binary, each a process of its
+//! own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::caller::{Caller, SOON};
+
+pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
+/// How long one life of all machines may take while somebody dies.
+const PATIENCE: Duration = Duration::from_mins(3);
+const SETTINGS: [&str; 11] = [
+    "fleet.cycle_interval=200ms",
+    "fleet.passing_interval=50ms",
+    "fleet.full_list_interval=1s",
+    "fleet.poll_interval=200ms",
+    "fleet.reclaim_percent=100",
+    "fleet.idle_on_demand=1s",
+    "fleet.idle_spot=1s",
+    "fleet.call_deadline=2s",
+    "worker.request_bound=200ms",
+    "worker.back_off_base=10ms",
+    "worker.back_off_max=500ms",
+];
+
+/// A server with a shard, and a provider, each a process of its own.
+pub(crate) struct Pair {
+    dir: tempfile::TempDir,
+    pub(crate) caller: Caller,
+    address: String,
+    fake: Fake,
+    pub(crate) server: Option<Child>,
+    pub(crate) provider: Option<Child>,
+    pub(crate) deaths: u64,
+}
+
+/// What the provider has, and how long its verbs take.
+#[derive(Clone, Copy)]
+pub(crate) struct Fake {
+    pub(crate) machines: usize,
+    pub(crate) dwell: &'static str,
+}
+
+impl Pair {
+    pub(crate) fn new(fake: Fake) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let caller = Caller { port: free_port(), data: dir.path().join("data") };
+        let address = format!("127.0.0.1:{}", free_port());
+        let mut pair = Self { dir, caller, address, fake, server: None, provider: None, deaths: 0 };
+        pair.start_provider();
+        pair
+    }
+
+    fn hosts(&self) -> PathBuf {
+        self.dir.path().join("hosts")
+    }
+
+    pub(crate) fn start_provider(&mut self) {
+        let mut command = Command::new(USHER);
+        command.args(["provider", "local", "--use-fake-backend", "--addr", &self.address]);
+        let Fake { machines, dwell } = self.fake;
+        command.args(["--seed-count", &machines.to_string(), "--fake-dwell", dwell]);
+        command.arg("--state").arg(self.dir.path().join("state"));
+        command.arg("--fake-hosts").arg(self.hosts());
+        self.provider = Some(self.spawn(command, None));
+    }
+
+    pub(crate) fn start_server(&mut self, failpoint: Option<&str>) {
+        let mut command = Command::new(USHER);
+        command.arg("up").arg("--data-dir").arg(&self.caller.data);
+        command.args(["--listen", &format!("127.0.0.1:{}", self.caller.port)]);
+        command.args(["--set", &format!("fleet.provider={}", self.address)]);
+        for setting in SETTINGS {
+            command.args(["--set", setting]);
+        }
+        self.server = Some(self.spawn(command, failpoint));
+    }
+
+    fn spawn(&self, mut command: Command, failpoint: Option<&str>) -> Child {
+        let log = self.dir.path().join("log");
+        let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        command.env_remove("USHER_FAILPOINT").stdin(Stdio::null());
+        if let Some(point) = failpoint {
+            command.env("USHER_FAILPOINT", point);
+        }
+        command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    }
+
+    fn said(&self) -> String {
+        let all = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = all.lines().collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
+    }
+
+    /// Whether the server died by itself.
+    fn has_died(&mut self) -> bool {
+        self.server.as_mut().is_some_and(|it| it.try_wait().unwrap().is_some())
+    }
+
+    /// Does something, and starts the server again whenever it died by itself meanwhile.
+    async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SOON) => if self.has_died() {
+                    self.deaths += 1;
+                    self.start_server(None);
+                }
+            }
+        }
+    }
+
+    /// Says what a cluster needs: so many machines, each somewhat more urgent than the one before.
+    pub(crate) async fn need(&mut self, cluster: &str, machines: usize, priority: usize) {
+        // Each machine has one processor, so each need takes one machine.
+        let need = |it: usize| json!({ "aggregate": { "cpu": "1" }, "priority": priority + it });
+        let needs: Vec<Value> = (0..machines).map(need).collect();
+        let body = json!({ "shard": "shard-0", "needs": needs });
+        let caller = self.caller.clone();
+        let path = format!("/v1/fleet/demand/{cluster}");
+        self.alive_while(async {
+            until_ready(&caller).await;
+            caller.insist("PUT", &path, Some(&body)).await
+        })
+        .await;
+    }
+
+    /// Every machine, as the server tells it.
+    pub(crate) async fn machines(&mut self) -> Vec<Value> {
+        let caller = self.caller.clone();
+        let listed = async {
+            until_ready(&caller).await;
+            caller.list("/v1/fleet/machines").await
+        };
+        self.alive_while(listed).await
+    }
+
+    /// Waits until so many machines are in a phase; whoever died by itself is started again.
+    pub(crate) async fn until(&mut self, phase: &str, count: usize) {
+        let begun = Instant::now();
+        loop {
+            let machines = self.machines().await;
+            if machines.iter().filter(|it| it["phase"] == phase).count() == count {
+                return;
+            }
+            assert!(machines.iter().all(|it| it["phase"] != "Failed"), "{machines:?}");
+            assert!(begun.elapsed() < PATIENCE, "never {count} {phase}: {}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Nothing is left of any host, and the rows know it.
+    pub(crate) fn is_clean(&self) {
+        let left = fs::read_dir(self.hosts()).unwrap();
+        let left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, Vec::<std::ffi::OsString>::new(), "hosts that nobody gave back");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for mut child in [self.server.take(), self.provider.take()].into_iter().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until a server is ready.
+pub(crate) async fn until_ready(caller: &Caller) {
+    let begun = Instant::now();
+    while !matches!(caller.ask("GET", "/readyz", None).await, Some((200, _))) {
+        assert!(begun.elapsed() < PATIENCE, "never ready");
+        sleep(SOON).await;
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
