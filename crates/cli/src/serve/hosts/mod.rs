@@ -15,7 +15,7 @@ mod keeper;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -77,6 +77,15 @@ struct Places {
 struct Boot {
     settings: serde_json::Value,
     token: String,
+}
+
+/// Whether there are hosts below `root`.
+pub fn has_hosts(root: &Path) -> io::Result<bool> {
+    match fs::read_dir(root.join(HOSTS)) {
+        Ok(mut entries) => Ok(entries.next().transpose()?.is_some()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(why) => Err(why),
+    }
 }
 
 impl Hosts {
@@ -214,7 +223,8 @@ impl Backend for Hosts {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let begin = || {
             self.places.units.set_grace(host, grace_ms)?;
-            write_private(&leaving, b"")
+            // Without its folder a host is leaving as it is.
+            ignore_missing(write_private(&leaving, b""))
         };
         begin().map_err(|why| disk(&why))?;
         self.keeper.tend(host);
