@@ -368,8 +368,8 @@ fn told_of(store: &Store) {
     }
 }
 
-/// Refuses to let somebody else run agents than whoever runs those that are there: nobody would take
-/// them out again.
+/// Refuses to let somebody else run agents than whoever runs those that are there: nobody would
+/// take them out again.
 fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
     let unreadable = |why| Stop::unavailable(format!("cannot read who runs agents: {why}"));
     let processes = local::has_processes(&data.world()).map_err(unreadable)?;
