@@ -27,8 +27,8 @@ use usher_provider::{Backend, Fault, Lost, Made, Order};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
 use super::supervisor::{
-    Holder, PROCESS_LOCK, Unit, Units, ignore_missing, private_folder, rename_exclusively,
-    write_private,
+    Holder, PROCESS_LOCK, Unit, Units, has_entries, ignore_missing, private_folder,
+    rename_exclusively, write_private,
 };
 use keeper::Keeper;
 
@@ -81,11 +81,7 @@ struct Boot {
 
 /// Whether there are hosts below `root`.
 pub fn has_hosts(root: &Path) -> io::Result<bool> {
-    match fs::read_dir(root.join(HOSTS)) {
-        Ok(mut entries) => Ok(entries.next().transpose()?.is_some()),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(why) => Err(why),
-    }
+    has_entries(&root.join(HOSTS))
 }
 
 impl Hosts {
