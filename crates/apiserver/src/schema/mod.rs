@@ -165,6 +165,24 @@ impl Schema {
     }
 }
 
+/// Whether lists and objects are nested deeper than that in a value, which may be so deep that no
+/// recursion could tell.
+pub fn is_deeper(value: &Value, most: usize) -> bool {
+    let mut waiting = vec![(value, 0)];
+    while let Some((value, around)) = waiting.pop() {
+        let inside: Vec<&Value> = match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(fields) => fields.values().collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => continue,
+        };
+        if around >= most {
+            return true;
+        }
+        waiting.extend(inside.into_iter().map(|value| (value, around + 1)));
+    }
+    false
+}
+
 /// The item of a list that an item of another state of that list corresponds to.
 fn counterpart<'a>(list: &ListType, item: &Value, old: Option<&'a [Value]>) -> Option<&'a Value> {
     let ListType::Map(keys) = list else { return None };
