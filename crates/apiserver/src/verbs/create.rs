@@ -12,6 +12,7 @@ use crate::http::{Answer, Call};
 use crate::kinds::{Builtin, Resource};
 use crate::meta::field::quoted;
 use crate::meta::name::generated;
+use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
 use crate::store::{Expect, Write, WriteError};
 use crate::{clock, managed, strategy, view};
@@ -147,6 +148,7 @@ const DRAWN: &str = "\u{0}drawn";
 
 async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
+    keepable(&object)?;
     let tries = if drawn { DRAWS } else { 1 };
     for attempt in 0..tries {
         if attempt > 0 {
@@ -185,6 +187,16 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
         refusal.retry_after = Some(1);
     }
     Err(refusal)
+}
+
+/// Refuses what could be written but not read again: the managed fields are deeper than the fields
+/// they tell of, and lists and reviews put levels around an object.
+pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
+    if is_deeper(object, DEPTH_MAX) {
+        let why = format!("the object is nested deeper than {DEPTH_MAX} levels");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(())
 }
 
 /// The file does not take writes any more.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::{self, at_home, not_kept, warned};
+use super::create::{self, at_home, keepable, not_kept, warned};
 use super::{Ask, Sub, decode, scale, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{has_entries, text};
@@ -200,6 +200,9 @@ async fn commit(
         return Ok(Some(current.value.clone()));
     }
     let leaves = leaves(ask.resource, &next);
+    if !leaves {
+        keepable(&next)?;
+    }
     if ask.options.dry_run {
         return Ok(Some(next));
     }

@@ -5,6 +5,7 @@
 mod client;
 mod door;
 mod owners;
+mod refused;
 mod watching;
 
 use kube_client::Client;

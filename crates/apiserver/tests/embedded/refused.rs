@@ -1,0 +1,79 @@
+//! What a server refuses, and outlives.
+
+use http_body_util::BodyExt as _;
+use kube_client::Client;
+use kube_client::client::Body;
+use serde_json::{Value, json};
+use usher_apiserver::ApiServer;
+
+use crate::ask;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition(group: &str, plural: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                },
+            }}],
+        },
+    })
+}
+
+/// Makes a definition and waits until its names are judged; tells by which reason.
+async fn defined(client: &Client, definition: &Value) -> String {
+    let (code, made) = ask(client, "POST", DEFINITIONS, Some(definition)).await;
+    assert_eq!(code, 201, "{made}");
+    let uri = format!("{DEFINITIONS}?watch=true");
+    let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
+    let mut body = client.send(request).await.expect("a stream").into_body();
+    let mut bytes = Vec::new();
+    loop {
+        let frame = body.frame().await.expect("a frame").expect("no error");
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |chunk| chunk));
+        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|l| l.ends_with(b"\n")) {
+            let event: Value = serde_json::from_slice(line).expect("an event");
+            let object = &event["object"];
+            let conditions = object["status"]["conditions"].as_array();
+            let judged = conditions.into_iter().flatten().find(|c| c["type"] == "NamesAccepted");
+            if object["metadata"]["name"] == definition["metadata"]["name"]
+                && let Some(judged) = judged
+            {
+                return judged["reason"].as_str().expect("a reason").to_owned();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_again_is_not_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cluster");
+    let server = ApiServer::builder().file(&path).build().await.expect("a server");
+    let client = server.client();
+    let reason = defined(&client, &definition("deep.example", "wells", "Well")).await;
+    assert_eq!(reason, "NoConflicts");
+    let wells = "/apis/deep.example/v1/namespaces/default/wells";
+    let well = |name: &str, levels: usize| {
+        let spec = (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
+        let metadata = json!({"name": name});
+        json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": metadata, "spec": spec})
+    };
+    assert_eq!(ask(&client, "POST", wells, Some(&well("a", 85))).await.0, 201);
+    let (code, told) = ask(&client, "POST", wells, Some(&well("b", 120))).await;
+    assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{told}");
+    let named = format!("{wells}/a");
+    let (code, told) = ask(&client, "PATCH", &named, Some(&well("a", 120))).await;
+    assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{told}");
+    server.shutdown().await;
+    let server = ApiServer::builder().file(&path).build().await.expect("a server");
+    assert_eq!(ask(&server.client(), "GET", &named, None).await.0, 200);
+}
