@@ -67,3 +67,46 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     let lost = store.list_at("things", "n/", first).err();
     assert_eq!(lost, Some(TooOld { asked: first, oldest: head }));
 }
+
+/// A keeper that keeps nothing before it is let.
+struct Gate {
+    entered: std::sync::mpsc::Sender<()>,
+    released: std::sync::mpsc::Receiver<()>,
+}
+
+impl Durability for Gate {
+    fn load(&mut self) -> Result<Loaded, DurabilityError> {
+        Ok(Loaded::default())
+    }
+
+    fn commit(&mut self, _batch: &[Record]) -> Result<(), DurabilityError> {
+        self.entered.send(()).expect("a listener");
+        self.released.recv().expect("to be let");
+        Ok(())
+    }
+
+    fn compact(&mut self, _revision: u64) -> Result<(), DurabilityError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
+    let (entered, enters) = std::sync::mpsc::channel();
+    let (releases, released) = std::sync::mpsc::channel();
+    let store = Store::open(Box::new(Gate { entered, released })).expect("a store");
+    let mut first = Box::pin(store.write(write("a", Expect::Absent, Some(thing("a")))));
+    tokio::select! {
+        biased;
+        done = &mut first => panic!("nothing is kept yet: {done:?}"),
+        () = std::future::ready(()) => {}
+    }
+    enters.recv().expect("the keeper at work");
+    let keeper = store.writer.close();
+    let late = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
+    assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
+    releases.send(()).expect("a keeper");
+    keeper.expect("a thread").join().expect("its end");
+    let progress = *store.shared.progress.borrow();
+    assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
+}

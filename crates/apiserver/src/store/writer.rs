@@ -161,9 +161,10 @@ fn keep(shared: &Shared, mut keeper: Box<dyn Durability>, jobs: &Receiver<Job>) 
             }
             publish(&mut state, job);
         }
-        let published = state.published;
+        let (published, failed) = (state.published, state.failed);
+        // Told under the lock, so that it cannot come after a failure and take it back.
+        shared.progress.send_replace(Progress { published, failed });
         drop(state);
-        shared.progress.send_replace(Progress { published, failed: false });
         let oldest = published.saturating_sub(RING_CHANGES as u64);
         if oldest > compacted + COMPACT_EVERY && keeper.compact(oldest).is_ok() {
             compacted = oldest;

@@ -356,6 +356,9 @@ fn from_body(call: &Call) -> Result<Value, Refusal> {
         Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
     })?;
     let mut told = parsed.value;
+    if !told.is_object() && !told.is_null() {
+        return Err(Refusal::bad_request(text_json::no_object(&told)));
+    }
     let kind = text(&told, "/kind");
     let version = text(&told, "/apiVersion");
     if !kind.is_empty() && kind != "DeleteOptions" {

@@ -8,6 +8,7 @@ use usher_apiserver::ApiServer;
 
 use crate::ask;
 
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn definition(group: &str, plural: &str, kind: &str) -> Value {
@@ -76,4 +77,28 @@ async fn what_could_not_be_read_again_is_not_kept() {
     server.shutdown().await;
     let server = ApiServer::builder().file(&path).build().await.expect("a server");
     assert_eq!(ask(&server.client(), "GET", &named, None).await.0, 200);
+}
+
+#[tokio::test]
+async fn options_that_are_no_object_are_a_bad_request() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    assert_eq!(ask(&client, "POST", MAPS, Some(&body)).await.0, 201);
+    for options in [json!([]), json!("x"), json!(1), json!(true)] {
+        for path in [format!("{MAPS}/a"), MAPS.to_owned()] {
+            let (code, told) = ask(&client, "DELETE", &path, Some(&options)).await;
+            assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{options}");
+        }
+    }
+    assert_eq!(ask(&client, "GET", &format!("{MAPS}/a"), None).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_watch_for_longer_than_clocks_count_is_served() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let uri = format!("{MAPS}?watch=true&timeoutSeconds={}", i64::MAX);
+    let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
+    let answer = server.client().send(request).await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 200);
 }
