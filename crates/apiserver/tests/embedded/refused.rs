@@ -4,7 +4,7 @@ use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::{Value, json};
-use usher_apiserver::ApiServer;
+use usher_apiserver::{ApiServer, Counted};
 
 use crate::ask;
 
@@ -101,4 +101,16 @@ async fn a_watch_for_longer_than_clocks_count_is_served() {
     let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
     let answer = server.client().send(request).await.expect("an answer");
     assert_eq!(answer.status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn names_that_nobody_serves_are_counted_as_one() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    for path in ["/api/v1/wells", "/apis/deep.example/v1/wells", "/apis/apps/v9/x"] {
+        assert_eq!(ask(&client, "GET", path, None).await.0, 404);
+    }
+    let unknown = Counted { verb: "list".to_owned(), resource: String::new(), code: 404 };
+    let counts: Vec<(Counted, u64)> = server.counters().into_iter().collect();
+    assert_eq!(counts, [(unknown, 3)]);
 }
