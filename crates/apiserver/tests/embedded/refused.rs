@@ -1,5 +1,7 @@
 //! What a server refuses, and outlives.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
@@ -113,4 +115,50 @@ async fn names_that_nobody_serves_are_counted_as_one() {
     let unknown = Counted { verb: "list".to_owned(), resource: String::new(), code: 404 };
     let counts: Vec<(Counted, u64)> = server.counters().into_iter().collect();
     assert_eq!(counts, [(unknown, 3)]);
+}
+
+#[tokio::test]
+async fn a_definition_does_not_take_the_names_of_a_built_in_resource() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let group = "coordination.k8s.io";
+    let path = defined(&client, &definition(group, "leases", "Thing")).await;
+    let kind = defined(&client, &definition(group, "things", "Lease")).await;
+    assert_eq!((path.as_str(), kind.as_str()), ("PluralConflict", "ListKindConflict"));
+    let (_, listed) = ask(&client, "GET", "/apis/coordination.k8s.io/v1", None).await;
+    let resources = listed["resources"].as_array().expect("resources").iter();
+    let names: Vec<(&Value, &Value)> =
+        resources.map(|found| (&found["name"], &found["kind"])).collect();
+    assert_eq!(names, [(&json!("leases"), &json!("Lease"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_takes_objects_along_that_nobody_serves_any_more() {
+    let quiet = || tokio::time::sleep(Duration::from_hours(1));
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let mut wells = definition("deep.example", "wells", "Well");
+    let mut second = wells["spec"]["versions"][0].clone();
+    (second["name"], second["storage"]) = (json!("v2"), json!(false));
+    wells["spec"]["versions"].as_array_mut().expect("versions").push(second);
+    defined(&client, &wells).await;
+    let path = "/apis/deep.example/v1/namespaces/default/wells";
+    let well = json!({
+        "apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"},
+    });
+    assert_eq!(ask(&client, "POST", path, Some(&well)).await.0, 201);
+    let named = format!("{DEFINITIONS}/wells.deep.example");
+    let mut unserved = wells["spec"]["versions"].clone();
+    for version in unserved.as_array_mut().expect("versions") {
+        version["served"] = json!(false);
+    }
+    let change = json!({"spec": {"versions": unserved}});
+    assert_eq!(ask(&client, "PATCH", &named, Some(&change)).await.0, 200);
+    quiet().await;
+    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
+    quiet().await;
+    assert_eq!(ask(&client, "GET", &named, None).await.0, 404);
+    defined(&client, &wells).await;
+    let (_, left) = ask(&client, "GET", path, None).await;
+    assert_eq!(left["items"], json!([]));
 }
