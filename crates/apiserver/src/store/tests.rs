@@ -110,3 +110,13 @@ async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     let progress = *store.shared.progress.borrow();
     assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
 }
+
+#[test]
+fn the_file_is_nobodys_but_its_owners() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    drop(FileDurability::open(&path).expect("a file"));
+    let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

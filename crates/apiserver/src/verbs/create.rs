@@ -65,7 +65,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
     lifecycle(ask, &object)?;
     ask.warn(strategy::doubled_owners(&object));
     strategy::prepare_create(ask.resource, &mut object);
-    system_fields(ask, &mut object);
+    system_fields(ask, &mut object)?;
     ask.warn(strategy::warnings(ask.resource, &object));
     let errors = strategy::validate_create(ask.resource, &object);
     if !errors.is_empty() {
@@ -111,10 +111,10 @@ fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
 }
 
 /// What the server alone says about an object.
-fn system_fields(ask: &Ask<'_>, object: &mut Value) {
-    let Some(root) = object.as_object_mut() else { return };
+fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
+    let Some(root) = object.as_object_mut() else { return Ok(()) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return };
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
     for wiped in [
         "selfLink",
         "resourceVersion",
@@ -124,7 +124,7 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) {
     ] {
         metadata.remove(wiped);
     }
-    metadata.insert("uid".to_owned(), json!(clock::uid()));
+    metadata.insert("uid".to_owned(), json!(clock::uid()?));
     metadata.insert("creationTimestamp".to_owned(), json!(clock::now()));
     if ask.resource.namespaced {
         metadata.insert("namespace".to_owned(), json!(ask.namespace));
@@ -137,10 +137,11 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) {
     let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
     let named = metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     if !named && !prefix.is_empty() {
-        let name = generated(prefix, &clock::suffix());
+        let name = generated(prefix, &clock::suffix()?);
         metadata.insert("name".to_owned(), json!(name));
         metadata.insert(DRAWN.to_owned(), json!(true));
     }
+    Ok(())
 }
 
 /// Marks a name that was drawn, until the object is stored.
@@ -153,7 +154,7 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     for attempt in 0..tries {
         if attempt > 0 {
             let prefix = text(&object, "/metadata/generateName");
-            object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()));
+            object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()?));
         }
         let name = text(&object, "/metadata/name");
         let key = ask.resource.key(ask.namespace, name);
