@@ -23,7 +23,7 @@ pub use file::FileDurability;
 use table::Table;
 pub(crate) use table::{Change, Entry};
 use writer::Writer;
-pub(crate) use writer::{Expect, Write, WriteError};
+pub(crate) use writer::{Expect, Need, Write, WriteError};
 
 /// Where revisions start: whoever asks for changes since the very first is always told to list.
 const FIRST: u64 = 2;
@@ -224,6 +224,14 @@ impl State {
             state.table(&record.table).remember(Arc::new(change));
         }
         Ok(state)
+    }
+
+    /// What an object will be when everything that was entered is published.
+    fn newest(&self, place: &(Arc<str>, Arc<str>)) -> Option<Arc<Entry>> {
+        match self.pending.get(place) {
+            Some((_, image)) => image.clone(),
+            None => self.tables.get(&place.0)?.objects.get(&place.1).cloned(),
+        }
     }
 
     fn table(&mut self, name: &Arc<str>) -> &mut Table {

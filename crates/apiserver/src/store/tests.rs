@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn write(key: &str, expect: Expect, value: Option<Value>) -> Write {
-    Write { table: Arc::from("things"), key: Arc::from(key), expect, value }
+    Write { table: Arc::from("things"), key: Arc::from(key), expect, value, needs: Vec::new() }
 }
 
 fn thing(name: &str) -> Value {
@@ -93,7 +93,7 @@ impl Durability for Gate {
 #[tokio::test]
 async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     let (entered, enters) = std::sync::mpsc::channel();
-    let (releases, released) = std::sync::mpsc::channel();
+    let (opener, released) = std::sync::mpsc::channel();
     let store = Store::open(Box::new(Gate { entered, released })).expect("a store");
     let mut first = Box::pin(store.write(write("a", Expect::Absent, Some(thing("a")))));
     tokio::select! {
@@ -105,7 +105,7 @@ async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     let keeper = store.writer.close();
     let late = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
     assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
-    releases.send(()).expect("a keeper");
+    opener.send(()).expect("a keeper");
     keeper.expect("a thread").join().expect("its end");
     let progress = *store.shared.progress.borrow();
     assert_eq!(progress, Progress { published: FIRST + 1, failed: true });

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, Sub, decode, written};
 use crate::admission::{self, Operation, Reviewed};
-use crate::core::text;
+use crate::core::{DEFINITIONS, NAMESPACES, text};
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
 use crate::kinds::{Builtin, Resource};
@@ -14,7 +14,7 @@ use crate::meta::field::quoted;
 use crate::meta::name::generated;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::store::{Expect, Write, WriteError};
+use crate::store::{Expect, Need, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
 /// How often a generated name is drawn again.
@@ -82,8 +82,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
 fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
     let name = text(object, "/metadata/name");
     if ask.resource.custom().is_some_and(|custom| custom.terminating) {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Refusal::forbidden(ask.resource, name, why));
+        return Err(terminating(ask.resource, name));
     }
     if !ask.resource.namespaced {
         return Ok(());
@@ -108,6 +107,27 @@ fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
         }]);
     }
     Err(refusal)
+}
+
+fn terminating(resource: &Resource, name: &str) -> Refusal {
+    let why = "create not allowed while custom resource definition is terminating";
+    Refusal::forbidden(resource, name, why)
+}
+
+/// What [`lifecycle`] looked at, to be looked at again when the object is entered: whoever clears a
+/// namespace or a definition that goes must not be overtaken.
+fn needs(ask: &Ask<'_>) -> Vec<Need> {
+    let namespace = ask.resource.namespaced.then(|| Need {
+        table: Arc::from(NAMESPACES),
+        key: Arc::from(ask.namespace),
+        uid: None,
+    });
+    let definition = ask.resource.custom().map(|custom| Need {
+        table: Arc::from(DEFINITIONS),
+        key: Arc::from(ask.resource.qualified()),
+        uid: Some(custom.uid.clone()),
+    });
+    namespace.into_iter().chain(definition).collect()
 }
 
 /// What the server alone says about an object.
@@ -165,7 +185,8 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
         if there.is_none() {
             let table = Arc::clone(&ask.resource.table);
             let value = Some(object.clone());
-            let write = Write { table, key, expect: Expect::Absent, value };
+            let needs = needs(ask);
+            let write = Write { table, key, expect: Expect::Absent, value, needs };
             match ask.core.store.write(write).await {
                 Ok(entry) => {
                     return entry
@@ -174,6 +195,11 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
                 }
                 Err(WriteError::Changed(revision)) => {
                     ask.core.store.published(revision).await;
+                }
+                Err(WriteError::Leaving(revision)) => {
+                    ask.core.store.published(revision).await;
+                    lifecycle(ask, &object)?;
+                    return Err(terminating(ask.resource, text(&object, "/metadata/name")));
                 }
                 Err(WriteError::Failed) => return Err(not_kept()),
             }

@@ -296,11 +296,12 @@ async fn commit(
         key: ask.key(),
         expect: Expect::Revision(current.revision),
         value: next,
+        needs: Vec::new(),
     };
     match ask.core.store.write(write).await {
         Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
-        Err(WriteError::Changed(revision)) => {
+        Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ask.core.store.published(revision).await;
             Ok(None)
         }

@@ -211,6 +211,7 @@ async fn commit(
         key: ask.key(),
         expect: Expect::Revision(current.revision),
         value: if leaves { None } else { Some(next.clone()) },
+        needs: Vec::new(),
     };
     match ask.core.store.write(write).await {
         Ok(_) if leaves => {
@@ -218,7 +219,7 @@ async fn commit(
             Ok(Some(next))
         }
         Ok(entry) => Ok(entry.map(|entry| entry.value.clone())),
-        Err(WriteError::Changed(revision)) => {
+        Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ask.core.store.published(revision).await;
             Ok(None)
         }

@@ -4,6 +4,7 @@
 
 mod client;
 mod door;
+mod leaving;
 mod owners;
 mod refused;
 mod watching;

@@ -11,9 +11,9 @@ use usher_apiserver::{ApiServer, Counted};
 use crate::ask;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-fn definition(group: &str, plural: &str, kind: &str) -> Value {
+pub(crate) fn definition(group: &str, plural: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -32,7 +32,7 @@ fn definition(group: &str, plural: &str, kind: &str) -> Value {
 }
 
 /// Makes a definition and waits until its names are judged; tells by which reason.
-async fn defined(client: &Client, definition: &Value) -> String {
+pub(crate) async fn defined(client: &Client, definition: &Value) -> String {
     let (code, made) = ask(client, "POST", DEFINITIONS, Some(definition)).await;
     assert_eq!(code, 201, "{made}");
     let uri = format!("{DEFINITIONS}?watch=true");
