@@ -135,6 +135,24 @@ impl Store {
         (Listing { revision, objects }, cursor)
     }
 
+    /// The objects of a table as they were at a revision, and a cursor that goes on from there.
+    pub(crate) fn list_at_and_follow(
+        &self,
+        table: &Arc<str>,
+        revision: u64,
+    ) -> Result<(Listing, Cursor), TooOld> {
+        let mut state = self.shared.write();
+        let found = state.table(table);
+        if revision < found.floor {
+            return Err(TooOld { asked: revision, oldest: found.floor });
+        }
+        let objects = found.under_at("", revision);
+        let changed = found.changed.subscribe();
+        drop(state);
+        let cursor = Cursor::at(self.shared.clone(), table.clone(), revision, changed);
+        Ok((Listing { revision, objects }, cursor))
+    }
+
     /// Checks, numbers, keeps and publishes one write; the answer is what is stored now.
     pub(crate) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
         self.writer.write(write).await

@@ -120,3 +120,24 @@ fn the_file_is_nobodys_but_its_owners() {
     let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[tokio::test]
+async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
+    let store = Store::in_memory();
+    let mut heads = Vec::new();
+    for name in ["a", "b", "c"] {
+        store.write(write(name, Expect::Absent, Some(thing(name)))).await.expect("made");
+        heads.push(store.head());
+    }
+    let table: Arc<str> = Arc::from("things");
+    let (listing, mut cursor) = store.list_at_and_follow(&table, heads[0]).expect("known");
+    assert_eq!(listing.objects.keys().map(AsRef::as_ref).collect::<Vec<_>>(), ["a"]);
+    let told = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
+        let ready = cursor.ready_until(head, 10).expect("known");
+        ready.iter().map(|change| change.revision).collect::<Vec<_>>()
+    });
+    assert_eq!(told, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
+    store.forget_history();
+    let lost = store.list_at_and_follow(&table, heads[0]).map(|_| ());
+    assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));
+}
