@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ask, Sub, decode, written};
+use super::{Ask, Sub, add_new, decode, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{DEFINITIONS, NAMESPACES, text};
 use crate::http::negotiate::Form;
@@ -41,11 +41,7 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
 
 /// A refusal takes along what was to be warned of.
 pub(crate) fn warned(ask: &Ask<'_>, mut refusal: Refusal) -> Refusal {
-    for warning in &ask.warnings {
-        if !refusal.warnings.contains(warning) {
-            refusal.warnings.push(warning.clone());
-        }
-    }
+    add_new(&mut refusal.warnings, ask.warnings.iter().cloned());
     refusal
 }
 
