@@ -30,7 +30,7 @@ impl Backend for Shelf {
             capacity_type: CapacityType::OnDemand.into(),
             ..Machine::default()
         };
-        Ok((0..64).map(slot).collect())
+        Ok((0..256).map(slot).collect())
     }
 
     async fn create(&self, order: &Order) -> Result<Made, Fault> {

@@ -104,7 +104,7 @@ impl Default for Keep {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { agent: AgentMode::Auto, agent_grace: Span::secs(30), machines: 64 }
+        Self { agent: AgentMode::Process, agent_grace: Span::secs(30), machines: 64 }
     }
 }
 

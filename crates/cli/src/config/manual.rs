@@ -50,8 +50,8 @@ const MEANINGS: [(&str, &str); 58] = [
     ("listen", "where to listen"),
     (
         "local.agent",
-        "who runs the agents of the local world: `process`, `fleet`, `external`, or `auto`: the \
-        fleet under `usher up`, processes under `usher serve`",
+        "who runs the agents of the local world: `process`, `external`, or `fleet`, which is one \
+        server with machines of this machine",
     ),
     ("local.agent_grace", "how long an agent may take to end before it is killed"),
     ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),

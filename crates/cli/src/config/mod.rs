@@ -170,9 +170,6 @@ pub struct Local {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentMode {
-    /// The fleet under `usher up`; processes under `usher serve`, where several share a directory,
-    /// where machines are somebody else's, and where processes run already.
-    Auto,
     /// This world.
     Process,
     /// Somebody else.

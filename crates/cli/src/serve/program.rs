@@ -36,7 +36,7 @@ use super::steps::{Lives, LocalSteps};
 use super::tally::Tally;
 use super::waker::Waker;
 use super::worker::Worker;
-use super::{fleet, housekeeping, mesh, rails, seed, worker};
+use super::{fleet, hosts, housekeeping, mesh, rails, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::stop::{Stop, chain};
 
@@ -44,6 +44,9 @@ use crate::stop::{Stop, chain};
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 /// How often it is written down how far the worlds have come, if they have.
 const WRITE_DOWN: Duration = Duration::from_secs(5);
+
+/// Where the machines of this machine lie below the data directory.
+const FLEET: &str = "fleet";
 
 /// Which of the two programs it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +71,7 @@ pub struct Server {
 
 impl Server {
     /// Opens everything. Nothing is started and nothing is told.
-    pub async fn open(mut config: Config, role: Role, data_dir: &Path) -> Result<Self, Stop> {
+    pub async fn open(config: Config, role: Role, data_dir: &Path) -> Result<Self, Stop> {
         let place = match (role, config.database.url.as_str()) {
             (Role::Up, _) => None,
             (Role::Serve, "") => {
@@ -85,7 +88,7 @@ impl Server {
         };
         let data = DataDir::open(data_dir)?;
         let key = data.key()?;
-        config.local.agent = resolved(&config, role, &data)?;
+        admit_agents(&config, &data)?;
         let listener = listen(&config.listen).await?;
         let url = api_url(&config, &listener)?;
         let embedded = place.is_none();
@@ -164,7 +167,7 @@ impl Server {
         let grace = self.config.local.agent_grace.0;
         match self.config.local.agent {
             AgentMode::External => Ok(Agents::External),
-            AgentMode::Auto | AgentMode::Process => {
+            AgentMode::Process => {
                 let program: PathBuf = std::env::current_exe()
                     .map_err(|why| Stop::unavailable(format!("cannot find this program: {why}")))?;
                 Ok(Agents::Process { program, grace })
@@ -186,11 +189,11 @@ impl Server {
         let mut tasks = vec![];
         let mut at = fleet::settings::provider(&self.config);
         let bootstrap: Arc<dyn Bootstrap> = match self.config.local.agent {
-            AgentMode::Auto | AgentMode::External | AgentMode::Process => Arc::new(Nothing),
+            AgentMode::External | AgentMode::Process => Arc::new(Nothing),
             AgentMode::Fleet => Arc::new(PartBoots(world.registry().clone())),
         };
         if self.config.local.agent == AgentMode::Fleet && at.is_none() {
-            let root = self.data.path().join("fleet");
+            let root = self.data.path().join(FLEET);
             let home = Home::open(root, self.config.local.machines).await?;
             at = Some(At { name: home::NAME.to_owned(), address: home.address() });
             tasks.push(tokio::spawn(home.run(stop.clone())));
@@ -365,22 +368,26 @@ fn told_of(store: &Store) {
     }
 }
 
-/// Who runs the agents. Where processes were recorded, nobody else takes them out again.
-fn resolved(config: &Config, role: Role, data: &DataDir) -> Result<AgentMode, Stop> {
-    let mode = config.local.agent;
-    let recorded = local::has_processes(&data.world())
-        .map_err(|why| Stop::unavailable(format!("cannot read the local world: {why}")))?;
-    match (mode, role, recorded) {
-        (AgentMode::Auto, Role::Up, false) if config.fleet.provider.is_empty() => {
-            Ok(AgentMode::Fleet)
-        }
-        (AgentMode::Auto, Role::Up | Role::Serve, _) => Ok(AgentMode::Process),
-        (AgentMode::Fleet, _, true) => Err(Stop::usage(
-            "cannot run agents on the fleet: processes of this directory run as agents already; \
-            set local.agent=process and deprovision them first",
-        )),
-        (AgentMode::Fleet | AgentMode::Process | AgentMode::External, _, _) => Ok(mode),
+/// Refuses to let somebody else run agents than whoever runs those that are there: nobody would
+/// take them out again.
+fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
+    let unreadable = |why| Stop::unavailable(format!("cannot read who runs agents: {why}"));
+    let processes = local::has_processes(&data.world()).map_err(unreadable)?;
+    let hosts = hosts::has_hosts(&data.path().join(FLEET)).map_err(unreadable)?;
+    let at_home = config.local.agent == AgentMode::Fleet && config.fleet.provider.is_empty();
+    if hosts && !at_home {
+        return Err(Stop::usage(
+            "cannot leave the machines of this directory: set local.agent=fleet without \
+            fleet.provider, and deprovision what runs on them first",
+        ));
     }
+    if processes && config.local.agent == AgentMode::Fleet {
+        return Err(Stop::usage(
+            "cannot run agents on the fleet: processes of this directory are agents already; set \
+            local.agent=process and deprovision them first",
+        ));
+    }
+    Ok(())
 }
 
 fn settings(config: &Config) -> Settings {

@@ -57,7 +57,6 @@ async fn capacity_shrinks_when_the_demand_does() {
     })
     .await;
     assert!(drains > 0, "nobody was seen to drain");
-    pair.until("Speculative", 6).await;
     no_transition_error(&pair).await;
 }
 

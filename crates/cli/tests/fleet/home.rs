@@ -13,7 +13,8 @@ use crate::pair::{USHER, free_port, until_ready};
 use crate::running::running_below;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
+    "local.agent=fleet",
     "local.machines=4",
     "fleet.passing_interval=100ms",
     "mesh.heartbeat=200ms",

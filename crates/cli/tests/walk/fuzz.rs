@@ -13,7 +13,7 @@ use crate::asked::{Words, requests};
 use crate::house::House;
 
 /// How many requests one run makes.
-const CASES: u32 = 400;
+const CASES: u32 = 1_200;
 
 /// The request as it goes over the wire.
 fn written(request: Request<Vec<u8>>) -> Vec<u8> {

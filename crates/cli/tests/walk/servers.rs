@@ -14,7 +14,7 @@ async fn a_node_enrols_and_leaves_on_postgresql() {
     house.deprovision(&id).await;
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
-    assert_eq!(house.told(&id).await, ALL);
+    house.until_told(&id, &ALL).await;
     let receipt = house.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
     let rows = receipt["rows"].as_array().or(receipt["names"].as_array()).unwrap();
     assert!(rows.len() >= 6 && rows.iter().all(|it| it["standing"] == "gone"), "{receipt}");
@@ -32,7 +32,7 @@ async fn a_server_on_postgresql_that_is_killed_goes_on() {
     house.kill();
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
-    assert_eq!(house.told(&id).await, ALL);
+    house.until_told(&id, &ALL).await;
 }
 
 /// Every drain takes 10 min unless somebody hears of it.

@@ -36,6 +36,10 @@ impl Holding {
     async fn held(&self, holder: ResourceId) -> Result<Option<StoredMachine>, Error> {
         let query = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let roll = self.store.machines(&query, None, 1).await?;
+        if let Some((id, what)) = roll.broken.into_iter().next() {
+            // It is held all the same.
+            return Err(Error::Corrupt { row: format!("machine \"{id}\""), field: what });
+        }
         Ok(roll.machines.into_iter().next())
     }
 

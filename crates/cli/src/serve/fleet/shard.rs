@@ -88,12 +88,12 @@ impl Shard {
         let kept = Arc::clone(&epoch);
         keeping.spawn(async move { kept.keep().await });
         let loaded = tokio::select! {
-            loaded = load(&epoch) => loaded,
-            () = stopped(&mut stop) => Ok(()),
-            () = epoch.lost.notified() => Ok(()),
+            loaded = load(&epoch) => loaded.map_err(|error| chain(&error)),
+            () = stopped(&mut stop) => Err("told to stop".to_owned()),
+            () = epoch.lost.notified() => Err("the lease was lost meanwhile".to_owned()),
         };
-        if let Err(error) = loaded {
-            tracing::warn!(error = %chain(&error), "cannot read the machines of the shard");
+        if let Err(why) = loaded {
+            tracing::warn!(why, "cannot read the machines of the shard");
             self.give_back(&epoch).await;
             return;
         }

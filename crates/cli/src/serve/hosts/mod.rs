@@ -15,7 +15,7 @@ mod keeper;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,8 +27,8 @@ use usher_provider::{Backend, Fault, Lost, Made, Order};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
 use super::supervisor::{
-    Holder, PROCESS_LOCK, Unit, Units, ignore_missing, private_folder, rename_exclusively,
-    write_private,
+    Holder, PROCESS_LOCK, Unit, Units, has_entries, ignore_missing, private_folder,
+    rename_exclusively, write_private,
 };
 use keeper::Keeper;
 
@@ -77,6 +77,11 @@ struct Places {
 struct Boot {
     settings: serde_json::Value,
     token: String,
+}
+
+/// Whether there are hosts below `root`.
+pub fn has_hosts(root: &Path) -> io::Result<bool> {
+    has_entries(&root.join(HOSTS))
 }
 
 impl Hosts {
@@ -214,7 +219,8 @@ impl Backend for Hosts {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let begin = || {
             self.places.units.set_grace(host, grace_ms)?;
-            write_private(&leaving, b"")
+            // Without its folder a host is leaving as it is.
+            ignore_missing(write_private(&leaving, b""))
         };
         begin().map_err(|why| disk(&why))?;
         self.keeper.tend(host);

@@ -25,8 +25,8 @@ mod look;
 mod render;
 mod verbs;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
@@ -46,7 +46,7 @@ use look::Eyes;
 use registry::Registry;
 use watch::{Closeness, Watch};
 
-use crate::serve::supervisor::Units;
+use crate::serve::supervisor::{Units, has_entries};
 
 /// Where the records of processes lie.
 const PROCESSES: &str = "process";
@@ -122,11 +122,7 @@ fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
 
 /// Whether a process was recorded in the world below `root`.
 pub fn has_processes(root: &Path) -> io::Result<bool> {
-    match fs::read_dir(root.join(PROCESSES)) {
-        Ok(mut entries) => Ok(entries.next().transpose()?.is_some()),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(why) => Err(why),
-    }
+    has_entries(&root.join(PROCESSES))
 }
 
 /// The objects and processes below `root`; a new world if nothing is there.

@@ -26,7 +26,7 @@ use rules::SOON;
 pub use rules::{Act, Memory, Process, Wanted, rules};
 pub use unit::{LEFT, PROCESS_LOCK, SUPERVISOR_LOCK, Unit, Units};
 pub(in crate::serve) use unit::{
-    ignore_missing, private_folder, rename_exclusively, write_private,
+    has_entries, ignore_missing, private_folder, rename_exclusively, write_private,
 };
 
 use std::collections::BTreeMap;

@@ -222,6 +222,21 @@ pub(in crate::serve) fn write_private(path: &Path, content: &[u8]) -> io::Result
     file.write_all(content)
 }
 
+/// Whether a folder has an entry that is no half-made one; a folder that is not there has none.
+pub(in crate::serve) fn has_entries(folder: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(why) => return Err(why),
+    };
+    for entry in entries {
+        if !entry?.file_name().to_string_lossy().starts_with('.') {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// What is not there need not be removed.
 pub(in crate::serve) fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
