@@ -1,6 +1,9 @@
 //! Serves an API server until it is interrupted: `serve KUBECONFIG [FILE]`.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use usher_apiserver::ApiServer;
 
@@ -16,7 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let server = builder.build().await?;
     server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
-    std::fs::write(&kubeconfig, server.kubeconfig().unwrap_or_default())?;
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&kubeconfig)?;
+    file.write_all(server.kubeconfig().unwrap_or_default().as_bytes())?;
     tokio::signal::ctrl_c().await?;
     server.shutdown().await;
     Ok(())

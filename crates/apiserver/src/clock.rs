@@ -1,8 +1,14 @@
 //! Times, names and ids that nobody gave.
 
-use ring::rand::{SecureRandom, SystemRandom};
+use ring::error::Unspecified;
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::meta::name::{SUFFIX_ALPHABET, SUFFIX_LENGTH};
+
+/// The system gives no randomness: without it ids repeat and secrets can be guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot draw random bytes")]
+pub(crate) struct NoRandomness;
 
 /// Now, in whole seconds.
 pub(crate) fn now() -> String {
@@ -14,24 +20,24 @@ fn seconds(time: jiff::Timestamp) -> String {
 }
 
 /// A new uid.
-pub(crate) fn uid() -> String {
-    uuid::Builder::from_random_bytes(random()).into_uuid().to_string()
+pub(crate) fn uid() -> Result<String, NoRandomness> {
+    Ok(uuid::Builder::from_random_bytes(random()?).into_uuid().to_string())
 }
 
 /// A suffix for a name.
-pub(crate) fn suffix() -> String {
-    let bytes: [u8; SUFFIX_LENGTH] = random();
+pub(crate) fn suffix() -> Result<String, NoRandomness> {
+    let bytes: [u8; SUFFIX_LENGTH] = random()?;
     let letter = |byte: &u8| {
         let index = usize::from(*byte) % SUFFIX_ALPHABET.len();
         char::from(SUFFIX_ALPHABET.get(index).copied().unwrap_or(b'x'))
     };
-    bytes.iter().map(letter).collect()
+    Ok(bytes.iter().map(letter).collect())
 }
 
 /// A new secret that opens the server.
-pub(crate) fn token() -> String {
-    let bytes: [u8; 32] = random();
-    hex(&bytes)
+pub(crate) fn token() -> Result<String, NoRandomness> {
+    let bytes: [u8; 32] = random()?;
+    Ok(hex(&bytes))
 }
 
 /// Bytes as text.
@@ -40,10 +46,29 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn random<const N: usize>() -> [u8; N] {
+fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    drawn(|bytes| SystemRandom::new().fill(bytes))
+}
+
+fn drawn<const N: usize>(
+    fill: impl FnOnce(&mut [u8]) -> Result<(), Unspecified>,
+) -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
-        tracing::error!("the system gives no randomness");
+    fill(&mut bytes).map_err(|Unspecified| NoRandomness)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_randomness_is_told_and_gives_no_zeros() {
+        assert_eq!(drawn::<4>(|_| Err(Unspecified)), Err(NoRandomness));
+        let sevens = drawn(|bytes| {
+            bytes.fill(7);
+            Ok(())
+        });
+        assert_eq!(sevens, Ok([7, 7]));
     }
-    bytes
 }

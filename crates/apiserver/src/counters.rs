@@ -12,7 +12,7 @@ pub(crate) struct Counters(Mutex<BTreeMap<Counted, u64>>);
 pub struct Counted {
     /// The verb, as authorisation names it.
     pub verb: String,
-    /// `plural.group`; empty for what is no resource.
+    /// `plural.group`; empty for what is no resource that is served.
     pub resource: String,
     /// The status of the answer.
     pub code: u16,

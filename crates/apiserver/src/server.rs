@@ -35,6 +35,9 @@ pub enum StartError {
     /// No certificate to show.
     #[error("cannot make a certificate for the API server")]
     Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No randomness to make ids and secrets of.
+    #[error("cannot draw random bytes for the API server")]
+    Randomness,
     /// The first objects could not be made.
     #[error("cannot make the first objects of the API server: {0}")]
     Bootstrap(String),
@@ -102,7 +105,7 @@ impl Builder {
             (None, None) => None,
         };
         let store = keeper.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
-        let token = clock::token();
+        let token = clock::token().map_err(|_| StartError::Randomness)?;
         let mut tokens = self.tokens;
         tokens.0.insert(token.clone(), User::admin("admin"));
         let core = Arc::new(Core {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::clock::NoRandomness;
 use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, joined, quoted};
 
@@ -190,6 +191,12 @@ impl Refusal {
             status["details"] = details;
         }
         status
+    }
+}
+
+impl From<NoRandomness> for Refusal {
+    fn from(why: NoRandomness) -> Self {
+        Self::internal(why.to_string())
     }
 }
 

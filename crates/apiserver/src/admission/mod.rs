@@ -69,7 +69,7 @@ pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec
                 }
             }
             let mut request = request.clone();
-            request["uid"] = json!(clock::uid());
+            request["uid"] = json!(clock::uid()?);
             let core = Arc::clone(ask.core);
             let hook = hook.clone();
             calls.push(tokio::spawn(async move { core.webhooks.ask(&hook, request).await }));

@@ -9,7 +9,7 @@ use super::status::{self, SetStatus, condition, set_condition};
 use crate::auth::User;
 use crate::core::{Core, DEFINITIONS, text};
 use crate::kinds::custom::has_condition;
-use crate::kinds::{Kinds, Resource};
+use crate::kinds::{Resource, builtin, custom};
 use crate::status::Refusal;
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::update::Edit;
@@ -119,7 +119,7 @@ async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> 
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Which of the names another definition of the group has, and the last such conflict.
+/// Which of the names another resource of the group has, and the last such conflict.
 fn conflict(
     core: &Core,
     definition: &Value,
@@ -131,16 +131,16 @@ fn conflict(
         text(other, "/metadata/name") != own && text(other, "/spec/group") == group
     });
     let others: Vec<&Value> = others.collect();
+    let builtins = builtin::all().into_iter().filter(|builtin| builtin.group == group);
+    let builtins: Vec<Value> = builtins.map(|builtin| builtin.names()).collect();
     let is_taken = |wanted: &str, fields: &[&str]| {
         let named = |names: &Value, field: &str| match &names[field] {
             Value::String(text) => text == wanted,
             Value::Array(list) => list.iter().any(|text| text.as_str() == Some(wanted)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
         };
-        others.iter().any(|other| {
-            let accepted = &other["status"]["acceptedNames"];
-            fields.iter().any(|field| named(accepted, field))
-        })
+        let accepted = others.iter().map(|other| &other["status"]["acceptedNames"]);
+        accepted.chain(&builtins).any(|names| fields.iter().any(|field| named(names, field)))
     };
     let words = ["plural", "singular", "shortNames"];
     let kinds = ["kind", "listKind"];
@@ -168,9 +168,8 @@ async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
         return Ok(());
     }
-    let kinds = Kinds::new(std::iter::once(definition), &Kinds::default());
-    let resource = kinds.tables().into_iter().find(|resource| resource.custom().is_some());
-    if let Some(resource) = resource {
+    let stored = custom::stored(definition).filter(|resource| !builtin::is_shadow(resource));
+    if let Some(resource) = stored {
         let left = clear(core, &resource).await;
         if left > 0 {
             let reason = "InstanceDeletionInProgress";

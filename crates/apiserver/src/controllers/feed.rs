@@ -55,7 +55,8 @@ impl Feed {
         }
     }
 
-    /// What happened since the last look.
+    /// What happened since the last look, in all resources up to the same moment: a dependent is
+    /// never seen without the owner that was there before it.
     pub(super) fn look(&mut self) -> Vec<(Arc<Resource>, Seen)> {
         self.head = self.core.store.head();
         let mut seen = Vec::new();
@@ -82,7 +83,7 @@ impl Feed {
             *known = resource.clone();
             let mut changes = Vec::new();
             loop {
-                match cursor.ready(BATCH) {
+                match cursor.ready_until(self.head, BATCH) {
                     Ok(ready) if ready.is_empty() => break,
                     Ok(ready) => changes.extend(ready),
                     Err(_) => return Some(self.list(resource)),
@@ -94,7 +95,11 @@ impl Feed {
     }
 
     fn list(&mut self, resource: &Arc<Resource>) -> Seen {
-        let (listing, cursor) = self.core.store.list_and_follow(&resource.table, "");
+        let store = &self.core.store;
+        // When even this moment is forgotten the newest is the best there is.
+        let (listing, cursor) = store
+            .list_at_and_follow(&resource.table, self.head)
+            .unwrap_or_else(|_| store.list_and_follow(&resource.table, ""));
         self.cursors.insert(resource.table.clone(), (resource.clone(), cursor));
         Seen::All(listing.objects.into_values().collect())
     }

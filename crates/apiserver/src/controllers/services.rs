@@ -25,7 +25,13 @@ pub(super) async fn settle(core: &Arc<Core>) {
             .any(|resource| resource.group == group && resource.custom().is_some());
         for version in discovery::versions(&kinds, &group) {
             let name = format!("{version}.{group}");
-            wanted.insert(name.clone(), service(&name, (&group, &version), custom));
+            let Ok(uid) = clock::uid() else {
+                tracing::warn!("cannot list what is served without random bytes");
+                return;
+            };
+            let mut service = service(&name, (&group, &version), custom);
+            service["metadata"]["uid"] = json!(uid);
+            wanted.insert(name, service);
         }
     }
     let there = core.store.list(TABLE, "");
@@ -41,7 +47,7 @@ pub(super) async fn settle(core: &Arc<Core>) {
 }
 
 async fn write(core: &Core, key: Arc<str>, expect: Expect, value: Option<Value>) {
-    let write = Write { table: Arc::from(TABLE), key, expect, value };
+    let write = Write { table: Arc::from(TABLE), key, expect, value, needs: Vec::new() };
     if let Err(error) = core.store.write(write).await {
         tracing::warn!(%error, "cannot list what is served");
     }
@@ -80,7 +86,6 @@ fn service(name: &str, (group, version): (&str, &str), custom: bool) -> Value {
         "apiVersion": "apiregistration.k8s.io/v1",
         "metadata": {
             "name": name,
-            "uid": clock::uid(),
             "creationTimestamp": now,
             "labels": {LABEL: label},
             "managedFields": managed,

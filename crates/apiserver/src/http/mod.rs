@@ -43,6 +43,11 @@ pub(crate) struct Answer {
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
+/// How many characters the warnings of an answer may have together.
+const WARNINGS_MAX: usize = 4096;
+/// How many characters of each are told when there are more.
+const WARNING_CUT: usize = 256;
+
 impl Answer {
     /// An object as JSON.
     pub(crate) fn json(code: u16, value: &Value) -> Self {
@@ -79,7 +84,7 @@ impl Answer {
         if let Ok(value) = HeaderValue::from_str(&self.content_type) {
             headers.insert(CONTENT_TYPE, value);
         }
-        for warning in &self.warnings {
+        for warning in told(&self.warnings) {
             let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
                 headers.append(WARNING, value);
@@ -105,5 +110,34 @@ impl From<Refusal> for Answer {
         answer.warnings = refusal.warnings;
         answer.retry_after = refusal.retry_after;
         answer
+    }
+}
+
+/// The warnings that fit into headers: when they are too long together each is cut, and those that
+/// still do not fit are left out.
+fn told(warnings: &[String]) -> Vec<String> {
+    let length = |text: &String| text.chars().count();
+    if warnings.iter().map(length).sum::<usize>() <= WARNINGS_MAX {
+        return warnings.to_vec();
+    }
+    let cut = warnings.iter().map(|text| text.chars().take(WARNING_CUT).collect::<String>());
+    let mut total = 0;
+    cut.take_while(|text| {
+        total += length(text);
+        total <= WARNINGS_MAX
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_told_whole_until_they_are_too_long_together() {
+        let long = "x".repeat(1000);
+        assert_eq!(told(&vec![long.clone(); 4]), vec![long.clone(); 4]);
+        assert_eq!(told(&vec![long.clone(); 5]), vec!["x".repeat(256); 5]);
+        assert_eq!(told(&vec![long; 100]), vec!["x".repeat(256); 16]);
     }
 }

@@ -1,8 +1,9 @@
 //! The server behind a socket.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,13 @@ use crate::auth::User;
 use crate::core::Core;
 use crate::server::StartError;
 use std::sync::Arc;
+
+/// How long a client may take to agree on keys.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take to say what it wants.
+const HEADER: Duration = Duration::from_secs(30);
+/// How long nobody is let in after it failed: what is missing, such as files, is not there at once.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A door that is open.
 #[derive(Debug, Clone)]
@@ -46,7 +54,10 @@ async fn accept(core: Arc<Core>, listener: TcpListener, acceptor: TlsAcceptor) {
                 let service = Service { core: core.clone(), user: User::anonymous() };
                 tokio::spawn(talk(service, stream, acceptor.clone()));
             }
-            Err(error) => tracing::warn!(%error, "cannot accept a connection"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }
@@ -56,8 +67,9 @@ async fn talk(service: Service, stream: TcpStream, acceptor: TlsAcceptor) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let Ok(stream) = acceptor.accept(stream).await else { return };
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let agreed = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+    let Ok(Ok(stream)) = agreed else { return };
+    let builder = protocol(stream.get_ref().1.alpn_protocol());
     let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -69,4 +81,13 @@ async fn talk(service: Service, stream: TcpStream, acceptor: TlsAcceptor) {
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
     }
+}
+
+/// The protocol that was agreed on with the keys: waiting for the first bytes to tell it would have
+/// no end.
+fn protocol(agreed: Option<&[u8]>) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER);
+    builder.http2().timer(TokioTimer::new());
+    if agreed == Some(b"h2") { builder.http2_only() } else { builder.http1_only() }
 }

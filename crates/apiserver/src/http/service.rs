@@ -84,7 +84,8 @@ impl Service {
         let verb = auth::verb(&call.method, place, &call.query);
         let answer = serve(&core, &call, &route, verb).await;
         let answer = answer.unwrap_or_else(Answer::from);
-        let resource = place.map(qualified).unwrap_or_default();
+        let resource = place.filter(|place| is_served(&core, place)).map(qualified);
+        let resource = resource.unwrap_or_default();
         let counted = Counted { verb: verb.to_owned(), resource, code: answer.code };
         if let Some(audit) = &core.audit {
             audit(&line(&call, &counted, started));
@@ -92,6 +93,11 @@ impl Service {
         core.counters.count(counted);
         answer
     }
+}
+
+/// Whether the names of a path are those of a resource, and not just what somebody typed.
+fn is_served(core: &Core, place: &Place) -> bool {
+    core.registry.kinds().find(&place.group, &place.version, &place.plural).is_some()
 }
 
 /// One line about a request.

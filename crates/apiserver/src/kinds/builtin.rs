@@ -160,6 +160,13 @@ pub(crate) fn all() -> Vec<Arc<Resource>> {
     ROWS.iter().map(|row| Arc::new(resource(row))).collect()
 }
 
+/// Whether the path or the kind of a resource is a built-in one's, in whatever version.
+pub(crate) fn is_shadow(resource: &Resource) -> bool {
+    ROWS.iter().any(|row| {
+        row.group == resource.group && (row.plural == resource.plural || row.kind == resource.kind)
+    })
+}
+
 fn resource(row: &Row) -> Resource {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let table = if row.group.is_empty() || row.builtin == Builtin::RegardingEvent {

@@ -74,6 +74,16 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     served.into_iter().map(|version| Arc::new(resource(definition, version))).collect()
 }
 
+/// The resource in whose form the objects of an established definition are kept, served or not.
+pub(crate) fn stored(definition: &Value) -> Option<Arc<Resource>> {
+    if !has_condition(definition, "Established") {
+        return None;
+    }
+    let mut versions = definition.pointer("/spec/versions")?.as_array()?.iter();
+    let version = versions.find(|version| version["storage"].as_bool().unwrap_or_default())?;
+    Some(Arc::new(resource(definition, version)))
+}
+
 /// Whether a condition of the definition is true.
 pub(crate) fn has_condition(definition: &Value, wanted: &str) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);

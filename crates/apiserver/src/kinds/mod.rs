@@ -6,7 +6,7 @@ mod registry;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::name::NameRule;
 use crate::status;
@@ -72,6 +72,17 @@ impl Resource {
         String::new()
     }
 
+    /// Its names, as a definition tells them.
+    pub(crate) fn names(&self) -> Value {
+        json!({
+            "plural": self.plural,
+            "singular": self.singular,
+            "shortNames": self.short_names,
+            "kind": self.kind,
+            "listKind": self.list_kind,
+        })
+    }
+
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
         match &self.nature {
             Nature::Custom(custom) => Some(custom),
@@ -127,3 +138,6 @@ pub(crate) fn api_version(group: &str, version: &str) -> String {
 pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,7 @@ pub(crate) struct Registry {
 
 impl Kinds {
     /// The built-in resources and those of the definitions. A definition that was read before is
-    /// not read again.
+    /// not read again, and one that names a built-in resource serves nothing.
     pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>, before: &Self) -> Self {
         let mut kinds = Self::default();
         let mut customs = Vec::new();
@@ -37,7 +37,8 @@ impl Kinds {
             let place = (place.0.to_owned(), place.1.to_owned());
             let resources =
                 before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(definition));
-            customs.extend(resources.iter().cloned());
+            let own = resources.iter().filter(|resource| !builtin::is_shadow(resource));
+            customs.extend(own.cloned());
             kinds.read.insert(place, resources);
         }
         for resource in builtin::all().into_iter().chain(customs) {

@@ -3,8 +3,11 @@
 use super::field::{self, FieldError, Path};
 use super::name::{self, NameRule};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
+/// How many controllers too many are told of: each error shows every owner.
+const CONTROLLERS_TOLD: usize = 8;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// What is particular about the metadata of a kind.
@@ -99,19 +102,17 @@ pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
     let Some(owners) = meta.get_mut("ownerReferences").and_then(Value::as_array_mut) else {
         return Vec::new();
     };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut seen = HashSet::with_capacity(owners.len());
+    let mut told = HashSet::new();
     let mut doubled = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            let uid = text(&owner, "uid").to_owned();
-            if !doubled.contains(&uid) {
-                doubled.push(uid);
-            }
-        } else {
-            kept.push(owner);
+    owners.retain(|owner| {
+        let new = seen.insert(owner.clone());
+        let uid = text(owner, "uid");
+        if !new && told.insert(uid.to_owned()) {
+            doubled.push(uid.to_owned());
         }
-    }
-    *owners = kept;
+        new
+    });
     doubled
 }
 
@@ -184,6 +185,7 @@ fn owner_references(meta: &Value, path: &Path) -> Vec<FieldError> {
     };
     let mut errors = Vec::new();
     let mut controller: Option<&Value> = None;
+    let mut others = 0;
     for owner in owners {
         owner_reference(owner, path, &mut errors);
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
@@ -193,6 +195,10 @@ fn owner_references(meta: &Value, path: &Path) -> Vec<FieldError> {
             controller = Some(owner);
             continue;
         };
+        others += 1;
+        if others > CONTROLLERS_TOLD {
+            continue;
+        }
         let all: Vec<String> = owners.iter().map(shown_owner).collect();
         let detail = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for \
@@ -288,4 +294,34 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 
 fn texts<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     object.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn doubled_owners_are_told_once_and_the_first_of_each_stays() {
+        let owner = |uid: &str, name: &str| json!({"uid": uid, "name": name});
+        let (a, b) = (owner("1", "a"), owner("1", "b"));
+        let mut meta = json!({"ownerReferences": [a, b, a, a, b]});
+        assert_eq!(deduplicate_owners(&mut meta), ["1"]);
+        assert_eq!(meta, json!({"ownerReferences": [a, b]}));
+    }
+
+    #[test]
+    fn of_many_controllers_only_the_first_are_told() {
+        let owner = |index: usize| {
+            let name = index.to_string();
+            json!({
+                "apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": true,
+            })
+        };
+        let errors = |count| {
+            let owners: Vec<Value> = (0..count).map(owner).collect();
+            owner_references(&json!({"ownerReferences": owners}), &Path::new("owners")).len()
+        };
+        assert_eq!([1, 3, 1000].map(errors), [0, 2, CONTROLLERS_TOLD]);
+    }
 }

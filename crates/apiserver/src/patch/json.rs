@@ -4,6 +4,7 @@
 //! indexes may count from the end, and what stands before the first slash of a path is ignored.
 
 use super::{Refusal, go_type, read};
+use crate::schema::{DEPTH_MAX, is_deeper};
 use serde_json::Value;
 
 /// How many operations a patch may have.
@@ -81,6 +82,7 @@ fn step(document: &mut Value, operation: &Operation, copied: &mut usize) -> Resu
         "add" => add(document, path, operation.value.clone()),
         "remove" => remove(document, path).map(drop),
         "replace" => {
+            fits(path, &operation.value)?;
             let (place, key) = locate(document, path)?;
             replace(place, &key, operation.value.clone())
         }
@@ -134,6 +136,7 @@ fn read_key<'a>(place: &'a Value, key: &str) -> Result<Option<&'a Value>, String
 }
 
 fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    fits(path, &value)?;
     let (place, key) = locate(document, path)?;
     match place {
         Value::Object(fields) => {
@@ -147,6 +150,16 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     Ok(())
+}
+
+/// Refuses to nest deeper than an object may be: copies and moves into themselves could go on until
+/// nothing can walk over the document any more.
+fn fits(path: &str, value: &Value) -> Result<(), String> {
+    let around = path.split('/').skip(1).count();
+    match DEPTH_MAX.checked_sub(around) {
+        Some(room) if !is_deeper(value, room) => Ok(()),
+        Some(_) | None => Err(format!("the document would be deeper than {DEPTH_MAX} levels")),
+    }
 }
 
 fn replace(place: &mut Value, key: &str, value: Value) -> Result<(), String> {

@@ -8,6 +8,34 @@ fn patched(document: &Value, patch: &Value) -> Result<Value, Refusal> {
 }
 
 #[test]
+fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
+    let document = json!({"a": {}, "x": {}});
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let copies =
+        |times| Value::from_iter(vec![json!({"op": "copy", "from": "/a", "path": "/a/b"}); times]);
+    let moves = |times| {
+        let round = [
+            json!({"op": "move", "from": "/a", "path": "/x/y"}),
+            json!({"op": "move", "from": "/x", "path": "/a"}),
+            json!({"op": "add", "path": "/x", "value": {}}),
+        ];
+        Value::from_iter(vec![round; times].concat())
+    };
+    let sets = |op: &str, levels| json!([{"op": op, "path": "/a/b", "value": nested(levels)}]);
+    for (fits, refused) in [
+        (copies(97), copies(99)),
+        (moves(97), moves(99)),
+        (sets("add", 98), sets("add", 99)),
+        (sets("replace", 98), sets("replace", 99)),
+    ] {
+        assert!(patched(&document, &fits).is_ok(), "{fits}");
+        let told = patched(&document, &refused);
+        let deep = "the document would be deeper than 100 levels".to_owned();
+        assert_eq!(told, Err(Refusal::DoesNotApply(deep)), "{refused}");
+    }
+}
+
+#[test]
 fn a_json_patch_has_the_semantics_of_the_original() {
     let document = json!({"a": {"b": 1, "n": null}, "l": ["x", "y"], "~": {"/": 2}});
     let rows = [

@@ -5,6 +5,7 @@ use super::prune::joined;
 use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 
 /// A document, and the fields that were there twice; the last of each won.
@@ -18,11 +19,11 @@ pub struct Decoded {
 
 /// Reads a document.
 pub fn decode(body: &[u8]) -> Result<Decoded, serde_json::Error> {
-    let duplicates = RefCell::new(Vec::new());
+    let duplicates = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = Reader { at: String::new(), duplicates: &duplicates }.deserialize(&mut reader)?;
     reader.end()?;
-    Ok(Decoded { value, duplicates: duplicates.into_inner() })
+    Ok(Decoded { value, duplicates: duplicates.into_inner().paths })
 }
 
 /// Writes whole numbers as whole numbers, as every answer does.
@@ -51,7 +52,22 @@ fn whole(number: f64) -> Option<i64> {
 
 struct Reader<'a> {
     at: String,
-    duplicates: &'a RefCell<Vec<String>>,
+    duplicates: &'a RefCell<Doubled>,
+}
+
+/// Paths in the order they were met, each once.
+#[derive(Default)]
+struct Doubled {
+    paths: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl Doubled {
+    fn add(&mut self, path: &str) {
+        if self.seen.insert(path.to_owned()) {
+            self.paths.push(path.to_owned());
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
@@ -121,8 +137,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut fields = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             let at = joined(&self.at, &name);
-            if fields.contains_key(&name) && !self.duplicates.borrow().contains(&at) {
-                self.duplicates.borrow_mut().push(at.clone());
+            if fields.contains_key(&name) {
+                self.duplicates.borrow_mut().add(&at);
             }
             let value = map.next_value_seed(Reader { at, duplicates: self.duplicates })?;
             fields.insert(name, value);

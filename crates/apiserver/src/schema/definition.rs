@@ -3,7 +3,6 @@
 use super::rules::Rules;
 use super::{JsonType, Schema, default, format, prune};
 use crate::meta::field::{FieldError, Path};
-use regex::Regex;
 use serde_json::{Map, Value};
 
 const STRUCTURAL: &str = "must be empty to be structural";
@@ -79,7 +78,7 @@ fn node(schema: &Value, path: &Path, place: Place, errors: &mut Vec<FieldError>)
     forbidden(fields, path, errors);
     check_list(schema, path, errors);
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-        && let Err(error) = Regex::new(pattern)
+        && let Err(error) = super::pattern(pattern)
     {
         let at = path.child("pattern");
         let detail = format!("must be a valid regular expression, but isn't: {error}");

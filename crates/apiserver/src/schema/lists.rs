@@ -1,6 +1,6 @@
 //! Items that are there twice in lists where each may be there once.
 
-use super::{ListType, Schema, counterpart};
+use super::{Counterparts, ListType, Schema};
 use crate::meta::field::{FieldError, Path};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -29,8 +29,9 @@ pub(super) fn doubled(
             repeated(items, &schema.list, path, errors);
             let Some(known) = &schema.items else { return };
             let before = old.and_then(Value::as_array).map(Vec::as_slice);
+            let others = Counterparts::new(&schema.list, before);
             for (index, item) in items.iter().enumerate() {
-                let before = counterpart(&schema.list, item, before);
+                let before = others.of(item);
                 doubled(item, before, known, &path.index(index), errors);
             }
         }

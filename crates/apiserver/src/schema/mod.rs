@@ -18,12 +18,15 @@ mod validate;
 
 pub use prune::prune;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// How deep schemas and objects may be nested; what is deeper is refused or left alone.
 pub const DEPTH_MAX: usize = 100;
+
+/// How many bytes one pattern may take when it is ready to be matched.
+const PATTERN_MAX: usize = 4 * 1024 * 1024;
 
 /// A structural schema, ready to work with.
 #[derive(Debug, Default)]
@@ -165,10 +168,56 @@ impl Schema {
     }
 }
 
-/// The item of a list that an item of another state of that list corresponds to.
-fn counterpart<'a>(list: &ListType, item: &Value, old: Option<&'a [Value]>) -> Option<&'a Value> {
-    let ListType::Map(keys) = list else { return None };
-    old?.iter().find(|other| keys.iter().all(|key| other.get(key) == item.get(key)))
+/// Whether lists and objects are nested deeper than that in a value, which may be so deep that no
+/// recursion could tell.
+pub fn is_deeper(value: &Value, most: usize) -> bool {
+    let mut waiting = vec![(value, 0)];
+    while let Some((value, around)) = waiting.pop() {
+        let inside: Vec<&Value> = match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(fields) => fields.values().collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => continue,
+        };
+        if around >= most {
+            return true;
+        }
+        waiting.extend(inside.into_iter().map(|value| (value, around + 1)));
+    }
+    false
+}
+
+/// Reads a pattern; one that would grow too large is none.
+fn pattern(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).size_limit(PATTERN_MAX).build()
+}
+
+/// The items of another state of a list, by what tells them apart.
+struct Counterparts<'a> {
+    keys: &'a [String],
+    items: HashMap<Vec<Option<&'a Value>>, &'a Value>,
+}
+
+impl<'a> Counterparts<'a> {
+    fn new(list: &'a ListType, old: Option<&'a [Value]>) -> Self {
+        let (keys, old): (&[String], &[Value]) = match list {
+            ListType::Map(keys) => (keys, old.unwrap_or_default()),
+            ListType::Atomic | ListType::Set => (&[], &[]),
+        };
+        let mut items = HashMap::with_capacity(old.len());
+        for item in old {
+            items.entry(identity(keys, item)).or_insert(item);
+        }
+        Self { keys, items }
+    }
+
+    /// The item that an item of this state corresponds to.
+    fn of(&self, item: &Value) -> Option<&'a Value> {
+        self.items.get(&identity(self.keys, item)).copied()
+    }
+}
+
+fn identity<'a>(keys: &[String], item: &'a Value) -> Vec<Option<&'a Value>> {
+    keys.iter().map(|key| item.get(key)).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Reading a schema.
 
 use super::{Additional, Bound, Checks, DEPTH_MAX, JsonType, ListType, Schema, Unreadable, rules};
-use regex::Regex;
 use serde_json::Value;
 
 impl Schema {
@@ -102,7 +101,7 @@ fn checks(schema: &Value, at: &str, depth: usize) -> Result<Checks, Unreadable> 
         format: text(schema, "format").filter(|name| !name.is_empty()).map(str::to_owned),
         pattern: text(schema, "pattern")
             .filter(|pattern| !pattern.is_empty())
-            .map(|pattern| (pattern.to_owned(), Regex::new(pattern).ok())),
+            .map(|pattern| (pattern.to_owned(), super::pattern(pattern).ok())),
         choices: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
         length: (count("minLength"), count("maxLength")),
         items: (count("minItems"), count("maxItems")),

@@ -3,7 +3,7 @@
 //! The evaluator walks schemas by itself, but pairs items of lists by their place. So each node
 //! that has rules is compiled alone, and the walk here pairs old and new as the merge does.
 
-use super::{Additional, Schema, counterpart};
+use super::{Additional, Counterparts, Schema};
 use crate::meta::field::{Cause, FieldError, Path, shown};
 use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
 use serde_json::{Map, Value};
@@ -153,8 +153,9 @@ fn walk(
         Value::Array(items) => {
             let Some(known) = &schema.items else { return };
             let before = old.and_then(Value::as_array).map(Vec::as_slice);
+            let others = Counterparts::new(&schema.list, before);
             for (index, item) in items.iter().enumerate() {
-                let before = counterpart(&schema.list, item, before);
+                let before = others.of(item);
                 walk((item, before), known, &path.index(index), errors);
             }
         }

@@ -287,3 +287,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pattern_that_would_grow_too_large_is_refused() {
+    let check = |pattern: &str| {
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": "string", "pattern": pattern},
+        }});
+        definition::check(&schema, &Path::new("schema")).len()
+    };
+    assert_eq!((check("^\\w{1,63}$"), check("^\\w{1,150}$")), (0, 1));
+}

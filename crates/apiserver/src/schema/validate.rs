@@ -1,6 +1,6 @@
 //! Checking values, in the words of the validator that Kubernetes uses.
 
-use super::{Bound, JsonType, Schema, counterpart, format, junctor, lists, metadata, rules};
+use super::{Bound, Counterparts, JsonType, Schema, format, junctor, lists, metadata, rules};
 use crate::meta::field::{Cause, FieldError, Path, quoted, shown};
 use serde_json::{Map, Number, Value};
 
@@ -197,8 +197,9 @@ fn check_items(
     errors: &mut Vec<FieldError>,
 ) {
     if let Some(known) = &schema.items {
+        let others = Counterparts::new(&schema.list, old);
         for (index, item) in items.iter().enumerate() {
-            let before = counterpart(&schema.list, item, old);
+            let before = others.of(item);
             check(item, before, known, &path.index(index), errors);
         }
     }

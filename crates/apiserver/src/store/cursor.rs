@@ -67,15 +67,25 @@ impl Cursor {
 
     /// The next changes that are there already.
     pub(crate) fn ready(&mut self, most: usize) -> Result<Vec<Arc<Change>>, TooOld> {
+        self.ready_until(u64::MAX, most)
+    }
+
+    /// The next changes that are there already, none after a revision.
+    pub(crate) fn ready_until(
+        &mut self,
+        last: u64,
+        most: usize,
+    ) -> Result<Vec<Arc<Change>>, TooOld> {
         let state = self.shared.read();
         let Some(table) = state.tables.get(&self.table) else { return Ok(Vec::new()) };
         if self.at < table.floor {
             return Err(TooOld { asked: self.at, oldest: table.floor });
         }
-        let ready: Vec<_> = table.after(self.at).take(most).cloned().collect();
+        let meant = table.after(self.at).take_while(|change| change.revision <= last);
+        let ready: Vec<_> = meant.take(most).cloned().collect();
         self.at = match ready.last() {
             Some(last) if ready.len() == most => last.revision,
-            Some(_) | None => state.published.max(self.at),
+            Some(_) | None => state.published.min(last).max(self.at),
         };
         Ok(ready)
     }

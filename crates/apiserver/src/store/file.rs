@@ -1,5 +1,7 @@
 //! The durable keeper: one file of three tables, one transaction per batch.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +24,18 @@ pub struct FileDurability {
 }
 
 impl FileDurability {
-    /// Opens the file, or makes it.
+    /// Opens the file, or makes it. It holds secrets, so nobody but its owner may read it.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
-        let database =
-            Database::create(path).map_err(|source| DurabilityError::new("open", source))?;
+        let file = owned(path).map_err(|source| DurabilityError::new("open", source))?;
+        let database = redb::Builder::new().create_file(file);
+        let database = database.map_err(|source| DurabilityError::new("open", source))?;
         Ok(Self { database })
     }
+}
+
+fn owned(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 impl Durability for FileDurability {

@@ -23,7 +23,7 @@ pub use file::FileDurability;
 use table::Table;
 pub(crate) use table::{Change, Entry};
 use writer::Writer;
-pub(crate) use writer::{Expect, Write, WriteError};
+pub(crate) use writer::{Expect, Need, Write, WriteError};
 
 /// Where revisions start: whoever asks for changes since the very first is always told to list.
 const FIRST: u64 = 2;
@@ -135,6 +135,24 @@ impl Store {
         (Listing { revision, objects }, cursor)
     }
 
+    /// The objects of a table as they were at a revision, and a cursor that goes on from there.
+    pub(crate) fn list_at_and_follow(
+        &self,
+        table: &Arc<str>,
+        revision: u64,
+    ) -> Result<(Listing, Cursor), TooOld> {
+        let mut state = self.shared.write();
+        let found = state.table(table);
+        if revision < found.floor {
+            return Err(TooOld { asked: revision, oldest: found.floor });
+        }
+        let objects = found.under_at("", revision);
+        let changed = found.changed.subscribe();
+        drop(state);
+        let cursor = Cursor::at(self.shared.clone(), table.clone(), revision, changed);
+        Ok((Listing { revision, objects }, cursor))
+    }
+
     /// Checks, numbers, keeps and publishes one write; the answer is what is stored now.
     pub(crate) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
         self.writer.write(write).await
@@ -224,6 +242,14 @@ impl State {
             state.table(&record.table).remember(Arc::new(change));
         }
         Ok(state)
+    }
+
+    /// What an object will be when everything that was entered is published.
+    fn newest(&self, place: &(Arc<str>, Arc<str>)) -> Option<Arc<Entry>> {
+        match self.pending.get(place) {
+            Some((_, image)) => image.clone(),
+            None => self.tables.get(&place.0)?.objects.get(&place.1).cloned(),
+        }
     }
 
     fn table(&mut self, name: &Arc<str>) -> &mut Table {

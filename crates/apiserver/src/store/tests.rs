@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn write(key: &str, expect: Expect, value: Option<Value>) -> Write {
-    Write { table: Arc::from("things"), key: Arc::from(key), expect, value }
+    Write { table: Arc::from("things"), key: Arc::from(key), expect, value, needs: Vec::new() }
 }
 
 fn thing(name: &str) -> Value {
@@ -66,4 +66,78 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     let head = store.head();
     let lost = store.list_at("things", "n/", first).err();
     assert_eq!(lost, Some(TooOld { asked: first, oldest: head }));
+}
+
+/// A keeper that keeps nothing before it is let.
+struct Gate {
+    entered: std::sync::mpsc::Sender<()>,
+    released: std::sync::mpsc::Receiver<()>,
+}
+
+impl Durability for Gate {
+    fn load(&mut self) -> Result<Loaded, DurabilityError> {
+        Ok(Loaded::default())
+    }
+
+    fn commit(&mut self, _batch: &[Record]) -> Result<(), DurabilityError> {
+        self.entered.send(()).expect("a listener");
+        self.released.recv().expect("to be let");
+        Ok(())
+    }
+
+    fn compact(&mut self, _revision: u64) -> Result<(), DurabilityError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
+    let (entered, enters) = std::sync::mpsc::channel();
+    let (opener, released) = std::sync::mpsc::channel();
+    let store = Store::open(Box::new(Gate { entered, released })).expect("a store");
+    let mut first = Box::pin(store.write(write("a", Expect::Absent, Some(thing("a")))));
+    tokio::select! {
+        biased;
+        done = &mut first => panic!("nothing is kept yet: {done:?}"),
+        () = std::future::ready(()) => {}
+    }
+    enters.recv().expect("the keeper at work");
+    let keeper = store.writer.close();
+    let late = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
+    assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
+    opener.send(()).expect("a keeper");
+    keeper.expect("a thread").join().expect("its end");
+    let progress = *store.shared.progress.borrow();
+    assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
+}
+
+#[test]
+fn the_file_is_nobodys_but_its_owners() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    drop(FileDurability::open(&path).expect("a file"));
+    let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
+    let store = Store::in_memory();
+    let mut heads = Vec::new();
+    for name in ["a", "b", "c"] {
+        store.write(write(name, Expect::Absent, Some(thing(name)))).await.expect("made");
+        heads.push(store.head());
+    }
+    let table: Arc<str> = Arc::from("things");
+    let (listing, mut cursor) = store.list_at_and_follow(&table, heads[0]).expect("known");
+    assert_eq!(listing.objects.keys().map(AsRef::as_ref).collect::<Vec<_>>(), ["a"]);
+    let told = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
+        let ready = cursor.ready_until(head, 10).expect("known");
+        ready.iter().map(|change| change.revision).collect::<Vec<_>>()
+    });
+    assert_eq!(told, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
+    store.forget_history();
+    let lost = store.list_at_and_follow(&table, heads[0]).map(|_| ());
+    assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));
 }

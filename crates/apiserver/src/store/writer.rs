@@ -29,6 +29,17 @@ pub(crate) struct Write {
     pub(crate) key: Arc<str>,
     pub(crate) expect: Expect,
     pub(crate) value: Option<Value>,
+    /// What must stand for the write to make sense.
+    pub(crate) needs: Vec<Need>,
+}
+
+/// An object that must be there and not on its way out.
+#[derive(Debug)]
+pub(crate) struct Need {
+    pub(crate) table: Arc<str>,
+    pub(crate) key: Arc<str>,
+    /// Which one, if another of the name will not do.
+    pub(crate) uid: Option<String>,
 }
 
 /// Why a write did not happen.
@@ -37,6 +48,9 @@ pub(crate) enum WriteError {
     /// The object is not what was expected; look again when this revision is published.
     #[error("cannot write over a newer image")]
     Changed(u64),
+    /// What the write needs is gone or going; look again when this revision is published.
+    #[error("cannot write into what is going")]
+    Leaving(u64),
     /// The keeper failed, and nothing is written any more.
     #[error("cannot keep the write")]
     Failed,
@@ -97,10 +111,10 @@ impl Writer {
             return Err(WriteError::Failed);
         }
         let place = (write.table.clone(), write.key.clone());
-        let current = match state.pending.get(&place) {
-            Some((_, image)) => image.clone(),
-            None => state.table(&write.table).objects.get(&write.key).cloned(),
-        };
+        if !write.needs.iter().all(|need| need.is_met(&state)) {
+            return Err(WriteError::Leaving(state.assigned));
+        }
+        let current = state.newest(&place);
         let met = match (write.expect, &current) {
             (Expect::Absent, None) => true,
             (Expect::Revision(wanted), Some(entry)) => entry.revision == wanted,
@@ -161,9 +175,10 @@ fn keep(shared: &Shared, mut keeper: Box<dyn Durability>, jobs: &Receiver<Job>) 
             }
             publish(&mut state, job);
         }
-        let published = state.published;
+        let (published, failed) = (state.published, state.failed);
+        // Told under the lock, so that it cannot come after a failure and take it back.
+        shared.progress.send_replace(Progress { published, failed });
         drop(state);
-        shared.progress.send_replace(Progress { published, failed: false });
         let oldest = published.saturating_sub(RING_CHANGES as u64);
         if oldest > compacted + COMPACT_EVERY && keeper.compact(oldest).is_ok() {
             compacted = oldest;
@@ -180,6 +195,17 @@ fn fail(shared: &Shared, state: &mut State) {
     state.failed = true;
     let published = state.published;
     shared.progress.send_replace(Progress { published, failed: true });
+}
+
+impl Need {
+    fn is_met(&self, state: &State) -> bool {
+        let found = state.newest(&(self.table.clone(), self.key.clone()));
+        found.is_some_and(|entry| {
+            let uid = entry.value.pointer("/metadata/uid").and_then(Value::as_str);
+            entry.value.pointer("/metadata/deletionTimestamp").is_none()
+                && (self.uid.is_none() || self.uid.as_deref() == uid)
+        })
+    }
 }
 
 impl Job {

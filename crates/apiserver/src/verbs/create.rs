@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ask, Sub, decode, written};
+use super::{Ask, Sub, add_new, decode, written};
 use crate::admission::{self, Operation, Reviewed};
-use crate::core::text;
+use crate::core::{DEFINITIONS, NAMESPACES, text};
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
 use crate::kinds::{Builtin, Resource};
 use crate::meta::field::quoted;
 use crate::meta::name::generated;
+use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::store::{Expect, Write, WriteError};
+use crate::store::{Expect, Need, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
 /// How often a generated name is drawn again.
@@ -40,11 +41,7 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
 
 /// A refusal takes along what was to be warned of.
 pub(crate) fn warned(ask: &Ask<'_>, mut refusal: Refusal) -> Refusal {
-    for warning in &ask.warnings {
-        if !refusal.warnings.contains(warning) {
-            refusal.warnings.push(warning.clone());
-        }
-    }
+    add_new(&mut refusal.warnings, ask.warnings.iter().cloned());
     refusal
 }
 
@@ -64,7 +61,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
     lifecycle(ask, &object)?;
     ask.warn(strategy::doubled_owners(&object));
     strategy::prepare_create(ask.resource, &mut object);
-    system_fields(ask, &mut object);
+    system_fields(ask, &mut object)?;
     ask.warn(strategy::warnings(ask.resource, &object));
     let errors = strategy::validate_create(ask.resource, &object);
     if !errors.is_empty() {
@@ -81,8 +78,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
 fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
     let name = text(object, "/metadata/name");
     if ask.resource.custom().is_some_and(|custom| custom.terminating) {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Refusal::forbidden(ask.resource, name, why));
+        return Err(terminating(ask.resource, name));
     }
     if !ask.resource.namespaced {
         return Ok(());
@@ -109,11 +105,32 @@ fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
     Err(refusal)
 }
 
+fn terminating(resource: &Resource, name: &str) -> Refusal {
+    let why = "create not allowed while custom resource definition is terminating";
+    Refusal::forbidden(resource, name, why)
+}
+
+/// What [`lifecycle`] looked at, to be looked at again when the object is entered: whoever clears a
+/// namespace or a definition that goes must not be overtaken.
+fn needs(ask: &Ask<'_>) -> Vec<Need> {
+    let namespace = ask.resource.namespaced.then(|| Need {
+        table: Arc::from(NAMESPACES),
+        key: Arc::from(ask.namespace),
+        uid: None,
+    });
+    let definition = ask.resource.custom().map(|custom| Need {
+        table: Arc::from(DEFINITIONS),
+        key: Arc::from(ask.resource.qualified()),
+        uid: Some(custom.uid.clone()),
+    });
+    namespace.into_iter().chain(definition).collect()
+}
+
 /// What the server alone says about an object.
-fn system_fields(ask: &Ask<'_>, object: &mut Value) {
-    let Some(root) = object.as_object_mut() else { return };
+fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
+    let Some(root) = object.as_object_mut() else { return Ok(()) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return };
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
     for wiped in [
         "selfLink",
         "resourceVersion",
@@ -123,7 +140,7 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) {
     ] {
         metadata.remove(wiped);
     }
-    metadata.insert("uid".to_owned(), json!(clock::uid()));
+    metadata.insert("uid".to_owned(), json!(clock::uid()?));
     metadata.insert("creationTimestamp".to_owned(), json!(clock::now()));
     if ask.resource.namespaced {
         metadata.insert("namespace".to_owned(), json!(ask.namespace));
@@ -136,10 +153,11 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) {
     let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
     let named = metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     if !named && !prefix.is_empty() {
-        let name = generated(prefix, &clock::suffix());
+        let name = generated(prefix, &clock::suffix()?);
         metadata.insert("name".to_owned(), json!(name));
         metadata.insert(DRAWN.to_owned(), json!(true));
     }
+    Ok(())
 }
 
 /// Marks a name that was drawn, until the object is stored.
@@ -147,11 +165,12 @@ const DRAWN: &str = "\u{0}drawn";
 
 async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
     let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
+    keepable(&object)?;
     let tries = if drawn { DRAWS } else { 1 };
     for attempt in 0..tries {
         if attempt > 0 {
             let prefix = text(&object, "/metadata/generateName");
-            object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()));
+            object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()?));
         }
         let name = text(&object, "/metadata/name");
         let key = ask.resource.key(ask.namespace, name);
@@ -162,7 +181,8 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
         if there.is_none() {
             let table = Arc::clone(&ask.resource.table);
             let value = Some(object.clone());
-            let write = Write { table, key, expect: Expect::Absent, value };
+            let needs = needs(ask);
+            let write = Write { table, key, expect: Expect::Absent, value, needs };
             match ask.core.store.write(write).await {
                 Ok(entry) => {
                     return entry
@@ -171,6 +191,11 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
                 }
                 Err(WriteError::Changed(revision)) => {
                     ask.core.store.published(revision).await;
+                }
+                Err(WriteError::Leaving(revision)) => {
+                    ask.core.store.published(revision).await;
+                    lifecycle(ask, &object)?;
+                    return Err(terminating(ask.resource, text(&object, "/metadata/name")));
                 }
                 Err(WriteError::Failed) => return Err(not_kept()),
             }
@@ -185,6 +210,16 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
         refusal.retry_after = Some(1);
     }
     Err(refusal)
+}
+
+/// Refuses what could be written but not read again: the managed fields are deeper than the fields
+/// they tell of, and lists and reviews put levels around an object.
+pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
+    if is_deeper(object, DEPTH_MAX) {
+        let why = format!("the object is nested deeper than {DEPTH_MAX} levels");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(())
 }
 
 /// The file does not take writes any more.

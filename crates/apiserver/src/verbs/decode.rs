@@ -10,6 +10,7 @@ use crate::http::Call;
 use crate::kinds::{Resource, group_version};
 use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
+use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
 use crate::{clock, shape};
 
@@ -32,11 +33,7 @@ pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> 
     }
     let why = match go_type(&parsed.value) {
         "null" => "Object 'Kind' is missing in 'null'".to_owned(),
-        found => format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go \
-             value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
-             string \"json:\\\"kind,omitempty\\\"\" }}"
-        ),
+        _ => json::no_object(&parsed.value),
     };
     Err(unrecognized(resource, &why, &call.body))
 }
@@ -50,6 +47,9 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     let options = serde_saphyr::Options::default();
     let value: Value =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    if is_deeper(&value, DEPTH_MAX) {
+        return Err("exceeded max depth".to_owned());
+    }
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 

@@ -296,11 +296,12 @@ async fn commit(
         key: ask.key(),
         expect: Expect::Revision(current.revision),
         value: next,
+        needs: Vec::new(),
     };
     match ask.core.store.write(write).await {
         Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
-        Err(WriteError::Changed(revision)) => {
+        Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ask.core.store.published(revision).await;
             Ok(None)
         }
@@ -356,6 +357,9 @@ fn from_body(call: &Call) -> Result<Value, Refusal> {
         Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
     })?;
     let mut told = parsed.value;
+    if !told.is_object() && !told.is_null() {
+        return Err(Refusal::bad_request(text_json::no_object(&told)));
+    }
     let kind = text(&told, "/kind");
     let version = text(&told, "/apiVersion");
     if !kind.is_empty() && kind != "DeleteOptions" {

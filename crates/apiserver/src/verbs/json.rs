@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::patch::go_type;
 use crate::schema::decode;
 
 /// A document, and the paths of keys that stood there more than once.
@@ -17,6 +18,16 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let mut value = decoded.value;
     decode::normalise(&mut value);
     Ok(Parsed { value, duplicates: decoded.duplicates })
+}
+
+/// What is wrong with a document that is no object.
+pub(crate) fn no_object(value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of \
+         type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+         \"json:\\\"kind,omitempty\\\"\" }}",
+        go_type(value)
+    )
 }
 
 /// What is wrong with a text that is no JSON.

@@ -12,6 +12,7 @@ mod select;
 pub(crate) mod update;
 mod watch;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -94,12 +95,14 @@ impl Ask<'_> {
 
     /// Adds warnings that are not there yet.
     pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
-        for warning in warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
-        }
+        add_new(&mut self.warnings, warnings);
     }
+}
+
+/// Adds texts that are not there yet.
+pub(crate) fn add_new(texts: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
+    let mut seen: HashSet<String> = texts.iter().cloned().collect();
+    texts.extend(more.into_iter().filter(|text| seen.insert(text.clone())));
 }
 
 /// Serves a request for a resource.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::{self, at_home, not_kept, warned};
+use super::create::{self, at_home, keepable, not_kept, warned};
 use super::{Ask, Sub, decode, scale, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{has_entries, text};
@@ -200,6 +200,9 @@ async fn commit(
         return Ok(Some(current.value.clone()));
     }
     let leaves = leaves(ask.resource, &next);
+    if !leaves {
+        keepable(&next)?;
+    }
     if ask.options.dry_run {
         return Ok(Some(next));
     }
@@ -208,6 +211,7 @@ async fn commit(
         key: ask.key(),
         expect: Expect::Revision(current.revision),
         value: if leaves { None } else { Some(next.clone()) },
+        needs: Vec::new(),
     };
     match ask.core.store.write(write).await {
         Ok(_) if leaves => {
@@ -215,7 +219,7 @@ async fn commit(
             Ok(Some(next))
         }
         Ok(entry) => Ok(entry.map(|entry| entry.value.clone())),
-        Err(WriteError::Changed(revision)) => {
+        Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ask.core.store.published(revision).await;
             Ok(None)
         }

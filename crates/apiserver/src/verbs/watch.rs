@@ -31,6 +31,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lives when nobody says.
 const LONGEST: Duration = Duration::from_mins(45);
+/// How long a watch lives at most, whatever is asked for: no clock counts as far as a number does.
+const MOST: Duration = Duration::from_hours(24);
 
 /// Serves a watch.
 pub(super) async fn watch(
@@ -49,7 +51,8 @@ pub(super) async fn watch(
     let initial = query.get("sendInitialEvents");
     let from_start = initial.map_or(version == 0, |told| told == "true");
     let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok());
-    let life = timeout.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs);
+    let life =
+        timeout.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs).min(MOST);
     let bookmarks = query.flag("allowWatchBookmarks");
     let prefix = if place.name.is_empty() {
         resource.prefix(&place.namespace)

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +11,7 @@ use http_body_util::Empty;
 use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -98,4 +100,34 @@ async fn http_2_is_served_behind_the_same_door() {
     assert_eq!((response.status().as_u16(), response.version()), (200, hyper::Version::HTTP_2));
     driver.abort();
     server.shutdown().await;
+}
+
+/// Longer than any client may take; the clock of these tests only jumps.
+const LONG: Duration = Duration::from_hours(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_agrees_on_no_keys_is_sent_away() {
+    let (_server, told) = served().await;
+    let mut stream = TcpStream::connect(&told.address).await.expect("a connection");
+    let ended = tokio::time::timeout(LONG, stream.read(&mut [0; 1])).await;
+    assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_request_is_sent_away() {
+    let (_server, told) = served().await;
+    for begun in ["", "GET /readyz HTTP/1.1\r\nhost:"] {
+        let mut stream = connect(&told, b"http/1.1").await;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("asked");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nok") {
+            assert!(stream.read_buf(&mut answer).await.expect("an answer") > 0);
+        }
+        stream.write_all(begun.as_bytes()).await.expect("begun");
+        stream.flush().await.expect("begun");
+        tokio::time::pause();
+        let ended = tokio::time::timeout(LONG, stream.read(&mut [0; 512])).await;
+        tokio::time::resume();
+        assert!(ended.is_ok(), "the door waits for {begun:?}");
+    }
 }

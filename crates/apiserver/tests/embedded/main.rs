@@ -4,7 +4,9 @@
 
 mod client;
 mod door;
+mod leaving;
 mod owners;
+mod refused;
 mod watching;
 
 use kube_client::Client;

@@ -1,0 +1,71 @@
+//! What is made while the place it is made in goes.
+
+use std::sync::Arc;
+
+use kube_client::Client;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use usher_apiserver::{ApiServer, Durability, DurabilityError, Loaded, Record};
+
+use crate::ask;
+use crate::refused::{DEFINITIONS, defined, definition};
+
+/// Turns of the runtime: enough for every task to come to where it waits for the keeper.
+const TURNS: usize = 1000;
+
+/// A keeper that waits for whoever holds it.
+struct Held(Arc<Mutex<()>>);
+
+impl Durability for Held {
+    fn load(&mut self) -> Result<Loaded, DurabilityError> {
+        Ok(Loaded::default())
+    }
+
+    fn commit(&mut self, _batch: &[Record]) -> Result<(), DurabilityError> {
+        drop(self.0.blocking_lock());
+        Ok(())
+    }
+
+    fn compact(&mut self, _revision: u64) -> Result<(), DurabilityError> {
+        Ok(())
+    }
+}
+
+/// Asks, and comes back when the answer waits for the keeper.
+async fn begin(client: &Client, method: &'static str, path: &str, body: Value) -> JoinHandle<u16> {
+    let (client, path) = (client.clone(), path.to_owned());
+    let body = (!body.is_null()).then_some(body);
+    let asked = tokio::spawn(async move { ask(&client, method, &path, body.as_ref()).await.0 });
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
+    assert!(!asked.is_finished(), "{method} did not wait for the keeper");
+    asked
+}
+
+#[tokio::test]
+async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
+    let hold = Arc::new(Mutex::new(()));
+    let keeper = Box::new(Held(hold.clone()));
+    let server = ApiServer::builder().durability(keeper).without_collector().build().await;
+    let server = server.expect("a server");
+    let client = server.client();
+    defined(&client, &definition("deep.example", "wells", "Well")).await;
+    let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
+    assert_eq!(ask(&client, "POST", "/api/v1/namespaces", Some(&room)).await.0, 201);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let well = json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"}});
+    let definition = format!("{DEFINITIONS}/wells.deep.example");
+    for (goes, place, object) in [
+        ("/api/v1/namespaces/room", "/api/v1/namespaces/room/configmaps", map),
+        (definition.as_str(), "/apis/deep.example/v1/namespaces/default/wells", well),
+    ] {
+        let kept_waiting = hold.lock().await;
+        let deleted = begin(&client, "DELETE", goes, Value::Null).await;
+        let made = begin(&client, "POST", place, object).await;
+        drop(kept_waiting);
+        assert_eq!(deleted.await.expect("an answer"), 200, "{goes}");
+        assert_eq!(made.await.expect("an answer"), 403, "{place}");
+    }
+}
