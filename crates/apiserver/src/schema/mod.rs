@@ -1,8 +1,8 @@
 //! Structural schemas: what a custom resource may look like, and how one is brought into shape.
 //!
 //! [`Schema::parse`] reads the `openAPIV3Schema` of a version. An object then goes through
-//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`] checks the
-//! schema itself when its definition is created. Everything works on JSON values, without I/O.
+//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`] checks
+//! the schema itself when its definition is created. Everything works on JSON values, without I/O.
 
 pub mod decode;
 pub mod default;
