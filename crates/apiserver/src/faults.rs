@@ -1,12 +1,20 @@
 //! Mishaps on demand, for tests of those who call.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// A request, as a fault hook sees it.
+use tokio::sync::watch;
+
+use crate::status::Refusal;
+
+/// A request, as a fault hook sees it. What the garbage collector does passes the hook, too: it
+/// deletes, patches, and watches every resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
+    /// Who asks.
+    pub user: String,
     /// The verb, as authorisation names it.
     pub verb: String,
     /// `plural.group`; empty for what is no resource.
@@ -23,30 +31,78 @@ pub enum Fault {
     /// Nothing.
     #[default]
     None,
-    /// It is refused with this status before anything happens.
+    /// It is refused with this status before anything happens. A deed of the collector is tried
+    /// again with growing patience; a resource that it may not watch it does not see.
     Refuse(u16),
     /// It is done, and the caller is told this status instead of the answer.
     LoseAnswer(u16),
+    /// It is done, and the caller hears nothing until the server ends.
+    NeverAnswer,
     /// It waits before anything happens.
     Delay(Duration),
     /// A watch ends after so many events.
     EndWatchAfter(usize),
+    /// A get or a list shows what was there so many revisions ago.
+    ReadBehind(u64),
 }
 
 type Hook = Arc<dyn Fn(&Asked) -> Fault + Send + Sync>;
 
 /// The hook that decides what goes wrong.
-#[derive(Default)]
-pub(crate) struct Faults(RwLock<Option<Hook>>);
+pub(crate) struct Faults {
+    hook: RwLock<Option<Hook>>,
+    changed: watch::Sender<u64>,
+}
 
 impl Faults {
     pub(crate) fn set(&self, hook: Option<Hook>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = hook;
+        *self.hook.write().unwrap_or_else(PoisonError::into_inner) = hook;
+        self.changed.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn befall(&self, asked: &Asked) -> Fault {
-        let hook = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        hook.map_or(Fault::None, |hook| hook(asked))
+    /// What befalls a request, which is only described when somebody wants to know.
+    pub(crate) fn befall(&self, asked: impl FnOnce() -> Asked) -> Fault {
+        let hook = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone();
+        hook.map_or(Fault::None, |hook| hook(&asked()))
+    }
+
+    /// Told whenever another hook decides.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { hook: RwLock::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl Fault {
+    /// Does a deed as far as the fault lets it happen and be told.
+    pub(crate) async fn befalls<T>(
+        self,
+        deed: impl Future<Output = Result<T, Refusal>>,
+        ending: &watch::Sender<bool>,
+    ) -> Result<T, Refusal> {
+        let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
+        match self {
+            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => deed.await,
+            Self::Refuse(code) => Err(struck(code)),
+            Self::Delay(wait) => {
+                tokio::time::sleep(wait).await;
+                deed.await
+            }
+            Self::LoseAnswer(code) => {
+                let _ = deed.await;
+                Err(struck(code))
+            }
+            Self::NeverAnswer => {
+                let _ = deed.await;
+                let _ = ending.subscribe().wait_for(|ending| *ending).await;
+                Err(struck(503))
+            }
+        }
     }
 }
 

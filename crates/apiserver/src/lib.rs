@@ -32,10 +32,13 @@
 //! - Nothing is deleted for an owner whose kind is not served.
 //!
 //! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between
-//! versions by webhook, protobuf bodies, and decisions of RBAC. Every user with a token may do
-//! everything.
+//! versions by webhook, and decisions of RBAC. Every user with a token may do everything. Protobuf
+//! is read where `kubectl` sends it, and never written.
 
+// The pure parts are open to the tests that ask them what a real server was asked; they are no part
+// of what is promised.
 mod admission;
+#[doc(hidden)]
 pub mod apply;
 #[cfg(test)]
 mod arbitrary;
@@ -49,13 +52,19 @@ mod discovery;
 mod events;
 mod faults;
 mod http;
+#[doc(hidden)]
 pub mod jsonpath;
 mod kinds;
 mod managed;
+#[doc(hidden)]
 pub mod meta;
 mod openapi;
+#[doc(hidden)]
 pub mod patch;
+mod protobuf;
+#[doc(hidden)]
 pub mod schema;
+#[doc(hidden)]
 pub mod selector;
 mod server;
 mod shape;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,6 +23,9 @@ use crate::http::service::Service;
 use crate::kinds::Registry;
 use crate::store::{Durability, DurabilityError, FileDurability, Store};
 use crate::{bootstrap, clock, controllers};
+
+/// How long events are kept when nobody says.
+const EVENT_TTL: Duration = Duration::from_hours(1);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,7 @@ pub struct Builder {
     tokens: Tokens,
     audit: Option<Audit>,
     quiet: bool,
+    event_ttl: Option<Duration>,
 }
 
 /// A Kubernetes-compatible API server inside this process.
@@ -97,6 +102,13 @@ impl Builder {
         self
     }
 
+    /// Forgets events that nobody has written for so long; without this for an hour.
+    #[must_use]
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = Some(ttl);
+        self
+    }
+
     /// Starts the server; it needs the runtime it is called in.
     pub async fn build(self) -> Result<ApiServer, StartError> {
         let keeper: Option<Box<dyn Durability>> = match (self.keeper, self.file) {
@@ -123,7 +135,7 @@ impl Builder {
         bootstrap::namespaces(&core)
             .await
             .map_err(|refusal| StartError::Bootstrap(refusal.message))?;
-        let tasks = controllers::start(&core, self.quiet);
+        let tasks = controllers::start(&core, self.quiet, self.event_ttl.unwrap_or(EVENT_TTL));
         core.ready.store(true, Ordering::Release);
         Ok(ApiServer { core, token, doors: Mutex::default(), tasks: Mutex::new(tasks) })
     }
@@ -174,7 +186,7 @@ impl ApiServer {
         serde_json::to_string_pretty(&config).ok()
     }
 
-    /// Decides from here on what befalls requests.
+    /// Decides from here on what befalls requests, those of the garbage collector among them.
     pub fn set_faults(&self, hook: impl Fn(&Asked) -> Fault + Send + Sync + 'static) {
         self.core.faults.set(Some(Arc::new(hook)));
     }

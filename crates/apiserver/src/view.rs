@@ -75,6 +75,20 @@ pub(crate) fn one(
     Ok(answer(code, &shown, form))
 }
 
+/// One stored object as an answer, out of the JSON that is there already where that will do.
+pub(crate) fn entry(
+    code: u16,
+    resource: &Resource,
+    entry: &Entry,
+    (form, query): (&Form, &Query),
+) -> Result<Answer, Refusal> {
+    let as_stored = matches!(to_version(resource, &entry.value), Cow::Borrowed(_));
+    if as_stored && form.view == View::Whole && !form.yaml {
+        return Ok(Answer::bytes(code, JSON, entry.json()));
+    }
+    one(code, resource, &entry.value, (form, query))
+}
+
 /// Several objects as an answer.
 pub(crate) fn many(
     resource: &Resource,

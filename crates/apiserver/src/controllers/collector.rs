@@ -11,10 +11,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::feed::{Feed, Seen};
+use super::feed::{self, Feed, Seen};
 use super::graph::{Graph, Node};
+use super::until;
 use crate::auth::User;
 use crate::core::{Core, text};
+use crate::faults::{Asked, Fault};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
@@ -28,13 +30,14 @@ const LAST_RETRY: Duration = Duration::from_secs(1000);
 
 /// Runs until the server ends.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core);
     let groups =
         ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
     let name = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let user = User::with_groups(name, &groups);
+    let mut feed = Feed::new(&core, &user);
     let mut collector = Collector {
         core,
-        user: User::with_groups(name, &groups),
+        user,
         graph: Graph::default(),
         queue: VecDeque::new(),
         queued: HashSet::new(),
@@ -63,13 +66,6 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-async fn until(when: Option<Instant>) {
-    match when {
-        Some(when) => tokio::time::sleep_until(when).await,
-        None => std::future::pending().await,
-    }
-}
-
 struct Collector {
     core: Arc<Core>,
     user: User,
@@ -78,7 +74,7 @@ struct Collector {
     queued: HashSet<String>,
     later: BTreeSet<(Instant, String)>,
     patience: HashMap<String, Duration>,
-    /// Objects with an owner of a kind that is not served.
+    /// Objects of a kind that is not seen, or with an owner of a kind that is not served or seen.
     unknown: BTreeSet<String>,
 }
 
@@ -186,6 +182,10 @@ impl Collector {
 
     async fn look_at(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
+        if feed::is_hidden(&self.core, &self.user, &node.resource) {
+            self.unknown.insert(uid.to_owned());
+            return;
+        }
         let key = node.resource.key(&node.namespace, &node.name);
         let Some(entry) = self.core.store.get(&node.resource.table, &key) else { return };
         if text(&entry.value, "/metadata/uid") != uid {
@@ -271,14 +271,15 @@ impl Collector {
         self.delete(node, entry, policy).await
     }
 
-    /// What the owners of an object are; nothing when the kind of one is not served.
+    /// What the owners of an object are; nothing when the kind of one is not served or not seen.
     fn classify(&self, node: &Node) -> Option<Owners> {
         let mut owners = Owners::default();
         let kinds = self.core.registry.kinds();
         for owner in &node.owners {
             let (group, version) = group_version(&owner.api_version);
             let resource = kinds.of_kind(group, version, &owner.kind)?;
-            if resource.namespaced && node.namespace.is_empty() {
+            let misplaced = resource.namespaced && node.namespace.is_empty();
+            if misplaced || feed::is_hidden(&self.core, &self.user, resource) {
                 return None;
             }
             let key = resource.key(&node.namespace, &owner.name);
@@ -302,7 +303,19 @@ impl Collector {
 
     async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {
         let mut ask = self.ask(node);
-        update(&mut ask, edit).await.map(|_| ())
+        let deed = async { update(&mut ask, edit).await.map(|_| ()) };
+        self.fault("patch", node).befalls(deed, &self.core.ending).await
+    }
+
+    /// What befalls a deed of the collector.
+    fn fault(&self, verb: &str, node: &Node) -> Fault {
+        self.core.faults.befall(|| Asked {
+            user: self.user.name.clone(),
+            verb: verb.to_owned(),
+            resource: node.resource.qualified(),
+            namespace: node.namespace.clone(),
+            name: node.name.clone(),
+        })
     }
 
     async fn strip_finalizer(&self, node: &Node, finalizer: &'static str) -> Result<(), Refusal> {
@@ -329,7 +342,9 @@ impl Collector {
                 "propagationPolicy": word,
             }),
         };
-        delete::delete(&mut self.ask(node), &options).await.map(|_| ())
+        let mut ask = self.ask(node);
+        let deed = async { delete::delete(&mut ask, &options).await.map(|_| ()) };
+        self.fault("delete", node).befalls(deed, &self.core.ending).await
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::auth::User;
 use crate::core::Core;
+use crate::faults::{Asked, Fault};
 use crate::kinds::Resource;
 use crate::store::{Change, Cursor, Entry};
 
@@ -26,31 +28,37 @@ pub(super) enum Seen {
 pub(super) struct Feed {
     core: Arc<Core>,
     cursors: HashMap<Arc<str>, (Arc<Resource>, Cursor)>,
+    user: User,
     kinds: watch::Receiver<u64>,
+    faults: watch::Receiver<u64>,
     ending: watch::Receiver<bool>,
     head: u64,
 }
 
 impl Feed {
-    pub(super) fn new(core: &Arc<Core>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, user: &User) -> Self {
         let mut kinds = core.registry.changes();
         kinds.mark_changed();
         Self {
             core: core.clone(),
             cursors: HashMap::new(),
+            user: user.clone(),
             kinds,
+            faults: core.faults.changes(),
             ending: core.ending.subscribe(),
             head: 0,
         }
     }
 
-    /// Waits for something new; nothing when the server ends. Tells whether kinds changed.
+    /// Waits for something new; nothing when the server ends. Tells whether kinds changed, or what
+    /// of them is seen.
     pub(super) async fn wait(&mut self) -> Option<bool> {
         let core = self.core.clone();
         tokio::select! {
             biased;
             _ = self.ending.wait_for(|ending| *ending) => None,
             _ = self.kinds.changed() => Some(true),
+            _ = self.faults.changed() => Some(true),
             () = core.store.changed_after(self.head) => Some(false),
         }
     }
@@ -70,6 +78,9 @@ impl Feed {
             }
         }
         for resource in served {
+            if is_hidden(&self.core, &self.user, &resource) {
+                continue;
+            }
             let found = self.look_at(&resource);
             if let Some(found) = found {
                 seen.push((resource, found));
@@ -103,4 +114,16 @@ impl Feed {
         self.cursors.insert(resource.table.clone(), (resource.clone(), cursor));
         Seen::All(listing.objects.into_values().collect())
     }
+}
+
+/// Whether a fault keeps a resource from being seen.
+pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
+    let fault = core.faults.befall(|| Asked {
+        user: user.name.clone(),
+        verb: "watch".to_owned(),
+        resource: resource.qualified(),
+        namespace: String::new(),
+        name: String::new(),
+    });
+    matches!(fault, Fault::Refuse(_))
 }

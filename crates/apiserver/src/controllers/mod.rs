@@ -2,6 +2,7 @@
 
 mod collector;
 pub(crate) mod definitions;
+mod expiry;
 mod feed;
 mod graph;
 mod namespaces;
@@ -9,17 +10,31 @@ mod services;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::core::Core;
 
-/// Starts what works by itself; a quiet server only has its definitions established.
-pub(crate) fn start(core: &Arc<Core>, quiet: bool) -> Vec<JoinHandle<()>> {
-    let mut tasks = vec![tokio::spawn(definitions::run(core.clone()))];
+/// Starts what works by itself; a quiet server only has its definitions established and its events
+/// forgotten.
+pub(crate) fn start(core: &Arc<Core>, quiet: bool, event_ttl: Duration) -> Vec<JoinHandle<()>> {
+    let mut tasks = vec![
+        tokio::spawn(definitions::run(core.clone())),
+        tokio::spawn(expiry::run(core.clone(), event_ttl)),
+    ];
     if !quiet {
         tasks.push(tokio::spawn(collector::run(core.clone())));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
     }
     tasks
+}
+
+/// Waits for a moment; without one for ever.
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
 }

@@ -14,6 +14,7 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::Value;
 
 use crate::auth::User;
+use crate::faults::Fault;
 use crate::status::Refusal;
 use crate::written::write_object;
 use body::AnswerBody;
@@ -29,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) body: Bytes,
     pub(crate) user: User,
+    /// What befalls it.
+    pub(crate) fault: Fault,
 }
 
 /// What is answered.

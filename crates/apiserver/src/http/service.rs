@@ -65,11 +65,9 @@ impl Service {
     {
         let started = Instant::now();
         let core = self.core.clone();
-        let read = read(&self, request).await;
-        let (call, route) = match read {
-            Ok(call) => call,
-            Err(refusal) => return refusal.into(),
-        };
+        let path = request.uri().path().to_owned();
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let route = route::parse(&path);
         let place = match &route {
             Route::Resource(place) => Some(place),
             Route::Health
@@ -81,14 +79,20 @@ impl Service {
             | Route::OpenApi(_)
             | Route::Unknown => None,
         };
-        let verb = auth::verb(&call.method, place, &call.query);
-        let answer = serve(&core, &call, &route, verb).await;
+        let verb = auth::verb(request.method(), place, &query);
+        let (user, answer) = match read(&self, request, query).await {
+            Ok(mut call) => {
+                let answer = serve(&core, &mut call, &route, verb).await;
+                (call.user.name, answer)
+            }
+            Err(refusal) => (String::new(), Err(refusal)),
+        };
         let answer = answer.unwrap_or_else(Answer::from);
         let resource = place.filter(|place| is_served(&core, place)).map(qualified);
         let resource = resource.unwrap_or_default();
         let counted = Counted { verb: verb.to_owned(), resource, code: answer.code };
         if let Some(audit) = &core.audit {
-            audit(&line(&call, &counted, started));
+            audit(&line((&user, &path, place), &counted, started));
         }
         core.counters.count(counted);
         answer
@@ -100,13 +104,19 @@ fn is_served(core: &Core, place: &Place) -> bool {
     core.registry.kinds().find(&place.group, &place.version, &place.plural).is_some()
 }
 
-/// One line about a request.
-fn line(call: &Call, counted: &Counted, started: Instant) -> String {
+/// One line about a request; who was not let in has no name.
+fn line(
+    (user, path, place): (&str, &str, Option<&Place>),
+    counted: &Counted,
+    started: Instant,
+) -> String {
     json!({
-        "user": call.user.name,
+        "user": user,
         "verb": counted.verb,
         "resource": counted.resource,
-        "path": call.path,
+        "namespace": place.map_or("", |place| &place.namespace),
+        "name": place.map_or("", |place| &place.name),
+        "path": path,
         "code": counted.code,
         "micros": u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
     })
@@ -122,7 +132,7 @@ fn qualified(place: &Place) -> String {
 
 async fn serve(
     core: &Arc<Core>,
-    call: &Call,
+    call: &mut Call,
     route: &Route,
     verb: &str,
 ) -> Result<Answer, Refusal> {
@@ -148,27 +158,19 @@ async fn serve(
 /// Serves a resource, unless something is meant to go wrong.
 async fn faulty(
     core: &Arc<Core>,
-    call: &Call,
+    call: &mut Call,
     place: &Place,
     verb: &str,
 ) -> Result<Answer, Refusal> {
-    let asked = Asked {
+    let fault = core.faults.befall(|| Asked {
+        user: call.user.name.clone(),
         verb: verb.to_owned(),
         resource: qualified(place),
         namespace: place.namespace.clone(),
         name: place.name.clone(),
-    };
-    let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
-    match core.faults.befall(&asked) {
-        Fault::None | Fault::EndWatchAfter(_) => {}
-        Fault::Refuse(status) => return Err(struck(status)),
-        Fault::Delay(wait) => tokio::time::sleep(wait).await,
-        Fault::LoseAnswer(status) => {
-            let _ = verbs::dispatch(core, call, place).await;
-            return Err(struck(status));
-        }
-    }
-    verbs::dispatch(core, call, place).await
+    });
+    call.fault.clone_from(&fault);
+    fault.befalls(verbs::dispatch(core, call, place), &core.ending).await
 }
 
 fn version() -> serde_json::Value {
@@ -189,7 +191,7 @@ fn version() -> serde_json::Value {
     })
 }
 
-async fn read<B>(service: &Service, request: Request<B>) -> Result<(Call, Route), Refusal>
+async fn read<B>(service: &Service, request: Request<B>, query: Query) -> Result<Call, Refusal>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Error>,
@@ -203,18 +205,17 @@ where
     }
     let content_type = header(CONTENT_TYPE);
     let content_type = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
-    let call = Call {
+    Ok(Call {
         method: head.method,
         path: head.uri.path().to_owned(),
-        query: Query::parse(head.uri.query().unwrap_or_default()),
+        query,
         accept: header(ACCEPT),
         content_type,
         user_agent: header(USER_AGENT),
         body: whole(body).await?,
         user,
-    };
-    let route = route::parse(&call.path);
-    Ok((call, route))
+        fault: Fault::None,
+    })
 }
 
 async fn whole<B>(body: B) -> Result<Bytes, Refusal>

@@ -118,6 +118,17 @@ impl Store {
         Ok(Listing { revision, objects: objects.unwrap_or_default() })
     }
 
+    /// The objects whose keys start with a prefix, as they were so many revisions ago, or as
+    /// long ago as is remembered.
+    pub(crate) fn list_behind(&self, table: &str, prefix: &str, revisions: u64) -> Listing {
+        let state = self.shared.read();
+        let Some(found) = state.tables.get(table) else {
+            return Listing { revision: state.published, objects: BTreeMap::new() };
+        };
+        let revision = state.published.saturating_sub(revisions).max(found.floor);
+        Listing { revision, objects: found.under_at(prefix, revision) }
+    }
+
     /// A cursor that tells the changes of a table after a revision.
     pub(crate) fn cursor(&self, table: &Arc<str>, after: u64) -> Result<Cursor, TooOld> {
         Cursor::new(self.shared.clone(), table, after)

@@ -14,7 +14,7 @@ use crate::meta::field::quoted;
 use crate::meta::name::generated;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::store::{Expect, Need, Write, WriteError};
+use crate::store::{Entry, Expect, Need, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
 /// How often a generated name is drawn again.
@@ -57,8 +57,8 @@ pub(crate) fn at_home(resource: &Resource, namespace: &str, object: &Value) -> R
 }
 
 /// Makes an object, in the stored form. The name may be made up here.
-pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
-    lifecycle(ask, &object)?;
+pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
+    lifecycle(ask, text(&object, "/metadata/name"))?;
     ask.warn(strategy::doubled_owners(&object));
     strategy::prepare_create(ask.resource, &mut object);
     system_fields(ask, &mut object)?;
@@ -75,8 +75,7 @@ pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Value
 }
 
 /// Where nothing may be made: in no namespace, in one that goes, of a kind that goes.
-fn lifecycle(ask: &Ask<'_>, object: &Value) -> Result<(), Refusal> {
-    let name = text(object, "/metadata/name");
+fn lifecycle(ask: &Ask<'_>, name: &str) -> Result<(), Refusal> {
     if ask.resource.custom().is_some_and(|custom| custom.terminating) {
         return Err(terminating(ask.resource, name));
     }
@@ -163,49 +162,47 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
 /// Marks a name that was drawn, until the object is stored.
 const DRAWN: &str = "\u{0}drawn";
 
-async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Value, Refusal> {
+async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
     let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
     keepable(&object)?;
+    let mut name = text(&object, "/metadata/name").to_owned();
     let tries = if drawn { DRAWS } else { 1 };
     for attempt in 0..tries {
         if attempt > 0 {
-            let prefix = text(&object, "/metadata/generateName");
-            object["metadata"]["name"] = json!(generated(prefix, &clock::suffix()?));
+            name = generated(text(&object, "/metadata/generateName"), &clock::suffix()?);
+            object["metadata"]["name"] = json!(name);
         }
-        let name = text(&object, "/metadata/name");
-        let key = ask.resource.key(ask.namespace, name);
+        let key = ask.resource.key(ask.namespace, &name);
         let there = ask.core.store.get(&ask.resource.table, &key);
         if there.is_none() && ask.options.dry_run {
-            return Ok(object);
+            return Ok(Arc::new(Entry::new(0, object)));
         }
         if there.is_none() {
             let table = Arc::clone(&ask.resource.table);
-            let value = Some(object.clone());
+            let value = if drawn { object.clone() } else { std::mem::take(&mut object) };
+            let value = Some(value);
             let needs = needs(ask);
             let write = Write { table, key, expect: Expect::Absent, value, needs };
             match ask.core.store.write(write).await {
                 Ok(entry) => {
-                    return entry
-                        .map(|entry| entry.value.clone())
-                        .ok_or_else(|| Refusal::bare("cannot read what was written"));
+                    return entry.ok_or_else(|| Refusal::bare("cannot read what was written"));
                 }
                 Err(WriteError::Changed(revision)) => {
                     ask.core.store.published(revision).await;
                 }
                 Err(WriteError::Leaving(revision)) => {
                     ask.core.store.published(revision).await;
-                    lifecycle(ask, &object)?;
-                    return Err(terminating(ask.resource, text(&object, "/metadata/name")));
+                    lifecycle(ask, &name)?;
+                    return Err(terminating(ask.resource, &name));
                 }
                 Err(WriteError::Failed) => return Err(not_kept()),
             }
         }
     }
-    let name = text(&object, "/metadata/name");
-    let there = ask.core.store.get(&ask.resource.table, &ask.resource.key(ask.namespace, name));
+    let there = ask.core.store.get(&ask.resource.table, &ask.resource.key(ask.namespace, &name));
     let leaving =
         there.is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some());
-    let mut refusal = Refusal::already_exists(ask.resource, name, leaving);
+    let mut refusal = Refusal::already_exists(ask.resource, &name, leaving);
     if drawn {
         refusal.retry_after = Some(1);
     }

@@ -12,16 +12,23 @@ use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::{clock, shape};
+use crate::{clock, protobuf, shape};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What Go clients prefer for built-in kinds.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const SUMMARY: usize = 30;
 
-/// Reads the body of a call as JSON or YAML.
+/// Reads the body of a call as JSON, YAML, or for some built-in kinds protobuf.
 pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> {
     let parsed = match call.content_type.as_str() {
         "" | "application/json" => json::parse(&call.body),
         "application/yaml" => yaml(&call.body),
+        PROTOBUF if protobuf::is_known(&resource.group, &resource.kind) => {
+            let read = protobuf::read(&call.body, (&resource.group, &resource.kind));
+            let value = read.map_err(|why| Refusal::bad_request(why.to_string()))?;
+            return Ok(Parsed { value, duplicates: Vec::new() });
+        }
         _ => return Err(Refusal::unsupported_media(BODIES)),
     };
     let parsed = parsed.map_err(|why| {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::select::Selection;
 use crate::core::Core;
+use crate::faults::Fault;
 use crate::http::negotiate::Form;
 use crate::http::route::Place;
 use crate::http::{Answer, Call, Query};
@@ -41,7 +42,7 @@ pub(super) async fn list(
     query.number("timeoutSeconds")?;
     check(query, false)?;
     let selection = Selection::read(query, resource)?;
-    let (listing, start) = read(core, query, resource, &place.namespace).await?;
+    let (listing, start) = read(core, call, resource, &place.namespace).await?;
     let after = listing.objects.into_iter().filter(|(key, _)| match &start {
         Some(start) => key.as_ref() >= start.as_str(),
         None => true,
@@ -69,10 +70,11 @@ pub(super) async fn list(
 /// The objects that a query means, and where a page starts.
 async fn read(
     core: &Core,
-    query: &Query,
+    call: &Call,
     resource: &Resource,
     namespace: &str,
 ) -> Result<(Listing, Option<String>), Refusal> {
+    let query = &call.query;
     let prefix = resource.prefix(namespace);
     let table = &resource.table;
     if let Some(told) = query.get("continue") {
@@ -104,6 +106,9 @@ async fn read(
             Refusal::expired("The resourceVersion for the provided list is too old.")
         })?;
         return Ok((listing, None));
+    }
+    if let Fault::ReadBehind(revisions) = call.fault {
+        return Ok((core.store.list_behind(table, &prefix, revisions), None));
     }
     Ok((core.store.list(table, &prefix), None))
 }

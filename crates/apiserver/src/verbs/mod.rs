@@ -15,10 +15,9 @@ mod watch;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::auth::User;
 use crate::core::Core;
+use crate::faults::Fault;
 use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
 use crate::http::{Answer, Call};
@@ -237,18 +236,22 @@ fn get(
         })?;
     }
     let key = resource.key(&place.namespace, &place.name);
-    let entry = core.store.get(&resource.table, &key);
+    let entry = if let Fault::ReadBehind(revisions) = call.fault {
+        core.store.list_behind(&resource.table, &key, revisions).objects.remove(&key)
+    } else {
+        core.store.get(&resource.table, &key)
+    };
     let entry = entry.ok_or_else(|| Refusal::not_found(resource, &place.name))?;
-    view::one(200, resource, &entry.value, (&form, &call.query))
+    view::entry(200, resource, &entry, (&form, &call.query))
 }
 
 /// What is written is shown in the form that was asked for.
 pub(crate) fn written(
     code: u16,
     ask: &Ask<'_>,
-    object: &Value,
+    entry: &Entry,
     (form, call): (&Form, &Call),
 ) -> Result<Answer, Refusal> {
-    view::one(code, ask.resource, object, (form, &call.query))
+    view::entry(code, ask.resource, entry, (form, &call.query))
         .map(|answer| answer.warn(ask.warnings.clone()))
 }

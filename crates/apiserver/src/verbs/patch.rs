@@ -34,8 +34,8 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
         return scale::patch(ask, call, form).await;
     }
     let patched = update(&mut ask, edit.as_ref()).await;
-    let (value, made) = patched.map_err(|refusal| warned(&ask, refusal))?;
-    written(if made { 201 } else { 200 }, &ask, &value, (form, call))
+    let (entry, made) = patched.map_err(|refusal| warned(&ask, refusal))?;
+    written(if made { 201 } else { 200 }, &ask, &entry, (form, call))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

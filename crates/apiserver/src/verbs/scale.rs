@@ -31,8 +31,8 @@ pub(super) async fn patch(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answ
 }
 
 async fn write(mut ask: Ask<'_>, edit: &Rescale<'_>, form: &Form) -> Result<Answer, Refusal> {
-    let (object, _) = update(&mut ask, edit).await.map_err(|refusal| warned(&ask, refusal))?;
-    answer(&ask, &scale_of(&ask, &object)?, form)
+    let (entry, _) = update(&mut ask, edit).await.map_err(|refusal| warned(&ask, refusal))?;
+    answer(&ask, &scale_of(&ask, &entry.value)?, form)
 }
 
 /// What a caller makes of a scale.

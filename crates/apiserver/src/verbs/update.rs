@@ -49,8 +49,8 @@ pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<
     same_name(ask.name, &object)?;
     at_home(ask.resource, ask.namespace, &object)?;
     let put = Put { object };
-    let (value, made) = update(&mut ask, &put).await.map_err(|refusal| warned(&ask, refusal))?;
-    written(if made { 201 } else { 200 }, &ask, &value, (form, call))
+    let (entry, made) = update(&mut ask, &put).await.map_err(|refusal| warned(&ask, refusal))?;
+    written(if made { 201 } else { 200 }, &ask, &entry, (form, call))
 }
 
 /// The name of an object is the one of its path.
@@ -92,7 +92,10 @@ impl Edit for Put {
 }
 
 /// Changes an object, or makes it; tells whether it was made. The answer is in the stored form.
-pub(crate) async fn update(ask: &mut Ask<'_>, edit: &dyn Edit) -> Result<(Value, bool), Refusal> {
+pub(crate) async fn update(
+    ask: &mut Ask<'_>,
+    edit: &dyn Edit,
+) -> Result<(Arc<Entry>, bool), Refusal> {
     for _ in 0..TRIES {
         let Some(current) = ask.current() else {
             let mut object = edit.missing(ask)?;
@@ -194,31 +197,31 @@ fn version_required(resource: &Resource, name: &str) -> Refusal {
 async fn commit(
     ask: &Ask<'_>,
     current: &Arc<Entry>,
-    mut next: Value,
-) -> Result<Option<Value>, Refusal> {
+    next: Value,
+) -> Result<Option<Arc<Entry>>, Refusal> {
     if current.value == next {
-        return Ok(Some(current.value.clone()));
+        return Ok(Some(current.clone()));
     }
     let leaves = leaves(ask.resource, &next);
     if !leaves {
         keepable(&next)?;
     }
     if ask.options.dry_run {
-        return Ok(Some(next));
+        return Ok(Some(Arc::new(Entry::new(current.revision, next))));
     }
+    let (value, last) = if leaves { (None, Some(next)) } else { (Some(next), None) };
     let write = Write {
         table: ask.resource.table.clone(),
         key: ask.key(),
         expect: Expect::Revision(current.revision),
-        value: if leaves { None } else { Some(next.clone()) },
+        value,
         needs: Vec::new(),
     };
     match ask.core.store.write(write).await {
-        Ok(_) if leaves => {
-            next["metadata"]["resourceVersion"] = json!(current.revision.to_string());
-            Ok(Some(next))
-        }
-        Ok(entry) => Ok(entry.map(|entry| entry.value.clone())),
+        Ok(entry) => Ok(last.map_or(entry, |mut last| {
+            last["metadata"]["resourceVersion"] = json!(current.revision.to_string());
+            Some(Arc::new(Entry::new(current.revision, last)))
+        })),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ask.core.store.published(revision).await;
             Ok(None)

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::list;
 use super::select::Selection;
 use crate::core::Core;
-use crate::faults::{Asked, Fault};
+use crate::faults::Fault;
 use crate::http::body;
 use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
@@ -96,7 +96,7 @@ pub(super) async fn watch(
             ending: core.ending.subscribe(),
             kinds: core.registry.changes(),
             core: core.clone(),
-            left: limit_of(core, place, resource),
+            left: limit_of(&call.fault),
         })),
     };
     let body = body::unfold(source, step);
@@ -116,17 +116,8 @@ fn next_bookmark(life: Duration) -> Instant {
 }
 
 /// After how many events a fault ends the watch.
-fn limit_of(core: &Core, place: &Place, resource: &Resource) -> Option<usize> {
-    let asked = Asked {
-        verb: "watch".to_owned(),
-        resource: resource.qualified(),
-        namespace: place.namespace.clone(),
-        name: place.name.clone(),
-    };
-    match core.faults.befall(&asked) {
-        Fault::EndWatchAfter(events) => Some(events),
-        Fault::None | Fault::Refuse(_) | Fault::LoseAnswer(_) | Fault::Delay(_) => None,
-    }
+fn limit_of(fault: &Fault) -> Option<usize> {
+    if let Fault::EndWatchAfter(events) = fault { Some(*events) } else { None }
 }
 
 fn version(query: &Query) -> Result<u64, Refusal> {

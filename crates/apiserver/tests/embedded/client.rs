@@ -77,13 +77,40 @@ async fn every_request_is_told_in_one_line() {
         .build()
         .await
         .expect("a server");
-    ask(&server.client(), "GET", "/api/v1/namespaces/default", None).await;
+    let client = server.client();
+    ask(&client, "GET", "/api/v1/namespaces/default", None).await;
+    ask(&client, "DELETE", "/api/v1/namespaces/default/configmaps/a", None).await;
+    let request = hyper::Request::get("/api/v1/namespaces").header("authorization", "Bearer wrong");
+    let request = request.body(kube_client::client::Body::empty()).expect("a request");
+    client.send(request).await.expect("an answer");
     let told = lines.lock().expect("lines").clone();
-    let line: serde_json::Value = serde_json::from_str(&told[0]).expect("JSON");
-    assert_eq!(
-        (&line["user"], &line["verb"], &line["resource"], &line["code"]),
-        (&json!("admin"), &json!("get"), &json!("namespaces"), &json!(200))
-    );
+    let told: Vec<serde_json::Value> = told
+        .iter()
+        .map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let latency = line.as_object_mut().expect("an object").remove("micros");
+            assert!(latency.expect("a latency").is_u64());
+            line
+        })
+        .collect();
+    let line = |user: &str, verb: &str, object: (&str, &str, &str), path: &str, code: u16| {
+        json!({
+            "user": user,
+            "verb": verb,
+            "resource": object.0,
+            "namespace": object.1,
+            "name": object.2,
+            "path": path,
+            "code": code,
+        })
+    };
+    let map = "/api/v1/namespaces/default/configmaps/a";
+    let wanted = [
+        line("admin", "get", ("namespaces", "", "default"), "/api/v1/namespaces/default", 200),
+        line("admin", "delete", ("configmaps", "default", "a"), map, 404),
+        line("", "list", ("namespaces", "", ""), "/api/v1/namespaces", 401),
+    ];
+    assert_eq!(told, wanted);
 }
 
 #[tokio::test]

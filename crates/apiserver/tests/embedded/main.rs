@@ -4,8 +4,9 @@
 
 mod client;
 mod door;
+mod expiring;
+mod faults;
 mod leaving;
-mod owners;
 mod refused;
 mod watching;
 

@@ -1,86 +1,98 @@
-//! A server that is killed while many write has every write it answered.
+//! A server that is killed while many write has every write it answered, and no half of one.
 //!
-//! The test starts itself again in a folder that makes it the victim, reads what the victim was
-//! answered, kills it, and looks into the file.
+//! The test starts itself again in a folder that makes it the victim: a server behind its door. 64
+//! clients write to it over TLS until it is killed; then it is started again and everything is
+//! compared with what the clients were answered. `USHER_SOAK_ROUNDS` says for how many rounds.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use std::collections::BTreeMap;
+mod storm;
+
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
-use kube_client::api::{ListParams, PostParams};
+use kube_client::api::ListParams;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use usher_apiserver::ApiServer;
 
-const WRITERS: usize = 8;
-/// After how many answers each victim is killed.
-const KILLS: [usize; 5] = [1, 9, 40, 3, 77];
-/// In a folder with this file the test is the victim; the file says how its objects are called.
+use storm::Writer;
+
+const WRITERS: usize = 64;
+/// How many rounds there are when nobody says.
+const ROUNDS: usize = 3;
+/// After how many answers of a round the victim is killed, in turn.
+const ANSWERS: [usize; 7] = [200, 1, 77, 500, 1000, 9, 311];
+/// In a folder with this file the test is the victim.
 const VICTIM: &str = "victim";
 const FILE: &str = "cluster";
+const KUBECONFIG: &str = "kubeconfig";
+const SERVING: &str = "serving";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answered_write_survives_a_kill() {
-    if let Ok(round) = std::fs::read_to_string(VICTIM) {
-        return victim(Path::new(FILE), &round).await;
+    if Path::new(VICTIM).exists() {
+        return victim().await;
     }
+    let rounds = rounds();
     let folder = tempfile::tempdir().expect("a folder");
-    let mut answered: BTreeMap<String, u64> = BTreeMap::new();
-    for (round, answers) in KILLS.into_iter().enumerate() {
-        let newest = answered.values().copied().max().unwrap_or_default();
-        for (name, version) in killed(folder.path(), round, answers) {
-            assert!(version > newest, "revision {version} was given again");
-            answered.insert(name, version);
-        }
-        let server = ApiServer::builder().file(folder.path().join(FILE)).build().await;
-        let server = server.expect("a server");
-        let api: Api<ConfigMap> = Api::default_namespaced(server.client());
-        let list = api.list(&ListParams::default()).await.expect("a list");
-        let kept: BTreeMap<String, u64> = list.items.iter().map(named).collect();
-        for (name, version) in &answered {
-            assert_eq!(kept.get(name), Some(version), "{name} was answered and is not there");
-        }
-        server.shutdown().await;
+    std::fs::write(folder.path().join(VICTIM), "").expect("a folder for the victim");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    let (mut newest, mut answered, mut found) = (0, 0, 0);
+    for round in 0..rounds {
+        let answers = ANSWERS[round % ANSWERS.len()];
+        let head = head(&writers);
+        assert!(head >= newest, "revisions went back from {newest} to {head}");
+        newest = head;
+        writers = killed(folder.path(), writers, answers).await;
+        answered += writers.iter().map(|writer| writer.answered.len()).sum::<usize>();
+        let mut given: Vec<u64> =
+            writers.iter().flat_map(|writer| writer.answered.clone()).collect();
+        given.sort_unstable();
+        let repeated = given.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(repeated, None, "a revision was given twice");
+        let first = given.first().copied().unwrap_or(u64::MAX);
+        assert!(first > newest, "revision {first} was given again, {newest} was there before");
+        found += checked(folder.path(), &mut writers).await;
+        let last = given.last().copied().unwrap_or_default();
+        println!("round {}: {} answers, revisions {first}..={last}", round + 1, given.len());
     }
-    let answers: usize = KILLS.iter().sum();
-    assert!(answered.len() >= answers, "only {} writes were answered", answered.len());
+    println!(
+        "{rounds} rounds, {WRITERS} clients: {answered} writes answered, all kept; {found} more \
+         were kept without an answer"
+    );
 }
 
-/// Writes until it is killed, and says what was answered.
-async fn victim(file: &Path, round: &str) {
-    let server = ApiServer::builder().file(file).build().await.expect("a server");
-    let mut writers = Vec::new();
-    for writer in 0..WRITERS {
-        let api: Api<ConfigMap> = Api::default_namespaced(server.client());
-        let round = round.to_owned();
-        writers.push(tokio::spawn(async move {
-            for index in 0_u64.. {
-                let mut map = ConfigMap::default();
-                map.metadata.name = Some(format!("m-{round}-{writer}-{index}"));
-                let made = api.create(&PostParams::default(), &map).await.expect("made");
-                let (name, version) = named(&made);
-                let line = format!("{name} {version}\n");
-                std::io::stdout().lock().write_all(line.as_bytes()).expect("a listener");
-            }
-        }));
-    }
-    for writer in writers {
-        writer.await.expect("a writer");
-    }
+#[expect(clippy::disallowed_methods, reason = "how long to soak is said to the test alone")]
+fn rounds() -> usize {
+    let told = std::env::var("USHER_SOAK_ROUNDS").ok();
+    told.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"))
 }
 
-fn named(map: &ConfigMap) -> (String, u64) {
-    let metadata = &map.metadata;
-    let version = metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
-    (metadata.name.clone().expect("a name"), version.expect("a version"))
+/// The newest revision that anybody was answered.
+fn head(writers: &[Writer]) -> u64 {
+    writers.iter().map(|writer| writer.newest).max().unwrap_or_default()
 }
 
-/// What a victim was answered until it was killed.
-fn killed(folder: &Path, round: usize, answers: usize) -> Vec<(String, u64)> {
-    std::fs::write(folder.join(VICTIM), round.to_string()).expect("a folder for the victim");
+/// Serves until it is killed.
+async fn victim() {
+    let server = ApiServer::builder().file(FILE).build().await.expect("a server");
+    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
+    let kubeconfig = server.kubeconfig().expect("a kubeconfig");
+    std::fs::write(KUBECONFIG, kubeconfig).expect("a kubeconfig");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{SERVING}").and_then(|()| out.flush()).expect("a listener");
+    drop(out);
+    std::future::pending::<()>().await;
+}
+
+/// Starts a victim and waits until it serves.
+fn start(folder: &Path) -> Child {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "every_answered_write_survives_a_kill", "--nocapture"])
         .current_dir(folder)
@@ -88,14 +100,58 @@ fn killed(folder: &Path, round: usize, answers: usize) -> Vec<(String, u64)> {
         .spawn()
         .expect("a victim");
     let mut lines = BufReader::new(child.stdout.take().expect("its words")).lines();
-    let words = lines.by_ref().map(|line| line.expect("a line"));
-    let mut told: Vec<String> = words.filter(|line| line.starts_with("m-")).take(answers).collect();
+    let serves = lines.any(|line| line.expect("a line") == SERVING);
+    assert!(serves, "the victim does not serve");
+    child
+}
+
+/// Lets everybody write to a victim until there are so many answers, and kills it.
+async fn killed(folder: &Path, writers: Vec<Writer>, answers: usize) -> Vec<Writer> {
+    let mut child = start(folder);
+    let count = Arc::new(AtomicUsize::new(0));
+    let enough = Arc::new(tokio::sync::Notify::new());
+    let kubeconfig = std::fs::read_to_string(folder.join(KUBECONFIG)).expect("a kubeconfig");
+    let mut tasks = Vec::new();
+    for mut writer in writers {
+        let api = api(&kubeconfig).await;
+        let (count, enough) = (count.clone(), enough.clone());
+        tasks.push(tokio::spawn(async move {
+            writer.answered.clear();
+            while writer.write(&api).await {
+                if count.fetch_add(1, Ordering::SeqCst) + 1 == answers {
+                    enough.notify_one();
+                }
+            }
+            writer
+        }));
+    }
+    enough.notified().await;
     child.kill().expect("killed");
     child.wait().expect("its end");
-    told.extend(lines.map_while(Result::ok));
-    let read = |line: String| {
-        let (name, version) = line.strip_prefix("m-").and(line.split_once(' '))?;
-        Some((name.to_owned(), version.parse().ok()?))
-    };
-    told.into_iter().filter_map(read).collect()
+    let mut writers = Vec::new();
+    for task in tasks {
+        writers.push(task.await.expect("a writer"));
+    }
+    writers
+}
+
+async fn api(kubeconfig: &str) -> Api<ConfigMap> {
+    let config = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = kube_client::Config::from_custom_kubeconfig(config, &options).await;
+    let client = kube_client::Client::try_from(config.expect("a configuration"));
+    Api::default_namespaced(client.expect("a client"))
+}
+
+/// Compares what a new server finds with what was answered; tells how many writes it found that
+/// nobody was answered.
+async fn checked(folder: &Path, writers: &mut [Writer]) -> usize {
+    let server = ApiServer::builder().file(folder.join(FILE)).build().await.expect("a server");
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let list = maps.list(&ListParams::default()).await.expect("a list");
+    let found = writers.iter_mut().map(|writer| writer.compare(&list.items)).sum();
+    let ours: usize = writers.iter().map(|writer| writer.objects.len()).sum();
+    assert_eq!(list.items.len(), ours, "there are objects that nobody made");
+    server.shutdown().await;
+    found
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use usher_apiserver::{ApiServer, User};
 
 use crate::compare::{self, Names, fill, filled, ordered};
+use crate::events;
 use crate::hook::{self, Hook};
 
 const PATIENCE: usize = 2000;
@@ -333,79 +334,13 @@ impl Player {
         if ended != by_server {
             found.push(format!("  ended by server: wanted {by_server}, got {ended}"));
         }
-        let events = without_marks(events, &normalised["events"]);
-        let grouped = normalised["events_grouped_by_object"].as_bool().unwrap_or_default();
-        let differences = if self.timing && grouped {
-            grouped_differences(&normalised["events"], &events, &self.names)
-        } else {
-            compare::differences(&normalised["events"], &Value::Array(events), &self.names)
-        };
+        let differences = events::differences(normalised, events, self.timing, &self.names);
         found.extend(differences);
         if !found.is_empty() {
             found.insert(0, format!("watch {name}"));
         }
         found
     }
-}
-
-/// Periodic bookmarks are a matter of time, unless the scenario is about them.
-fn without_marks(events: Vec<Value>, wanted: &Value) -> Vec<Value> {
-    let periodic = |event: &Value| {
-        event["type"] == "BOOKMARK" && event.pointer("/object/metadata/annotations").is_none()
-    };
-    let mut left = usize::from(wanted.as_array().into_iter().flatten().any(periodic));
-    let mut kept = Vec::new();
-    for event in events {
-        if periodic(&event) {
-            if left == 0 {
-                continue;
-            }
-            left -= 1;
-        }
-        kept.push(event);
-    }
-    kept
-}
-
-/// The events of each object in their order; how often it was written in between may differ.
-fn grouped_differences(wanted: &Value, events: &[Value], names: &Names) -> Vec<String> {
-    let wanted = wanted.as_array().cloned().unwrap_or_default();
-    let mut ours = grouped(events, names);
-    let mut found = Vec::new();
-    for (key, wanted) in grouped(&wanted, names) {
-        let got = collapsed(ours.remove(&key).unwrap_or_default());
-        let wanted = collapsed(wanted);
-        let differences = compare::differences(&Value::Array(wanted), &Value::Array(got), names);
-        found.extend(differences.into_iter().map(|line| format!("  {key}{line}")));
-    }
-    found.extend(ours.keys().map(|key| format!("  events of {key} were not wanted")));
-    found
-}
-
-fn grouped(events: &[Value], names: &Names) -> BTreeMap<String, Vec<Value>> {
-    let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for event in events {
-        let part = |pointer: &str| {
-            fill(event.pointer(pointer).and_then(Value::as_str).unwrap_or_default(), names)
-        };
-        let key = format!("{}/{}", part("/object/kind"), part("/object/metadata/name"));
-        groups.entry(key).or_default().push(event.clone());
-    }
-    groups
-}
-
-/// Of changes that follow each other only the last stays.
-fn collapsed(events: Vec<Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::new();
-    for event in events {
-        let again = event["type"] == "MODIFIED"
-            && kept.last().is_some_and(|last| last["type"] == "MODIFIED");
-        if again {
-            kept.pop();
-        }
-        kept.push(event);
-    }
-    kept
 }
 
 fn reached(until: &Value, got: &Got) -> bool {

@@ -1,0 +1,147 @@
+//! Bodies in protobuf, as `kubectl` and Go clients send them for some built-in kinds.
+//!
+//! A body is four magic bytes and an envelope that names the kind and carries the object. Tables
+//! say which field of the object is which; what they do not know is refused. Answers are JSON,
+//! which every such client takes.
+
+mod messages;
+mod wire;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use messages::{Field, Form};
+use wire::{Fields, Payload};
+
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Why bytes are no object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    /// The first bytes are others.
+    #[error(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    )]
+    NotMarked,
+    /// The bytes end in the middle, or a field has another form.
+    #[error("unexpected EOF")]
+    Broken,
+    /// A field that the tables do not have: to leave it out would be to lose it.
+    #[error("field {0} of a protobuf message is not known here, send JSON")]
+    Unknown(u64),
+}
+
+/// Whether objects of a kind can be read.
+pub(crate) fn is_known(group: &str, kind: &str) -> bool {
+    messages::of(group, kind).is_some()
+}
+
+/// Reads an object of a kind that is known; one of another kind shows what it is and nothing else.
+pub(crate) fn read(bytes: &[u8], (group, kind): (&str, &str)) -> Result<Value, Unreadable> {
+    let envelope = bytes.strip_prefix(MAGIC).ok_or(Unreadable::NotMarked)?;
+    let envelope = message(envelope, &messages::ENVELOPE)?;
+    let named = &envelope["typeMeta"];
+    let told = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
+    let mut object = Map::new();
+    if let Some(fields) = messages::of(group, kind).filter(|_| told("kind") == kind) {
+        let raw = envelope["raw"].as_str().unwrap_or_default();
+        let raw = STANDARD.decode(raw).map_err(|_| Unreadable::Broken)?;
+        if let Value::Object(read) = message(&raw, fields)? {
+            object = read;
+        }
+    }
+    for key in ["apiVersion", "kind"] {
+        if !told(key).is_empty() {
+            object.insert(key.to_owned(), json!(told(key)));
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+/// One message as an object of JSON. Go writes fields that are empty; JSON leaves them out.
+fn message(bytes: &[u8], fields: &[Field]) -> Result<Value, Unreadable> {
+    let mut object = Map::new();
+    for found in Fields::of(bytes) {
+        let (number, payload) = found?;
+        let field = fields.iter().find(|field| field.number == number);
+        let field = field.ok_or(Unreadable::Unknown(number))?;
+        put(&mut object, field, payload)?;
+    }
+    Ok(Value::Object(object))
+}
+
+fn put(
+    object: &mut Map<String, Value>,
+    field: &Field,
+    payload: Payload<'_>,
+) -> Result<(), Unreadable> {
+    let name = || field.name.to_owned();
+    match field.form {
+        Form::List(form) => {
+            let item = value(payload, *form)?.unwrap_or_default();
+            if let Some(list) = object.entry(name()).or_insert_with(|| json!([])).as_array_mut() {
+                list.push(item);
+            }
+        }
+        Form::Map(form) => {
+            let entry = message(payload.bytes()?, &messages::entry(*form))?;
+            let key = entry["key"].as_str().unwrap_or_default().to_owned();
+            let item = entry.get("value").cloned().unwrap_or_else(|| json!(""));
+            if let Some(map) = object.entry(name()).or_insert_with(|| json!({})).as_object_mut() {
+                map.insert(key, item);
+            }
+        }
+        form @ (Form::Text
+        | Form::Given
+        | Form::Bytes
+        | Form::Bool
+        | Form::Number
+        | Form::GivenNumber
+        | Form::Time
+        | Form::MicroTime
+        | Form::Json
+        | Form::Raw
+        | Form::Message(_)) => {
+            if let Some(value) = value(payload, form)? {
+                object.insert(name(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value of a field; none when it is one that JSON leaves out.
+fn value(payload: Payload<'_>, form: Form) -> Result<Option<Value>, Unreadable> {
+    Ok(match form {
+        Form::Text => Some(payload.text()?).filter(|text| !text.is_empty()).map(Value::from),
+        Form::Given => Some(json!(payload.text()?)),
+        Form::Bytes => Some(json!(STANDARD.encode(payload.bytes()?))),
+        Form::Bool => Some(json!(payload.number()? != 0)),
+        Form::Number => Some(payload.number()?).filter(|number| *number != 0).map(Value::from),
+        Form::GivenNumber => Some(json!(payload.number()?)),
+        Form::Time => time(payload.bytes()?)?.map(|time| json!(format!("{time:.0}"))),
+        Form::MicroTime => time(payload.bytes()?)?.map(|time| json!(format!("{time:.6}"))),
+        Form::Json => Some(payload.bytes()?)
+            .filter(|bytes| !bytes.is_empty())
+            .map(serde_json::from_slice)
+            .transpose()
+            .map_err(|_| Unreadable::Broken)?,
+        Form::Raw => message(payload.bytes()?, &messages::RAW)?.get("raw").cloned(),
+        Form::Message(fields) => Some(message(payload.bytes()?, fields)?),
+        Form::List(_) | Form::Map(_) => None,
+    })
+}
+
+/// A moment; none for the beginning of time, which Go writes as nothing.
+fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Unreadable> {
+    let parts = message(bytes, &messages::TIME)?;
+    let part = |name: &str| parts.get(name).and_then(Value::as_i64);
+    let Some(seconds) = part("seconds") else { return Ok(None) };
+    let nanos = part("nanos").and_then(|nanos| i32::try_from(nanos).ok()).unwrap_or_default();
+    Timestamp::new(seconds, nanos).map(Some).map_err(|_| Unreadable::Broken)
+}
+
+#[cfg(test)]
+mod tests;

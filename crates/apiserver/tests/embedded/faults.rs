@@ -1,0 +1,204 @@
+//! Every mishap that can be asked for, and what it leaves behind.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube_client::Client;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use usher_apiserver::{ApiServer, Asked, Fault};
+
+use crate::ask;
+use crate::refused::{defined, definition};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WELLS: &str = "/apis/deep.example/v1/namespaces/default/wells";
+const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+async fn code(client: &Client, method: &str, path: &str, body: Option<&Value>) -> u16 {
+    ask(client, method, path, body).await.0
+}
+
+/// Until the collector has nothing left to do, and no back-off is so long.
+async fn quiet() {
+    tokio::time::sleep(Duration::from_hours(1)).await;
+}
+
+/// Makes a map, and what else it owns.
+async fn owner(client: &Client, name: &str, owned: (&str, Value)) {
+    let (_, made) = ask(client, "POST", MAPS, Some(&map(name))).await;
+    let (path, mut object) = owned;
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": name,
+        "uid": made["metadata"]["uid"],
+        "blockOwnerDeletion": true,
+    }]);
+    assert_eq!(code(client, "POST", path, Some(&object)).await, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_passes_before_anything_happens() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let wait = Duration::from_secs(7);
+    server.set_faults(move |asked| match asked.verb.as_str() {
+        "create" => Fault::Delay(wait),
+        _ => Fault::None,
+    });
+    let started = Instant::now();
+    let (body, other) = (map("a"), server.client());
+    let made = tokio::spawn(async move { code(&other, "POST", MAPS, Some(&body)).await });
+    tokio::time::sleep(wait / 2).await;
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/a"), None).await, 404);
+    assert_eq!(made.await.expect("an answer"), 201);
+    assert!(started.elapsed() >= wait);
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_does_not_happen() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let theirs = asked.clone();
+    server.set_faults(move |asked| {
+        theirs.lock().expect("questions").push(asked.clone());
+        if asked.verb == "update" { Fault::Refuse(429) } else { Fault::None }
+    });
+    let (_, mut made) = ask(&client, "POST", MAPS, Some(&map("a"))).await;
+    made["data"] = json!({"k": "v"});
+    let named = format!("{MAPS}/a");
+    let (refused, told) = ask(&client, "PUT", &named, Some(&made)).await;
+    assert_eq!((refused, &told["kind"], &told["code"]), (429, &json!("Status"), &json!(429)));
+    assert_eq!(ask(&client, "GET", &named, None).await.1["data"], Value::Null);
+    let wanted = Asked {
+        user: "admin".to_owned(),
+        verb: "update".to_owned(),
+        resource: "configmaps".to_owned(),
+        namespace: "default".to_owned(),
+        name: "a".to_owned(),
+    };
+    assert!(asked.lock().expect("questions").contains(&wanted));
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_was_still_committed() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    server.set_faults(|asked| match asked.verb.as_str() {
+        "create" => Fault::NeverAnswer,
+        _ => Fault::None,
+    });
+    let (body, other) = (map("a"), server.client());
+    let made = tokio::spawn(async move { code(&other, "POST", MAPS, Some(&body)).await });
+    while code(&client, "GET", &format!("{MAPS}/a"), None).await != 200 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!made.is_finished());
+    server.shutdown().await;
+    assert_eq!(made.await.expect("an end"), 503);
+}
+
+#[tokio::test]
+async fn reads_that_lag_show_what_was() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    for name in ["a", "b"] {
+        assert_eq!(code(&client, "POST", MAPS, Some(&map(name))).await, 201);
+    }
+    let named = format!("{MAPS}/a");
+    let change = json!({"data": {"k": "v"}});
+    assert_eq!(code(&client, "PATCH", &named, Some(&change)).await, 200);
+    let (_, newest) = ask(&client, "GET", MAPS, None).await;
+    server.set_faults(|asked| match asked.verb.as_str() {
+        "get" | "list" => Fault::ReadBehind(2),
+        _ => Fault::None,
+    });
+    assert_eq!(ask(&client, "GET", &named, None).await.1["data"], Value::Null);
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/b"), None).await, 404);
+    let (_, list) = ask(&client, "GET", MAPS, None).await;
+    let shown: Vec<&Value> =
+        list["items"].as_array().expect("items").iter().map(|i| &i["metadata"]["name"]).collect();
+    assert_eq!(shown, [&json!("a")]);
+    let version = |list: &Value| -> u64 {
+        list["metadata"]["resourceVersion"].as_str().expect("one").parse().expect("a number")
+    };
+    assert_eq!(version(&list) + 2, version(&newest));
+    server.clear_faults();
+    assert_eq!(ask(&client, "GET", MAPS, None).await.1, newest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_is_blind_to_a_kind_leaves_it_alone_until_it_sees_again() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    defined(&client, &definition("deep.example", "wells", "Well")).await;
+    server.set_faults(|asked| {
+        let hidden = asked.resource == "wells.deep.example" && asked.user == COLLECTOR;
+        if hidden { Fault::Refuse(503) } else { Fault::None }
+    });
+    let well = json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "w"}});
+    owner(&client, "a", (WELLS, well)).await;
+    owner(&client, "b", (MAPS, map("seen"))).await;
+    for name in ["a", "b"] {
+        assert_eq!(code(&client, "DELETE", &format!("{MAPS}/{name}"), None).await, 200);
+    }
+    quiet().await;
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/seen"), None).await, 404);
+    assert_eq!(code(&client, "GET", &format!("{WELLS}/w"), None).await, 200);
+    server.clear_faults();
+    quiet().await;
+    assert_eq!(code(&client, "GET", &format!("{WELLS}/w"), None).await, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_is_refused_backs_off_and_comes_back() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let tries: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let theirs = tries.clone();
+    server.set_faults(move |asked| {
+        if asked.user != COLLECTOR || asked.verb != "delete" {
+            return Fault::None;
+        }
+        theirs.lock().expect("tries").push(Instant::now());
+        Fault::Refuse(500)
+    });
+    owner(&client, "a", (MAPS, map("owned"))).await;
+    assert_eq!(code(&client, "DELETE", &format!("{MAPS}/a"), None).await, 200);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let moments = tries.lock().expect("tries").clone();
+    let waits: Vec<u128> =
+        moments.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).take(6).collect();
+    assert!(waits.len() == 6 && waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/owned"), None).await, 200);
+    server.clear_faults();
+    quiet().await;
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/owned"), None).await, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_collector_loses_is_asked_for_again() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let lost = AtomicUsize::new(0);
+    server.set_faults(move |asked| {
+        let first = asked.user == COLLECTOR
+            && asked.verb == "patch"
+            && lost.fetch_add(1, Ordering::SeqCst) == 0;
+        if first { Fault::LoseAnswer(504) } else { Fault::None }
+    });
+    owner(&client, "a", (MAPS, map("left"))).await;
+    let options = json!({"propagationPolicy": "Orphan"});
+    assert_eq!(code(&client, "DELETE", &format!("{MAPS}/a"), Some(&options)).await, 200);
+    quiet().await;
+    assert_eq!(code(&client, "GET", &format!("{MAPS}/a"), None).await, 404);
+    let (_, left) = ask(&client, "GET", &format!("{MAPS}/left"), None).await;
+    assert_eq!(left["metadata"]["ownerReferences"], Value::Null);
+}

@@ -1,0 +1,301 @@
+//! Requests that nobody in their senses sends.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use http_body_util::BodyExt as _;
+use kube_client::Client;
+use kube_client::client::Body;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use usher_apiserver::ApiServer;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A request in its parts.
+#[derive(Debug, Clone)]
+struct Hostile {
+    method: &'static str,
+    path: String,
+    query: String,
+    media: &'static str,
+    accept: &'static str,
+    body: Vec<u8>,
+}
+
+impl Hostile {
+    fn to(method: &'static str, path: &str, media: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let (path, query) = (path.to_owned(), query.to_owned());
+        Self { method, path, query, media, accept: "application/json", body: body.into() }
+    }
+
+    /// The status and the body; nothing when it is no request at all.
+    async fn send(&self, client: &Client) -> Option<(u16, Vec<u8>)> {
+        let request = hyper::Request::builder()
+            .method(self.method)
+            .uri(format!("{}?{}", self.path, self.query))
+            .header("content-type", self.media)
+            .header("accept", self.accept)
+            .body(Body::from(self.body.clone()))
+            .ok()?;
+        let answer = client.send(request).await.ok()?;
+        let status = answer.status().as_u16();
+        let mut bytes = Vec::new();
+        let mut body = answer.into_body();
+        let watches = self.query.contains("watch") && status == 200;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            if watches {
+                break;
+            }
+        }
+        Some((status, bytes))
+    }
+}
+
+fn requests() -> impl Strategy<Value = Hostile> {
+    let method =
+        prop::sample::select(vec!["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE"]);
+    let media = prop::sample::select(vec![
+        "application/json",
+        "application/yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+        "application/vnd.kubernetes.protobuf",
+        "text/plain",
+        "",
+    ]);
+    let accept = prop::sample::select(vec![
+        "application/json",
+        "application/yaml",
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/json;as=;;=;q=x",
+        "",
+    ]);
+    (method, paths(), queries(), media, accept, bodies()).prop_map(
+        |(method, path, query, media, accept, body)| Hostile {
+            method,
+            path,
+            query,
+            media,
+            accept,
+            body,
+        },
+    )
+}
+
+fn paths() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        6 => prop::sample::select(vec![
+            "api", "apis", "v1", "namespaces", "default", "configmaps", "a", "status", "scale",
+            "finalize", "events", "events.k8s.io", "openapi", "v3", "secrets", "leases",
+            "coordination.k8s.io", "apiextensions.k8s.io", "customresourcedefinitions",
+        ])
+        .prop_map(str::to_owned),
+        1 => "[a-zA-Z0-9.%~/_-]{0,6}",
+    ];
+    let free = prop::collection::vec(part, 0..8).prop_map(|parts| format!("/{}", parts.join("/")));
+    prop_oneof![2 => free, 2 => Just(MAPS.to_owned()), 3 => Just(format!("{MAPS}/a"))]
+}
+
+fn queries() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec![
+        "labelSelector",
+        "fieldSelector",
+        "limit",
+        "continue",
+        "resourceVersion",
+        "resourceVersionMatch",
+        "watch",
+        "sendInitialEvents",
+        "allowWatchBookmarks",
+        "force",
+        "timeoutSeconds",
+        "fieldManager",
+        "fieldValidation",
+        "dryRun",
+        "propagationPolicy",
+        "pretty",
+        "gracePeriodSeconds",
+        "orphanDependents",
+        "includeObject",
+    ]);
+    let value = prop_oneof![
+        2 => "[a-z0-9=!,()%+.-]{0,12}",
+        1 => Just("true".to_owned()),
+        1 => Just("All".to_owned()),
+        1 => Just("99999999999999999999".to_owned()),
+        1 => Just("-1".to_owned()),
+    ];
+    let pair = (name, value).prop_map(|(name, value)| format!("{name}={value}"));
+    // Only a bounded watch ends by itself.
+    prop::collection::vec(pair, 0..4)
+        .prop_map(|pairs| format!("{}&timeoutSeconds=1", pairs.join("&")))
+}
+
+fn bodies() -> impl Strategy<Value = Vec<u8>> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z0-9./ -]{0,8}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "v1",
+            "ConfigMap",
+            "a",
+            "default",
+            "add",
+            "copy",
+            "/data",
+            "/metadata"
+        ])
+        .prop_map(Value::from),
+    ];
+    let key = prop::sample::select(vec![
+        "apiVersion",
+        "kind",
+        "metadata",
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "managedFields",
+        "fieldsV1",
+        "data",
+        "k",
+        "generateName",
+        "deletionTimestamp",
+        "op",
+        "path",
+        "from",
+        "value",
+        "immutable",
+        "propagationPolicy",
+        "preconditions",
+        "$patch",
+        "spec",
+        "items",
+    ])
+    .prop_map(str::to_owned);
+    let value = leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    });
+    let map = value.clone().prop_map(|extra| {
+        let mut map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"},
+        });
+        if let (Value::Object(map), Value::Object(extra)) = (&mut map, extra) {
+            map.extend(extra);
+        }
+        map
+    });
+    prop_oneof![
+        3 => value.prop_map(|value| value.to_string().into_bytes()),
+        3 => map.prop_map(|value| value.to_string().into_bytes()),
+        1 => noise(),
+        1 => noise().prop_map(|rest| [b"k8s\0", &rest[..]].concat()),
+    ]
+}
+
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..40)
+}
+
+/// What is wrong with how requests were answered, one after another on one server.
+fn wrongs(requests: &[Hostile]) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let server = ApiServer::builder().build().await.expect("a server");
+        let client = server.client();
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let first = Hostile::to("POST", MAPS, "application/json", map.to_string());
+        assert_eq!(first.send(&client).await.expect("an answer").0, 201);
+        let mut wrong = Vec::new();
+        for request in requests {
+            let Some((code, bytes)) = request.send(&client).await else { continue };
+            let status: Option<Value> = serde_json::from_slice(&bytes).ok();
+            let is_json = request.accept != "application/yaml" && request.method != "HEAD";
+            if let Some(status) = status.filter(|_| code >= 400 && is_json)
+                && (status["kind"] != "Status" || status["code"] != code)
+            {
+                wrong.push(format!("{code} is told as {status}"));
+            }
+        }
+        let list = Hostile::to("GET", MAPS, "", "").send(&client).await.expect("a list");
+        let list: Value = serde_json::from_slice(&list.1).expect("JSON");
+        for item in list["items"].as_array().expect("items") {
+            let metadata = &item["metadata"];
+            let texts = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+            let data = item["data"].as_object().into_iter().flatten();
+            if texts.iter().any(|key| metadata[key].as_str().is_none_or(str::is_empty))
+                || data.into_iter().any(|(_, value)| !value.is_string())
+            {
+                wrong.push(format!("{item} is kept"));
+            }
+        }
+        wrong
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_request_makes_the_server_panic_or_keep_nonsense(
+        requests in prop::collection::vec(requests(), 1..12),
+    ) {
+        prop_assert_eq!(wrongs(&requests), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_too_long_or_too_much_is_refused_and_changes_nothing() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"},
+    });
+    let made = Hostile::to("POST", MAPS, "application/json", map.to_string()).send(&client).await;
+    let (code, made) = made.expect("an answer");
+    assert_eq!(code, 201);
+    let named = format!("{MAPS}/a");
+    let big = json!({"data": {"k": "x".repeat(3 * 1024 * 1024)}}).to_string();
+    let step = json!({"op": "add", "path": "/data/k", "value": "w"});
+    let steps = Value::from(vec![step; 10_001]).to_string();
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let merge = "application/merge-patch+json";
+    let select = |selector: &str| format!("{MAPS}?labelSelector={selector}");
+    let asked = [
+        (Hostile::to("PATCH", &named, merge, big), 413),
+        (Hostile::to("PATCH", &named, "application/json-patch+json", steps), 413),
+        (Hostile::to("PATCH", &named, merge, nested.clone()), 400),
+        (Hostile::to("POST", MAPS, "application/json", nested.clone()), 400),
+        (Hostile::to("POST", MAPS, "application/yaml", nested), 400),
+        (Hostile::to("DELETE", &select("a%20in%20((((("), "", ""), 400),
+        (Hostile::to("DELETE", &select(&"!".repeat(5000)), "", ""), 400),
+        (Hostile::to("GET", &select(&"a,".repeat(3000)), "", ""), 400),
+        (Hostile::to("GET", &format!("{MAPS}?fieldSelector=data.k=v"), "", ""), 400),
+    ];
+    for (request, wanted) in asked {
+        let (code, told) = request.send(&client).await.expect("an answer");
+        let told: Value = serde_json::from_slice(&told).expect("a status");
+        let shown = (&request.method, &request.path, &told["message"]);
+        assert_eq!((code, &told["code"]), (wanted, &json!(wanted)), "{shown:?}");
+    }
+    let now = Hostile::to("GET", &named, "", "").send(&client).await.expect("an answer");
+    assert_eq!(now, (200, made));
+}

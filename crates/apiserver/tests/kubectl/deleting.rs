@@ -1,0 +1,94 @@
+//! Objects that go, with what they own and where they live.
+
+use serde_json::{Value, json};
+
+use crate::{Kubectl, ask, thing};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const THINGS: &str = "/apis/kubectl.example/v1/namespaces/default/things";
+
+/// Makes a thing that owns a map which waits for nobody.
+async fn family(kubectl: &Kubectl, name: &str) {
+    let path = kubectl.write("thing.json", &thing(name, &json!({"size": 1})));
+    kubectl.does(&["create", "-f", &path]);
+    let uid = kubectl.shows(&format!("thing/{name}"))["metadata"]["uid"].clone();
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": format!("{name}-map"), "ownerReferences": [{
+            "apiVersion": "kubectl.example/v1",
+            "kind": "Thing",
+            "name": name,
+            "uid": uid,
+            "blockOwnerDeletion": true,
+        }]},
+    });
+    assert_eq!(ask(&kubectl.client(), "POST", MAPS, &map).await.0, 201);
+}
+
+/// Holds an object back with a finalizer, or lets it go.
+async fn hold(kubectl: &Kubectl, path: &str, finalizers: Value) {
+    let change = json!({"metadata": {"finalizers": finalizers}});
+    assert_eq!(ask(&kubectl.client(), "PATCH", path, &change).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    for name in ["back", "fore", "orphan"] {
+        family(&kubectl, name).await;
+    }
+    let delete = |name: &str, how: &str| {
+        let said = kubectl.does(&["delete", "thing", name, how, "--timeout=60s"]);
+        assert_eq!(said, format!("thing.kubectl.example \"{name}\" deleted\n"));
+    };
+    delete("back", "--cascade=background");
+    kubectl.does(&["wait", "--for=delete", "cm/back-map", "--timeout=60s"]);
+
+    let map = format!("{MAPS}/fore-map");
+    hold(&kubectl, &map, json!(["kubectl.example/held"])).await;
+    let no_wait = ["delete", "thing", "fore", "--cascade=foreground", "--wait=false"];
+    kubectl.does(&no_wait);
+    let waits = kubectl.ends(&["wait", "--for=delete", "thing/fore", "--timeout=1s"]);
+    assert!(!waits.well && waits.err.contains("timed out"), "{waits:?}");
+    let finalizers = kubectl.shows("thing/fore")["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["foregroundDeletion"]));
+    hold(&kubectl, &map, Value::Null).await;
+    kubectl.does(&["wait", "--for=delete", "thing/fore", "--timeout=60s"]);
+    assert_eq!(ask(&kubectl.client(), "GET", &map, &Value::Null).await.0, 404);
+
+    delete("orphan", "--cascade=orphan");
+    assert_eq!(kubectl.shows("cm/orphan-map")["metadata"]["ownerReferences"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_deletion_is_told_of_it() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    family(&kubectl, "one").await;
+    let path = format!("{THINGS}/one");
+    hold(&kubectl, &path, json!(["kubectl.example/held"])).await;
+    kubectl.does(&["delete", "thing", "one", "--wait=false"]);
+    let waiting = kubectl.command(&["wait", "--for=delete", "thing/one", "--timeout=60s"]).spawn();
+    let waiting = waiting.expect("kubectl");
+    hold(&kubectl, &path, Value::Null).await;
+    let ended = waiting.wait_with_output().expect("its end");
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_made_filled_and_deleted_with_its_content() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    assert_eq!(kubectl.does(&["create", "namespace", "room"]), "namespace/room created\n");
+    let literal = ["create", "configmap", "map", "-n", "room", "--from-literal=a=1"];
+    assert_eq!(kubectl.does(&literal), "configmap/map created\n");
+    let secret = ["create", "secret", "generic", "key", "-n", "room", "--from-literal=a=1"];
+    assert_eq!(kubectl.does(&secret), "secret/key created\n");
+    let path = kubectl.write("thing.json", &thing("one", &json!({"size": 1})));
+    kubectl.does(&["create", "-n", "room", "-f", &path]);
+    let said = kubectl.does(&["delete", "namespace", "room", "--timeout=60s"]);
+    assert_eq!(said, "namespace \"room\" deleted\n");
+    let none = kubectl.does(&["get", "things,cm,secrets", "-A", "-o", "name"]);
+    assert_eq!(none, "");
+    let protected = kubectl.ends(&["delete", "namespace", "default"]);
+    assert!(!protected.well && protected.err.contains("Forbidden"), "{protected:?}");
+}
