@@ -32,7 +32,7 @@ enum Bench {
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: broker, fleet, kernel, provider, rules, store
+    /// Measure this: apiserver, broker, fleet, kernel, provider, rules, store
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement

@@ -79,6 +79,8 @@ fn steps() -> Vec<Step> {
     // The whole workspace is named so that nothing is built again with fewer features.
     let server = ["test", "--workspace", "--test", "private"];
     steps.push(cargo("PostgreSQL for tests", &server, &[("USHER_TEST_POSTGRES", "required")]));
+    let hostile = ["test", "--workspace", "--lib", "--test", "hostile", "--", "panic"];
+    steps.push(cargo("hostile input", &hostile, &[("PROPTEST_CASES", "1024")]));
     // The tests have built it, with the rules optimised and every assertion in place.
     steps.push(cargo("the simulation", &["build", "--workspace", "--bin", "usher-sim"], &[]));
     for (world, seeds) in WORLDS {

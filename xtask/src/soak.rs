@@ -8,12 +8,13 @@ use crate::{mutants, sim};
 type Soak = fn(&Repo) -> Outcome;
 
 /// Every long check by its name.
-const SOAKS: [(&str, Soak); 5] = [
+const SOAKS: [(&str, Soak); 6] = [
     ("sim", soak_sim),
     ("mutants", mutants::run_all),
     ("store", soak_store),
     ("walk", soak_walk),
     ("fleet", soak_fleet),
+    ("apiserver", soak_apiserver),
 ];
 
 /// The tests of the store that grow with their figures, and the figures.
@@ -47,10 +48,14 @@ const FLEET_FIGURES: [(&str, &str); 3] = [
     ("USHER_SOAK_PROVIDER_KILLS", "100"),
 ];
 
+/// The test of the API server that grows with its figure, and the figure.
+const API_SERVER_TESTS: [&str; 1] = ["every_answered_write_survives_a_kill"];
+const API_SERVER_FIGURES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
+
 /// Which check to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run this one: sim, mutants, store, walk or fleet
+    /// Run this one: sim, mutants, store, walk, fleet or apiserver
     name: String,
 }
 
@@ -94,6 +99,12 @@ fn soak_fleet(repo: &Repo) -> Outcome {
     soak_tests(repo, &words, &FLEET_TESTS, &FLEET_FIGURES)
 }
 
+/// API servers that are killed in a storm of writes.
+fn soak_apiserver(repo: &Repo) -> Outcome {
+    let words = ["--release", "--package", "usher-apiserver", "--test", "killed"];
+    soak_tests(repo, &words, &API_SERVER_TESTS, &API_SERVER_FIGURES)
+}
+
 fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], figures: &[(&str, &str)]) -> Outcome {
     for test in tests {
         let how = ["--", test, "--nocapture", "--test-threads", "1"];
@@ -109,7 +120,8 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let refusal = find("everything").unwrap_err();
-        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk, fleet";
+        let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk, \
+                        fleet, apiserver";
         assert_eq!(refusal, Failure::told(sentence));
         assert!(find("sim").is_ok());
     }

@@ -9,6 +9,9 @@ use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
 use crate::book::Standing;
 
+/// How long the node of a machine that failed may take to end.
+const LAST_GRACE: Duration = Duration::from_secs(10);
+
 /// A verb on one machine.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -70,6 +73,19 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Gives a machine back.
     async fn delete(&self, order: &Order) -> Result<(), Fault>;
+
+    /// Takes away whatever is left of a machine that failed: its node, then its host. A host that
+    /// nobody heard of may stand, too, if the Create named by `made_by` failed.
+    async fn salvage(&self, order: &Order, _made_by: Option<&str>) -> Result<(), Fault> {
+        if order.machine.host.is_none() {
+            return Ok(());
+        }
+        match self.drain(order, LAST_GRACE).await {
+            // What does not leave by itself goes with its host.
+            Ok(()) | Err(Fault { passes: false, .. }) => self.delete(order).await,
+            Err(passing) => Err(passing),
+        }
+    }
 
     /// Whether machines can be given back.
     fn deletes(&self) -> bool {

@@ -44,6 +44,8 @@ pub struct Options {
     pub look_interval: Option<Duration>,
     /// A snapshot is taken when so many bytes were appended.
     pub snapshot_after_bytes: u64,
+    /// How long the blob of a Configure that ended may stay in the file; for ever if nothing.
+    pub forget_blobs_after: Option<Duration>,
     /// Called at each place where the process may be made to die.
     pub pass: Pass,
 }
@@ -119,6 +121,7 @@ impl Default for Options {
             timeouts: Timeouts::default(),
             look_interval: Some(Duration::from_secs(30)),
             snapshot_after_bytes: 16 << 20,
+            forget_blobs_after: Some(Duration::from_mins(10)),
             pass: point::pass,
         }
     }
@@ -237,7 +240,7 @@ impl<B: Backend> Kit<B> {
         let lost = self.inner.backend.check(&standing).await?;
         let mut desk = self.inner.desk();
         for it in lost {
-            let entry = desk.book.lose(&it.standing.machine, &it.standing.host, it.why);
+            let entry = desk.book.lose(&it.standing, it.why);
             self.inner.submit(&mut desk, entry);
         }
         Ok(())
@@ -330,7 +333,10 @@ impl<B: Backend> Inner<B> {
                 self.backend.ready(order).await?;
             }
             Kind::Drain => self.backend.drain(order, work.grace).await?,
-            Kind::Delete => self.backend.delete(order).await?,
+            Kind::Delete => match &work.salvage {
+                None => self.backend.delete(order).await?,
+                Some(it) => self.backend.salvage(order, it.made_by.as_deref()).await?,
+            },
         }
         Ok(End::Done)
     }
@@ -374,7 +380,11 @@ fn open<B: Send + Sync + 'static>(
     let Some(path) = &options.state else {
         return Ok((Journal::none(), Book::new(options.nonce)));
     };
-    let habits = Habits { snapshot_after_bytes: options.snapshot_after_bytes, pass: options.pass };
+    let habits = Habits {
+        snapshot_after_bytes: options.snapshot_after_bytes,
+        forget_blobs_after: options.forget_blobs_after,
+        pass: options.pass,
+    };
     let known = std::sync::OnceLock::new();
     let hand_in = move || {
         let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());

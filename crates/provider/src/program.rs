@@ -138,6 +138,7 @@ impl Flags {
             look_interval: Some(self.look_interval),
             snapshot_after_bytes: self.snapshot_after_bytes,
             pass,
+            ..Options::default()
         }
     }
 

@@ -43,6 +43,9 @@ pub enum Acquisition {
     Theirs(ShardState),
 }
 
+/// Where an event of a machine names the resource that holds it.
+pub const HOLDER: &str = "holder";
+
 /// A shard as everybody sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardState {
@@ -116,6 +119,8 @@ pub struct MachineQuery {
     pub phase: Option<Phase>,
     /// Held by which resource.
     pub holder: Option<ResourceId>,
+    /// Only those that nobody holds and about which there is no dispute.
+    pub free: bool,
     /// Also those that are gone, where no phase is asked for.
     pub gone: bool,
 }
@@ -184,6 +189,13 @@ pub struct ListedAt {
 pub enum MachineOrder {
     /// It stands behind a resource from now on, and is no candidate of any plan.
     Hold {
+        /// The resource.
+        holder: ResourceId,
+        /// What shall become of it.
+        wanted: Wanted,
+    },
+    /// Something else shall become of a machine that a resource holds.
+    Aim {
         /// The resource.
         holder: ResourceId,
         /// What shall become of it.
@@ -275,6 +287,8 @@ verbs! {
     fn machines(
         query: &MachineQuery, after: Option<MachineLifeId>, count: u32
     ) -> Result<Roll, Error>;
+    /// Reads which resources hold machines of a shard.
+    fn machine_holders(shard: &ShardId) -> Result<Vec<ResourceId>, Error>;
     /// Finds the newest life of a machine's name, of one provider or of each.
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
     /// Carries out what is ordered about a machine, and lets its shard know.

@@ -24,12 +24,23 @@ pub struct Follower<'s> {
     store: &'s Store,
     cursor: Cursor,
     signal: Signal,
+    /// Whether this process has written something that was not passed on yet.
+    written: bool,
+}
+
+/// What a reader of the log hears.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// What was told.
+    pub told: Vec<Told>,
+    /// Whether this process has written something, told or not.
+    pub written: bool,
 }
 
 impl<'s> Follower<'s> {
     /// A reader that begins after this place.
     pub(crate) fn new(store: &'s Store, after: Cursor) -> Self {
-        Self { store, cursor: after, signal: store.signals().told() }
+        Self { store, cursor: after, signal: store.signals().told(), written: false }
     }
 
     /// Everything up to this place was read.
@@ -42,6 +53,25 @@ impl<'s> Follower<'s> {
         self.cursor = after;
     }
 
+    /// As [`Follower::next`], but also returns when this process has written something that is not
+    /// told.
+    pub async fn next_or_written(&mut self, count: u32) -> Result<News, Error> {
+        let mut soon = SOON;
+        loop {
+            let told = self.read(count).await?;
+            if !told.is_empty() || self.written {
+                return Ok(News { told, written: std::mem::take(&mut self.written) });
+            }
+            if self.store.is_held_back(self.cursor).await? {
+                tokio::time::sleep(soon).await;
+                soon = (soon * 2).min(SOON_MAX);
+                continue;
+            }
+            soon = SOON;
+            self.written = wait(&mut self.signal, self.store.log_poll()).await;
+        }
+    }
+
     /// The next rows, up to so many, as soon as there are any.
     ///
     /// It may be given up while it waits; nothing is lost by that.
@@ -49,9 +79,8 @@ impl<'s> Follower<'s> {
         let mut soon = SOON;
         loop {
             self.signal.clear();
-            let told = self.store.events(self.cursor, count).await?;
-            if let Some(last) = told.last() {
-                self.cursor = last.cursor;
+            let told = self.read(count).await?;
+            if !told.is_empty() {
                 return Ok(told);
             }
             if self.store.is_held_back(self.cursor).await? {
@@ -60,18 +89,27 @@ impl<'s> Follower<'s> {
                 continue;
             }
             soon = SOON;
-            wait(&mut self.signal, self.store.log_poll()).await;
+            // Whichever it was, this looks again.
+            _ = wait(&mut self.signal, self.store.log_poll()).await;
         }
     }
 }
 
-/// Ends with the signal, or after the pause if there is one.
-pub(crate) async fn wait(signal: &mut Signal, poll: Option<Duration>) {
-    match poll {
-        Some(pause) => {
-            // Whichever it was, whoever waits looks again.
-            let _ = tokio::time::timeout(pause, signal.wait()).await;
+impl Follower<'_> {
+    async fn read(&mut self, count: u32) -> Result<Vec<Told>, Error> {
+        let told = self.store.events(self.cursor, count).await?;
+        if let Some(last) = told.last() {
+            self.cursor = last.cursor;
         }
-        None => signal.wait().await,
+        Ok(told)
     }
+}
+
+/// Ends with the signal, or after the pause if there is one; whether it was the signal.
+pub(crate) async fn wait(signal: &mut Signal, poll: Option<Duration>) -> bool {
+    if let Some(pause) = poll {
+        return tokio::time::timeout(pause, signal.wait()).await.is_ok();
+    }
+    signal.wait().await;
+    true
 }

@@ -12,8 +12,8 @@ use usher_domain::object::provider::Provider;
 use usher_domain::peers::Peer;
 use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
-use usher_kernel::Timestamp;
 use usher_kernel::schedule::Entry;
+use usher_kernel::{Record, Timestamp};
 
 use crate::error::Error;
 use crate::life::Life;
@@ -136,6 +136,8 @@ verbs! {
     fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
     /// Reads resources after an id, in the order of their ids, deleted ones too.
     fn resources_after(after: Option<ResourceId>, count: u32) -> Result<Vec<ResourceId>, Error>;
+    /// Reads these resources, in any order; one that breaks its own rules spoils no other.
+    fn records(ids: &[ResourceId]) -> Result<Vec<Result<Record<Resource>, Error>>, Error>;
     /// Reads what is remembered of a world.
     fn world(name: &str) -> Result<Option<WorldState>, Error>;
     /// Pins a world, or raises the revision of the very one that is pinned; what is remembered

@@ -40,10 +40,10 @@ mod turn;
 
 pub use error::Error;
 pub use fleet::{
-    Acquisition, Brake, Cycle, Demand, Heard, List, ListedAt, MachineOrder, MachineQuery,
+    Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineOrder, MachineQuery,
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
-pub use follow::Follower;
+pub use follow::{Follower, News};
 pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;

@@ -46,6 +46,7 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
         "0007_worlds",
         "0008_drains",
         "0009_fleet",
+        "0010_gone_machines",
     ]
 );
 /// The schema of SQLite.
@@ -61,6 +62,7 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
         "0007_worlds",
         "0008_drains",
         "0009_fleet",
+        "0010_gone_machines",
     ]
 );
 

@@ -1,4 +1,4 @@
-//! How long the log and the idempotency keys are kept.
+//! How long the log, the idempotency keys and machines that are gone are kept.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// Events go from the beginning of the log, only when they are older than `events`, and only when
 /// they were delivered to every sink. A sink that is down or parked keeps them; [`Swept::held_by`]
-/// names it. The audit log is not forgotten.
+/// names it. A machine that is gone is forgotten once the log speaks of it no more. The audit log
+/// is not forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// How long events are kept at least.
@@ -30,6 +31,8 @@ pub struct Swept {
     pub events: u64,
     /// So many idempotency keys.
     pub keys: u64,
+    /// So many machines that are gone.
+    pub machines: u64,
     /// The sink that keeps events which are old enough.
     pub held_by: Option<String>,
     /// Whether there may be more to forget.

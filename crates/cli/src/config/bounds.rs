@@ -104,7 +104,13 @@ impl Default for Keep {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { agent: AgentMode::Process, agent_grace: Span::secs(30), machines: 64 }
+        Self {
+            agent: AgentMode::Fleet,
+            agent_grace: Span::secs(30),
+            machines: 64,
+            forget_tokens: Span::secs(60),
+            look_interval: Span::secs(30),
+        }
     }
 }
 
@@ -136,6 +142,8 @@ impl Config {
             ("keep.idempotency_keys", keep.idempotency_keys, Duration::from_mins(1), 30 * DAY),
             ("keep.tombstones", keep.tombstones, Duration::from_mins(1), 365 * DAY),
             ("local.agent_grace", local.agent_grace, tenth, HOUR),
+            ("local.forget_tokens", local.forget_tokens, tenth, HOUR),
+            ("local.look_interval", local.look_interval, tenth, HOUR),
         ];
         for (key, value, min, max_secs) in spans.into_iter().chain(fleet.spans()) {
             within(key, value, (Span(min), Span::secs(max_secs)))?;

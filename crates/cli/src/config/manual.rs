@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// What each setting means, in the order of the file.
-const MEANINGS: [(&str, &str); 58] = [
+const MEANINGS: [(&str, &str); 60] = [
     ("agent_image", "what agents run from, where they are containers"),
     ("api_url", "where agents find this server; empty is the address it listens on"),
     ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
@@ -50,10 +50,16 @@ const MEANINGS: [(&str, &str); 58] = [
     ("listen", "where to listen"),
     (
         "local.agent",
-        "who runs the agents of the local world: `process`, `external`, or `fleet`, which is one \
-        server with machines of this machine",
+        "who runs the agents of the local world: machines of the `fleet`, the world itself as a \
+        `process`, or somebody `external`",
     ),
     ("local.agent_grace", "how long an agent may take to end before it is killed"),
+    (
+        "local.forget_tokens",
+        "how long the bootstrap token of a started machine may stay in the file of this machine's \
+        hosts",
+    ),
+    ("local.look_interval", "how often vanished hosts and nodes of this machine are looked for"),
     ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
     ("log", "how much is told on stderr: error, warn, info, debug or trace"),
     ("mesh.acknowledgements", "how long other nodes may take to acknowledge that one left"),

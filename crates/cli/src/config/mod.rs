@@ -164,6 +164,10 @@ pub struct Local {
     pub agent_grace: Span,
     /// How many machines the fleet of this machine has.
     pub machines: u32,
+    /// How long the token of a machine that was started may stay in the state of its provider.
+    pub forget_tokens: Span,
+    /// How often this machine's hosts are looked at.
+    pub look_interval: Span,
 }
 
 /// Who runs the agents of the local world.

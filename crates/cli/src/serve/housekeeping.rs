@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use usher_store::{Error, Retention, Store};
+use usher_store::{Error, Retention, Store, Swept};
 
 use super::rails::Rails;
 use super::worker::stopped;
@@ -62,8 +62,9 @@ async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
     if let Some(sink) = &swept.held_by {
         tracing::warn!(sink, "a sink keeps events that are old enough to be forgotten");
     }
-    if swept.events + swept.keys > 0 {
-        tracing::info!(events = swept.events, keys = swept.keys, "forgot what is old");
+    let Swept { events, keys, machines, .. } = swept;
+    if events + keys + machines > 0 {
+        tracing::info!(events, keys, machines, "forgot what is old");
     }
     let woken = store.wake_buried(figures.keep, BURIED_MAX).await?;
     let more = woken >= u64::from(BURIED_MAX);

@@ -94,7 +94,9 @@ struct Node {
     lost: bool,
     /// When its row was last read.
     read_at: Instant,
-    orders: watch::Sender<Orders>,
+    orders: Orders,
+    /// Where it hears of its orders, if it listens.
+    stream: Option<watch::Sender<Orders>>,
 }
 
 #[derive(Debug)]
@@ -114,8 +116,8 @@ impl Mesh {
         self.figures
     }
 
-    /// Notes what is written down of a node that called; what it is to know.
-    pub fn meet(&self, attended: &Attended, now: Timestamp) -> watch::Receiver<Orders> {
+    /// Notes what is written down of a node that called.
+    pub fn meet(&self, attended: &Attended, now: Timestamp) {
         let Attended { peer, lost_since, .. } = attended;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
@@ -123,7 +125,11 @@ impl Mesh {
         node.lost = lost_since.is_some();
         node.read_at = Instant::now();
         node.order(self.orders(peer, snapshot, now));
-        node.orders.subscribe()
+    }
+
+    /// Follows what a node that was met is to know.
+    pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Orders>> {
+        self.inner().nodes.get_mut(&id).map(Node::follow)
     }
 
     /// What a peer in this stage is to know.
@@ -159,7 +165,7 @@ impl Mesh {
 
     /// What a node that was met is to know.
     pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
-        self.inner().nodes.get(&id).map(|it| *it.orders.borrow())
+        self.inner().nodes.get(&id).map(|it| it.orders)
     }
 
     /// The same, if its row was read lately: that is done once per heartbeat, however often a node
@@ -168,7 +174,7 @@ impl Mesh {
         let inner = self.inner();
         let node = inner.nodes.get(&id)?;
         let fresh = node.read_at.elapsed() < self.figures.heartbeat.interval / 2;
-        fresh.then(|| *node.orders.borrow())
+        fresh.then_some(node.orders)
     }
 
     /// Hears a node's last word.
@@ -222,9 +228,8 @@ impl Mesh {
         let newest = inner.snapshots.entry(project).or_default();
         *newest = snapshot.max(*newest);
         let newest = *newest;
-        for node in inner.nodes.values().filter(|it| it.project == project) {
-            node.orders
-                .send_if_modified(|it| std::mem::replace(&mut it.snapshot, newest) != newest);
+        for node in inner.nodes.values_mut().filter(|it| it.project == project) {
+            node.order(Orders { snapshot: newest, ..Orders::default() });
         }
     }
 
@@ -234,7 +239,7 @@ impl Mesh {
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let orders = self.orders(peer, snapshot, now);
-        if let Some(node) = inner.nodes.get(&peer.id) {
+        if let Some(node) = inner.nodes.get_mut(&peer.id) {
             node.order(orders);
         }
         if peer.is_gone() {
@@ -389,21 +394,28 @@ impl Node {
 
     /// Whether it has still to acknowledge a snapshot. Whoever leaves has not.
     fn owes(&self, snapshot: u64) -> bool {
-        let Orders { leave_by, out, .. } = *self.orders.borrow();
+        let Orders { leave_by, out, .. } = self.orders;
         self.acknowledged < snapshot && leave_by.is_none() && !out
     }
 
-    fn order(&self, orders: Orders) {
-        self.orders.send_if_modified(|it| {
-            // Nobody comes back from its way out: who says so has read an older row. The deadline
-            // of a drain is fixed when it is first heard of.
-            let next = Orders {
-                snapshot: it.snapshot.max(orders.snapshot),
-                leave_by: it.leave_by.or(orders.leave_by),
-                out: it.out || orders.out,
-            };
-            std::mem::replace(it, next) != next
-        });
+    fn order(&mut self, orders: Orders) {
+        // Nobody comes back from its way out: who says so has read an older row. The deadline of a
+        // drain is fixed when it is first heard of.
+        let next = Orders {
+            snapshot: self.orders.snapshot.max(orders.snapshot),
+            leave_by: self.orders.leave_by.or(orders.leave_by),
+            out: self.orders.out || orders.out,
+        };
+        if std::mem::replace(&mut self.orders, next) != next
+            && self.stream.as_ref().is_some_and(|it| it.send(next).is_err())
+        {
+            self.stream = None;
+        }
+    }
+
+    fn follow(&mut self) -> watch::Receiver<Orders> {
+        let fresh = || watch::Sender::new(self.orders);
+        self.stream.get_or_insert_with(fresh).subscribe()
     }
 }
 
@@ -431,7 +443,8 @@ impl Inner {
             left: false,
             lost: false,
             read_at: Instant::now(),
-            orders: watch::Sender::new(Orders::default()),
+            orders: Orders::default(),
+            stream: None,
         };
         self.nodes.entry(peer.id).or_insert_with(fresh)
     }

@@ -19,6 +19,7 @@ pub mod program;
 pub mod rails;
 pub mod seed;
 pub mod services;
+mod standings;
 pub mod steps;
 pub mod supervisor;
 pub mod tally;

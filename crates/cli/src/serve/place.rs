@@ -6,6 +6,7 @@
 //!              admin.token     the first token, 0600
 //!              server.key      the key bootstrap tokens are derived with, 0600
 //!              world/          the local world
+//!              fleet/          the hosts of this machine, and what their provider knows
 //! ```
 
 use std::fmt::Write as _;

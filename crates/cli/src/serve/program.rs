@@ -8,7 +8,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use usher_api::Surface;
@@ -23,7 +23,7 @@ use usher_store::{Place, Provenance, Retention, Settings, Store};
 use super::drains::Drains;
 use super::fleet::bootstrap::{Bootstrap, Nothing};
 use super::fleet::holding::{Holding, Parts as PartBoots};
-use super::fleet::home::{self, Home};
+use super::fleet::home;
 use super::fleet::settings::At;
 use super::inside::Joined;
 use super::local::composer::{self, Agents};
@@ -140,7 +140,8 @@ impl Server {
         let (stopping, stop) = watch::channel(false);
         let (listed, is_listed) = watch::channel(false);
         let mut parts = Parts::start(&self, &world, listed, &stop)?;
-        parts.tasks.extend(self.start_fleet(&world, &stop).await?);
+        let (break_down, mut broken) = mpsc::channel(1);
+        parts.tasks.extend(self.start_fleet(&world, &stop, break_down).await?);
         let router = self.router(&world, is_listed, &stop)?;
         self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
@@ -150,7 +151,10 @@ impl Server {
             let _ = stopped.wait_for(|it| *it).await;
         });
         let serving = tokio::spawn(async move { serving.await });
-        asked_to_stop.await;
+        let ended = tokio::select! {
+            () = asked_to_stop => Ok(()),
+            Some(why) = broken.recv() => Err(why),
+        };
         tracing::info!("stopping: running steps are finished, leases given back");
         stopping.send_replace(true);
         if timeout(LAST_ANSWERS, serving).await.is_err() {
@@ -159,7 +163,7 @@ impl Server {
         parts.end().await;
         self.store.close().await;
         self.data.withdraw();
-        Ok(())
+        ended
     }
 
     /// Who runs the agents of the local world.
@@ -185,6 +189,7 @@ impl Server {
         &self,
         world: &LocalWorld<Joined>,
         stop: &watch::Receiver<bool>,
+        break_down: mpsc::Sender<Stop>,
     ) -> Result<Vec<JoinHandle<()>>, Stop> {
         let mut tasks = vec![];
         let mut at = fleet::settings::provider(&self.config);
@@ -194,9 +199,17 @@ impl Server {
         };
         if self.config.local.agent == AgentMode::Fleet && at.is_none() {
             let root = self.data.path().join(FLEET);
-            let home = Home::open(root, self.config.local.machines).await?;
-            at = Some(At { name: home::NAME.to_owned(), address: home.address() });
-            tasks.push(tokio::spawn(home.run(stop.clone())));
+            let ground = home::Ground::open(root, self.config.local.clone())?;
+            at = Some(At { name: home::NAME.to_owned(), address: ground.address() });
+            // What cannot begin is told at once; what another server has is waited for.
+            let first = ground.take().await?;
+            let stop = stop.clone();
+            tasks.push(tokio::spawn(async move {
+                if let Err(why) = ground.keep(first, stop).await {
+                    // Whoever listens stops everything, once.
+                    let _ = break_down.send(why).await;
+                }
+            }));
         }
         if let Some(at) = at {
             let parts = (&self.store, bootstrap);
@@ -383,8 +396,9 @@ fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
     }
     if processes && config.local.agent == AgentMode::Fleet {
         return Err(Stop::usage(
-            "cannot run agents on the fleet: processes of this directory are agents already; set \
-            local.agent=process and deprovision them first",
+            "cannot run agents on the fleet: this directory has agents that are not on its \
+            machines; set local.agent=process (or external, if it was), deprovision them, and \
+            start again",
         ));
     }
     Ok(())

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
+use usher_provider::point;
+
 use crate::config::{self, Config, Sources};
 use crate::data_dir;
 use crate::failpoint;
@@ -115,12 +117,11 @@ fn arm(config: &Config, role: Role) -> Result<(), Stop> {
             "cannot arm a failpoint: USHER_FAILPOINT is for servers on loopback only",
         ));
     }
-    let order = failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
-    tracing::warn!(
-        "THIS PROCESS WILL DIE at {} (passing {}): USHER_FAILPOINT is set",
-        order.point,
-        order.passing
-    );
+    // Places of the machines' provider are places of a server that has its own.
+    if point::arm(&text).is_none() {
+        failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
+    }
+    tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }
 

@@ -2,10 +2,12 @@
 //! goes again without a trace.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
@@ -13,9 +15,9 @@ use crate::pair::{USHER, free_port, until_ready};
 use crate::running::running_below;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-const SETTINGS: [&str; 7] = [
+const MACHINES: usize = 4;
+const SETTINGS: [&str; 6] = [
     "local.agent=fleet",
-    "local.machines=4",
     "fleet.passing_interval=100ms",
     "mesh.heartbeat=200ms",
     "worker.lease=1s",
@@ -27,13 +29,21 @@ struct Server {
     caller: Caller,
     dir: tempfile::TempDir,
     child: Option<Child>,
+    machines: usize,
+    settings: Vec<&'static str>,
 }
 
 impl Server {
     fn up() -> Self {
+        Self::with(MACHINES, &[])
+    }
+
+    /// A server with so many machines and these settings.
+    fn with(machines: usize, settings: &[&'static str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let caller = Caller { port: free_port(), data: dir.path().join("data") };
-        let mut server = Self { caller, dir, child: None };
+        let settings = SETTINGS.iter().chain(settings).copied().collect();
+        let mut server = Self { caller, dir, child: None, machines, settings };
         server.start();
         server
     }
@@ -44,7 +54,8 @@ impl Server {
         let mut command = Command::new(USHER);
         command.arg("up").arg("--data-dir").arg(&self.caller.data);
         command.args(["--listen", &format!("127.0.0.1:{}", self.caller.port)]);
-        for setting in SETTINGS {
+        command.args(["--set", &format!("local.machines={}", self.machines)]);
+        for setting in &self.settings {
             command.args(["--set", setting]);
         }
         command.env_remove("USHER_FAILPOINT").stdin(Stdio::null());
@@ -65,6 +76,45 @@ impl Server {
         (found.len(), found.iter().filter(|it| !it["holder"].is_null()).count())
     }
 
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// A node that is ready on a machine.
+    async fn ready(&self, name: &str) -> String {
+        let id = self.caller.provision(name).await;
+        self.caller.until_phase(&id, "Ready").await;
+        id
+    }
+
+    /// Shows a node out, and waits until nothing is left.
+    async fn show_out(&self, id: &str) {
+        self.caller.deprovision(id).await;
+        self.caller.until_phase(id, "Deleted").await;
+        self.until_nothing_is_left().await;
+    }
+
+    /// What lies below a folder of the fleet.
+    fn below(&self, folder: &str) -> PathBuf {
+        let mut found = fs::read_dir(self.caller.data.join("fleet").join(folder)).unwrap();
+        found.next().unwrap().unwrap().path()
+    }
+
+    /// Why a resource is where it is.
+    async fn why(&self, id: &str) -> Value {
+        let asked = self.caller.ask("GET", &format!("/v1/resources/{id}/why"), None).await;
+        asked.map(|it| it.1).unwrap_or_default()
+    }
+
+    /// Waits until something holds.
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds().await {
+            assert!(begun.elapsed() < PATIENCE, "never {what}: {}", self.log());
+            sleep(SOON).await;
+        }
+    }
+
     /// Waits until nothing is left: no host, no process, no orphan, and no machine that is held.
     async fn until_nothing_is_left(&self) {
         let begun = Instant::now();
@@ -72,7 +122,7 @@ impl Server {
         loop {
             let left = entries(&hosts.join("hosts")) + entries(&hosts.join("process"));
             let running = running_below(&self.caller.data, "").len();
-            if left + running == 0 && self.machines("Speculative").await == (4, 0) {
+            if left + running == 0 && self.machines("Speculative").await == (self.machines, 0) {
                 break;
             }
             let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
@@ -133,4 +183,117 @@ async fn a_node_on_the_fleet_outlives_its_server_and_is_shown_out_by_the_next() 
     server.caller.deprovision(&id).await;
     server.caller.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
+}
+
+/// Red by: a Failed machine that is let go while its host and its node stand, or a FAILED that no
+/// verb ends.
+#[tokio::test]
+async fn a_machine_that_its_provider_gave_up_on_is_shown_out_like_any_other() {
+    for lost in ["hosts", "process"] {
+        let server = Server::with(1, &["local.look_interval=100ms"]);
+        until_ready(&server.caller).await;
+        let id = server.ready("node-1").await;
+        fs::remove_dir_all(server.below(lost)).unwrap();
+        server.caller.until_phase(&id, "Failed").await;
+        let why = server.why(&id).await["summary"].to_string();
+        assert!(why.contains("local-slot-0000") && why.contains("is gone"), "{why}");
+        assert_eq!(server.machines("Failed").await, (1, 1), "it is held until it is shown out");
+        server.show_out(&id).await;
+        // The slot is as good as before.
+        let id = server.ready("node-2").await;
+        server.show_out(&id).await;
+    }
+}
+
+/// Red by: a substrate that is ready before it has a machine, or a wait that nobody explains.
+#[tokio::test]
+async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
+    let server = Server::with(1, &["broker.reconcile_interval=1h"]);
+    until_ready(&server.caller).await;
+    let first = server.ready("node-1").await;
+    let second = server.caller.provision("node-2").await;
+    server
+        .until("a word about it", async || {
+            let why = server.why(&second).await;
+            let said = why["blockers"].to_string().contains("no machine of the fleet is free");
+            said && why["resource"]["phase"] == "Provisioning"
+        })
+        .await;
+    server.caller.deprovision(&first).await;
+    server.caller.until_phase(&first, "Deleted").await;
+    server.caller.until_phase(&second, "Ready").await;
+    server.show_out(&second).await;
+}
+
+/// Red by: a part that is taken for absent while its machine is held, or a machine that is held
+/// for a part that nobody gives back.
+#[tokio::test]
+async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
+    let settings = [
+        "mesh.drain_grace=1s",
+        "mesh.acknowledgements=500ms",
+        "local.agent_grace=300ms",
+        "broker.reconcile_interval=1s",
+    ];
+    let server = Server::with(2, &settings);
+    until_ready(&server.caller).await;
+    let id = server.ready("node-1").await;
+    let fleet = server.caller.data.join("fleet");
+    for number in running_below(&fleet, "") {
+        let pid = rustix::process::Pid::from_raw(number).unwrap();
+        rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    }
+    server.caller.deprovision(&id).await;
+    // The node cannot leave by itself, so that all of this stands for a while.
+    for kind in ["part", "substrate"] {
+        for found in fs::read_dir(server.caller.data.join("world").join(kind)).unwrap() {
+            let found = found.unwrap().path();
+            if !found.file_name().unwrap().to_string_lossy().starts_with('.') {
+                fs::remove_dir_all(found).unwrap();
+            }
+        }
+    }
+    server.caller.until_phase(&id, "Deleted").await;
+    server.until_nothing_is_left().await;
+}
+
+/// Red by: a server that goes on without its machines, and says nothing.
+#[tokio::test]
+async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
+    let mut server = Server::with(1, &["local.forget_tokens=1s"]);
+    until_ready(&server.caller).await;
+    let state = server.caller.data.join("fleet/state");
+    fs::remove_file(&state).unwrap();
+    fs::create_dir_all(state.join("in-the-way")).unwrap();
+    server.caller.provision("node-1").await;
+    let mut child = server.child.take().unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it goes on: {}", server.log());
+        sleep(SOON).await;
+    };
+    assert_eq!(status.code(), Some(5));
+    let log = server.log();
+    let said = log.lines().last().unwrap_or_default();
+    let sentence = "usher: cannot go on: the state of this machine's hosts could not be written";
+    assert!(said.starts_with(sentence), "{log}");
+}
+
+/// Red by: a bootstrap token that lies in the provider's state for as long as that is short.
+#[tokio::test]
+async fn a_token_that_was_used_is_soon_forgotten_by_the_provider() {
+    let server = Server::with(1, &["local.forget_tokens=100ms"]);
+    until_ready(&server.caller).await;
+    let id = server.ready("node-1").await;
+    let state = server.caller.data.join("fleet/state");
+    server
+        .until("forgotten", async || {
+            let bytes = fs::read(&state).unwrap();
+            !String::from_utf8_lossy(&bytes).contains("ubt_")
+        })
+        .await;
+    server.show_out(&id).await;
 }

@@ -230,8 +230,15 @@ impl Stage for LocalStage {
         let life = self.memory.resource().state.id().to_string();
         let mut woken = false;
         while let Ok(news) = tokio::time::timeout(Duration::from_millis(1), watch.next()).await {
-            let (News::All(touched) | News::Changes(touched)) = news.unwrap();
-            woken |= touched.iter().any(|it| it.life.as_ref() == Some(&life));
+            match news.unwrap() {
+                News::All => {
+                    let see = |of: Option<String>, _| woken |= of.as_ref() == Some(&life);
+                    watch.survey(see).await.unwrap();
+                }
+                News::Changes(touched) => {
+                    woken |= touched.iter().any(|it| it.life.as_ref() == Some(&life));
+                }
+            }
         }
         woken
     }
@@ -281,6 +288,7 @@ fn foreign(name: &Name) -> Object {
         deleting_at: None,
         manifest: serde_json::Value::Null,
         substrate: None,
+        footing: None,
     }
 }
 

@@ -166,7 +166,8 @@ async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
     let now = bed.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
     let met = Attended { peer: cordoned.clone(), ..it.clone() };
-    let orders = mesh.meet(&met, now);
+    mesh.meet(&met, now);
+    let orders = mesh.follow(it.peer.id).unwrap();
     assert!(orders.borrow().leave_by.is_some());
     mesh.meet(&it, now);
     assert!(orders.borrow().leave_by.is_some(), "an older row takes nothing back");

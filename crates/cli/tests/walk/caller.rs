@@ -169,6 +169,11 @@ impl Caller {
         for event in self.list("/v1/events").await {
             let word = |key: &str| event[key].as_str().unwrap().to_owned();
             assert!(ids.insert(word("id")), "told twice: {event}");
+            if !word("type").starts_with("broker.") {
+                let life = event["machine"].as_str().map(|it| format!("{it} {}", event["version"]));
+                assert!(life.is_some_and(|it| ids.insert(it)), "told twice: {event}");
+                continue;
+            }
             let what = word("type").replace("broker.ProvisionedResource", "");
             told.entry(word("resource")).or_default().push(what);
         }
@@ -192,13 +197,20 @@ impl Caller {
         assert_eq!(told.keys().collect::<BTreeSet<_>>(), walked);
     }
 
-    /// Nothing inside is left of anybody: no orphan, no live token, no registered node.
+    /// Nothing inside is left of anybody: no orphan, no live token, no registered node, no machine
+    /// that is not free.
     pub(crate) async fn nothing_is_left_inside(&self) {
         assert_eq!(self.list("/v1/orphans").await, Vec::<Value>::new());
         for token in self.list("/v1/tokens").await {
             assert_ne!(token["state"], "redeemable", "{token}");
         }
         assert_eq!(self.list("/v1/nodes").await, Vec::<Value>::new());
+        for machine in self.list("/v1/fleet/machines").await {
+            assert_eq!(
+                (&machine["phase"], &machine["holder"]),
+                (&json!("Speculative"), &Value::Null)
+            );
+        }
         for node in self.list("/v1/nodes?all=true").await {
             assert_eq!(node["stage"], "deregistered", "{node}");
         }

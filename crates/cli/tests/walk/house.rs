@@ -21,8 +21,9 @@ pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Leases are short, so that the next server need not wait for those of a killed one.
-const SETTINGS: [&str; 7] = [
-    "local.agent=process",
+const SETTINGS: [&str; 8] = [
+    "fleet.passing_interval=50ms",
+    "fleet.lease=1s",
     "worker.lease=1s",
     "worker.step_deadline=700ms",
     "worker.request_bound=100ms",
@@ -30,6 +31,9 @@ const SETTINGS: [&str; 7] = [
     "mesh.heartbeat=200ms",
     "log=debug",
 ];
+
+/// Where agents run: on machines of the fleet, or where the world runs them itself.
+const AGENTS: [&str; 2] = ["fleet/process", "world/process"];
 
 /// One server, its data and its client.
 pub(crate) struct House {
@@ -369,7 +373,8 @@ impl House {
 
     /// The processes that run in the folders of this world.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        running_below(&self.data().join("world/process"), "")
+        let places = AGENTS.iter().map(|it| self.data().join(it));
+        places.flat_map(|it| running_below(&it, "")).collect()
     }
 
     /// What the one agent of this world keeps of itself, once it knows who it is: that may be a
@@ -396,11 +401,10 @@ impl House {
 
     /// What lies in the world, but for the world itself.
     pub(crate) fn standing(&self) -> Vec<PathBuf> {
-        let kinds =
-            ["anchor", "substrate", "part", "provider-config", "external-secret", "process"];
-        let entries = kinds.iter().flat_map(|kind| {
-            fs::read_dir(self.data().join("world").join(kind)).into_iter().flatten()
-        });
+        let kinds = ["anchor", "substrate", "part", "provider-config", "external-secret"];
+        let kinds = kinds.iter().map(|it| self.data().join("world").join(it));
+        let agents = AGENTS.iter().chain(&["fleet/hosts"]).map(|it| self.data().join(it));
+        let entries = kinds.chain(agents).flat_map(|it| fs::read_dir(it).into_iter().flatten());
         let paths = entries.map(|it| it.unwrap().path());
         paths.filter(|it| !is_hidden(it)).collect()
     }
@@ -414,7 +418,10 @@ impl House {
         let paths = entries.map(|(folder, it)| (folder, it.unwrap().path()));
         let unnamed =
             paths.filter(|(folder, path)| ["aside", "owned"].contains(folder) || is_hidden(path));
-        unnamed.map(|(_, path)| path).collect()
+        let fleet = ["hosts", "process"].map(|it| self.data().join("fleet").join(it));
+        let of_fleet = fleet.into_iter().flat_map(|it| fs::read_dir(it).into_iter().flatten());
+        let of_fleet = of_fleet.map(|it| it.unwrap().path()).filter(|it| is_hidden(it));
+        unnamed.map(|(_, path)| path).chain(of_fleet).collect()
     }
 
     /// Waits until this generation of a resource is Ready.
@@ -488,7 +495,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// Signals the agents whose folders have such names.
 pub(crate) fn signal_agents(data: &Path, like: &str, signal: rustix::process::Signal) {
-    for number in running_below(&data.join("world/process"), like) {
+    for number in AGENTS.iter().flat_map(|it| running_below(&data.join(it), like)) {
         let pid = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }

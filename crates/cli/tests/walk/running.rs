@@ -3,16 +3,23 @@
 use std::fs;
 use std::path::Path;
 
-/// The processes that run in the folders with such names below a folder.
+/// What an agent finds beside itself, with the id of its resource.
+const SETTINGS: &str = "agent.json";
+
+/// The processes that run below a folder, in folders with such names or for such a resource.
 pub(crate) fn running_below(folder: &Path, like: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
         let path = entry.unwrap().path();
         let number = path.file_name().and_then(|it| it.to_str()?.parse().ok());
         if let (Some(number), Ok(place)) = (number, fs::read_link(path.join("cwd")))
-            && place.strip_prefix(folder).is_ok_and(|it| it.to_string_lossy().contains(like))
+            && let Ok(below) = place.strip_prefix(folder)
         {
-            found.push(number);
+            let settings = || fs::read_to_string(path.join("cwd").join(SETTINGS));
+            let is_named = below.to_string_lossy().contains(like);
+            if is_named || settings().is_ok_and(|it| it.contains(like)) {
+                found.push(number);
+            }
         }
     }
     found

@@ -93,3 +93,36 @@ async fn a_node_is_replaced_whichever_server_hears_it() {
     }
     there.stop().await;
 }
+
+/// A node that does not answer is given up soon, but its machine may take its time.
+const DEAF: [&str; 5] = [
+    "mesh.drain_grace=2s",
+    "mesh.acknowledgements=1s",
+    "local.agent_grace=10m",
+    "database.log_poll=100ms",
+    "worker.due_query=50ms",
+];
+
+/// Red by: hosts that are let go piece by piece, so that the server which takes them over ends, or
+/// a drain that ends with the server which began it.
+#[tokio::test]
+async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other() {
+    let Some(mut here) = House::serve(&DEAF).await else { return };
+    let mut there = here.neighbour().await;
+    let id = here.provision("node-1").await;
+    here.until_phase(&id, "Ready").await;
+    here.signal_agents(rustix::process::Signal::STOP);
+    here.deprovision(&id).await;
+    here.until_reason(&id, "WaitingForComposed").await;
+    let leaving = |house: &House| house.standing().iter().any(|it| it.join("leaving").exists());
+    let begun = std::time::Instant::now();
+    while !leaving(&there) {
+        assert!(begun.elapsed() < crate::house::PATIENCE, "{}", here.said());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(here.stop().await, Some(0));
+    there.signal_agents(rustix::process::Signal::CONT);
+    there.until_phase(&id, "Deleted").await;
+    there.until_nothing_is_left().await;
+    assert_eq!(there.deaths(), 0, "{}", there.said());
+}

@@ -74,7 +74,7 @@ async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
 /// Red by: agents that nobody takes out, because somebody else runs agents from now on.
 #[tokio::test]
 async fn who_runs_agents_does_not_change_while_there_are_some() {
-    let mut house = House::up(&[]).await;
+    let mut house = House::up(&["local.agent=process"]).await;
     let id = house.provision("node").await;
     house.until_phase(&id, "Ready").await;
     assert_eq!(house.stop().await, Some(0));
@@ -82,7 +82,7 @@ async fn who_runs_agents_does_not_change_while_there_are_some() {
     let (code, said) = run(&mut house.command("up"));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.starts_with("usher: cannot run agents on the fleet"), "{said}");
-    let house = House::new(&[]);
+    let house = House::new(&["local.agent=process"]);
     fs::create_dir_all(house.data().join("fleet/hosts/host-1")).unwrap();
     let (code, said) = run(&mut house.command("up"));
     assert_eq!(code, Some(2), "{said}");

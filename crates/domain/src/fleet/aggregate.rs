@@ -203,6 +203,8 @@ pub struct Deadlines {
     pub delete: Duration,
     /// For `Failed`.
     pub failed: Duration,
+    /// For `Failed`, once its holder says that nobody uses it any more.
+    pub released: Duration,
 }
 
 impl Default for Deadlines {
@@ -213,6 +215,7 @@ impl Default for Deadlines {
             drain: Duration::from_mins(15),
             delete: Duration::from_mins(10),
             failed: Duration::from_mins(10),
+            released: Duration::from_secs(1),
         }
     }
 }
@@ -403,6 +406,7 @@ impl Machine {
             Phase::Configuring => deadlines.configure,
             Phase::Draining => deadlines.drain.saturating_add(self.fields.wanted.grace),
             Phase::Deleting => deadlines.delete,
+            Phase::Failed if self.fields.holder.is_some() => deadlines.released,
             Phase::Failed => deadlines.failed,
             Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => Duration::MAX,
         };

@@ -54,6 +54,15 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Cha
     Ok(untold(machine.aimed(wanted).changed(|it| it.holder = Some(holder))))
 }
 
+/// Says what shall become of a machine that a resource holds. Whoever let it go meanwhile does not
+/// take it again by this.
+pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
+    if machine.fields().holder != Some(holder) {
+        return Err(Refusal::MachineNotHeld { what: machine.id().to_string() });
+    }
+    Ok(untold(machine.aimed(wanted)))
+}
+
 /// Gives a machine back to the plan; asking again changes nothing. What ran on it is drained.
 pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> {
     match machine.fields().holder {
@@ -102,6 +111,17 @@ mod tests {
 
     fn bind(name: &str) -> Wanted {
         Wanted::of(Target::Bind(binding(name)))
+    }
+
+    #[test]
+    fn only_its_holder_aims_a_machine_and_nobody_takes_one_by_that() {
+        let idle = machine(|_| ());
+        let refused = Err(Refusal::MachineNotHeld { what: idle.id().to_string() });
+        assert_eq!(aim(&idle, resource(1), bind("a")), refused, "it was let go");
+        let held = hold(&idle, resource(1), bind("a")).unwrap().next;
+        assert_eq!(aim(&held, resource(2), bind("b")), refused);
+        let aimed = aim(&held, resource(1), bind("b")).unwrap().next;
+        assert_eq!((aimed.wanted(), aimed.fields().holder), (&bind("b"), Some(resource(1))));
     }
 
     #[test]

@@ -198,22 +198,18 @@ const fn footing(phase: Phase) -> u8 {
     }
 }
 
-/// A failed machine is given back once whoever used it had time to leave.
+/// A failed machine is given back once whoever used it had time to leave; one that is held, once
+/// its holder says that nobody uses it any more.
 fn clean_up(row: RowFacts, sight: Sight) -> Verdict {
     let rest = |rest, reason| Verdict::rest(row.phase, Order::None, rest, reason);
-    match (row.order, row.hold, row.pace) {
-        (Order::Recorded, _, _) => send(row),
-        (Order::Sent, _, _) => rest(Rest::Poll, Reason::Failed),
-        (Order::None, Hold::Held, _) => rest(Rest::OnChange, Reason::FailedAndHeld),
-        (Order::None, Hold::Free | Hold::Disputed, Pace::InTime) => {
-            rest(Rest::Deadline, Reason::Failed)
-        }
-        (Order::None, Hold::Free | Hold::Disputed, Pace::Overdue) if sight == Sight::Paused => {
-            rest(Rest::Poll, Reason::Paused)
-        }
-        (Order::None, Hold::Free | Hold::Disputed, Pace::Overdue) => {
-            repeat(row, Reason::CleaningUp)
-        }
+    let is_kept = row.hold == Hold::Held && row.want != Want::Release;
+    match (row.order, row.pace) {
+        (Order::Recorded, _) => send(row),
+        (Order::Sent, _) => rest(Rest::Poll, Reason::Failed),
+        (Order::None, _) if is_kept => rest(Rest::OnChange, Reason::FailedAndHeld),
+        (Order::None, Pace::InTime) => rest(Rest::Deadline, Reason::Failed),
+        (Order::None, Pace::Overdue) if sight == Sight::Paused => rest(Rest::Poll, Reason::Paused),
+        (Order::None, Pace::Overdue) => repeat(row, Reason::CleaningUp),
     }
 }
 

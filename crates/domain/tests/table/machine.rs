@@ -82,7 +82,8 @@ const GONE: &str = "only an answer about this very machine, that nothing holds, 
 const SILENT: &str = "an answer that does not count changes nothing";
 const DISPUTED: &str = "nothing is ordered while another cluster is named";
 const PAUSED: &str = "nothing new is begun while paused";
-const HELD: &str = "a failed machine that a resource holds is not given back";
+const HELD: &str =
+    "a failed machine that a resource holds is not given back before the resource says so";
 const WANTED: &str = "a bound machine is asked to leave only if it is not wanted where it is";
 const EDGES: &str =
     "a crossing is an edge of the reference, or its reason names how it leaves the reference";
@@ -134,7 +135,10 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         !silent || !changes || row.phase == Phase::Gone,
         verdict.reason != Reason::BindingDisputed || !orders,
         seen.sight != Sight::Paused || !begins,
-        row.phase != Phase::Failed || row.hold != Hold::Held || !records,
+        row.phase != Phase::Failed
+            || row.hold != Hold::Held
+            || row.want == Want::Release
+            || !records,
         !(orders && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
             || row.want != Want::Bind,
         !moves || row.phase.leads_to(verdict.phase) || leaves_the_reference(verdict.reason),

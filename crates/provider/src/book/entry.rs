@@ -63,6 +63,9 @@ pub struct Pending {
     /// How long work may take to end.
     #[prost(int64, tag = "4")]
     pub grace_seconds: i64,
+    /// Whether the machine had failed before.
+    #[prost(bool, tag = "5")]
+    pub had_failed: bool,
 }
 
 /// The highest token of a shard for a machine.
@@ -80,6 +83,14 @@ pub struct Mark {
     /// Its count in that life.
     #[prost(int64, tag = "4")]
     pub sequence: i64,
+}
+
+impl Entry {
+    /// Whether it holds what somebody needs to join.
+    pub fn has_blob(&self) -> bool {
+        let pending = self.record.as_ref().and_then(|it| it.pending.as_ref());
+        pending.is_some_and(|it| !it.blob.is_empty())
+    }
 }
 
 impl Record {
@@ -125,6 +136,7 @@ impl fmt::Debug for Pending {
             .field("operation", &self.operation)
             .field("blob", &format_args!("{} bytes", self.blob.len()))
             .field("grace_seconds", &self.grace_seconds)
+            .field("had_failed", &self.had_failed)
             .finish()
     }
 }

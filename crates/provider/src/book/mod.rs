@@ -22,7 +22,7 @@ pub use entry::{Entry, Mark, Pending, Record};
 pub use fence::Token;
 pub use list::Page;
 pub(crate) use rules::End;
-pub use rules::{Accepted, Answer, Work};
+pub use rules::{Accepted, Answer, Salvage, Work};
 pub use verb::{Ask, Kind, Verb};
 
 use std::collections::{BTreeMap, HashMap};
@@ -91,6 +91,28 @@ pub struct Standing {
     pub machine: String,
     /// Its host.
     pub host: usher_wire::fleet::HostRef,
+    /// Whether it is a node of a cluster.
+    pub is_bound: bool,
+}
+
+impl Standing {
+    /// How a machine stands, if it stands on a host and is not in anybody's hand.
+    fn of(record: &Record) -> Option<Self> {
+        let is_bound = match record.state() {
+            MachineState::Idle => false,
+            MachineState::Configured => true,
+            MachineState::Unspecified
+            | MachineState::Speculative
+            | MachineState::Creating
+            | MachineState::Configuring
+            | MachineState::Draining
+            | MachineState::Deleting
+            | MachineState::Failed => return None,
+        };
+        let machine = record.machine.as_ref().filter(|_| record.pending.is_none())?;
+        let host = machine.host.clone()?;
+        Some(Self { machine: machine.id.clone(), host, is_bound })
+    }
 }
 
 /// Everything that is known.
@@ -159,23 +181,7 @@ impl Book {
 
     /// Machines that stand on a host and are not in anybody's hand.
     pub fn standing(&self) -> Vec<Standing> {
-        let slots = self.slots.values().filter(|slot| slot.record.pending.is_none());
-        slots
-            .filter(|slot| match slot.record.state() {
-                MachineState::Idle | MachineState::Configured => true,
-                MachineState::Unspecified
-                | MachineState::Speculative
-                | MachineState::Creating
-                | MachineState::Configuring
-                | MachineState::Draining
-                | MachineState::Deleting
-                | MachineState::Failed => false,
-            })
-            .filter_map(|slot| {
-                let machine = slot.record.machine.as_ref()?;
-                Some(Standing { machine: machine.id.clone(), host: machine.host.clone()? })
-            })
-            .collect()
+        self.slots.values().filter_map(|slot| Standing::of(&slot.record)).collect()
     }
 
     /// Changes the book as an entry says. Entries are applied in the order they were made.

@@ -8,7 +8,7 @@ use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
 use super::entry::{Entry, Mark, Pending, Record};
 use super::verb::{Ask, Kind, Verb};
-use super::{Book, Refusal};
+use super::{Book, Refusal, Standing};
 
 /// What a machine may need to join.
 const BLOB_BYTES_MAX: usize = 8 << 20;
@@ -48,6 +48,15 @@ pub struct Work {
     pub blob: Bytes,
     /// How long its work may take to end.
     pub grace: Duration,
+    /// What failed before and is taken away now: the operation that made it, if one ever began.
+    pub salvage: Option<Salvage>,
+}
+
+/// A machine that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvage {
+    /// The operation of its last Create.
+    pub made_by: Option<String>,
 }
 
 /// How work ended.
@@ -71,6 +80,9 @@ impl Work {
             machine: record.machine(),
             blob: pending.blob.clone(),
             grace: Duration::from_secs(u64::try_from(pending.grace_seconds).unwrap_or_default()),
+            salvage: pending
+                .had_failed
+                .then(|| Salvage { made_by: record.operation(Kind::Create).map(str::to_owned) }),
         })
     }
 }
@@ -128,12 +140,11 @@ impl Book {
         self.change(record)
     }
 
-    /// Notes that a host vanished; nothing if the machine stands elsewhere by now.
-    pub(crate) fn lose(&mut self, machine: &str, host: &HostRef, why: String) -> Option<Entry> {
-        let slot = self.slots.get(machine).filter(|slot| slot.record.pending.is_none())?;
-        let at_rest = [MachineState::Idle, MachineState::Configured];
-        let same = slot.record.machine.as_ref().and_then(|it| it.host.as_ref()) == Some(host);
-        if !same || !at_rest.contains(&slot.record.state()) {
+    /// Notes that a host vanished; nothing if the machine does not stand as it did when that was
+    /// found: elsewhere by now, or not bound any more and so without what a node has.
+    pub(crate) fn lose(&mut self, judged: &Standing, why: String) -> Option<Entry> {
+        let slot = self.slots.get(judged.machine.as_str())?;
+        if Standing::of(&slot.record).as_ref() != Some(judged) {
             return None;
         }
         let mut record = Record::clone(&slot.record);
@@ -199,7 +210,9 @@ impl Book {
         if [kind.passing(), kind.goal()].contains(&state) && record.operation(kind).is_some() {
             return Ok(Verdict::Repeated(Arc::clone(record)));
         }
-        if state != kind.origin() {
+        // What failed can be given back, and nothing else.
+        let is_salvage = (kind, state) == (Kind::Delete, MachineState::Failed);
+        if state != kind.origin() && !is_salvage {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
             return Err(Refusal::Position { verb: kind.as_str(), id: id(), state });
         }
@@ -215,7 +228,9 @@ impl Book {
         let index = u32::try_from(kind.index()).unwrap_or_default();
         let mut pending = Pending { kind: index, operation, ..Pending::default() };
         let machine = record.machine.get_or_insert_default();
+        pending.had_failed = machine.state() == MachineState::Failed;
         machine.set_state(kind.passing());
+        machine.last_error.clear();
         match &ask.verb {
             Verb::Configure { cluster, blob, metadata } => {
                 pending.blob = blob.clone();
@@ -276,6 +291,8 @@ fn measure(verb: &Verb) -> Result<(), Refusal> {
 fn settle(record: &mut Record, kind: Kind, end: End) {
     let was_made = record.operation(Kind::Create).is_some();
     let machine = record.machine.get_or_insert_default();
+    // One that never got its host still has the shape that was offered.
+    let was_made = was_made && machine.host.is_some();
     machine.set_state(kind.goal());
     match kind {
         Kind::Create => {

@@ -222,7 +222,7 @@ const TITLES: [(u16, &str); 93] = [
     (702, "a failed Create ends FAILED with its reason"),
     (703, "a verb that takes too long ends FAILED"),
     (704, "a success that comes too late changes nothing"),
-    (705, "nothing leaves FAILED, and its reason stays"),
+    (705, "FAILED rests with its reason; at most Delete ends it, and leaves nothing"),
     (706, "a failed Drain without grace ends FAILED, not bound"),
     (707, "what failed can be read and rests"),
     (708, "no machine is CONFIGURED before its node is ready"),

@@ -68,12 +68,22 @@ async fn late(probe: &mut Probe) -> Outcome {
 
 async fn terminal(probe: &mut Probe) -> Outcome {
     let before = fails(probe, "fault-error").await?;
-    for kind in Kind::ALL {
+    for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
         out_of_place(probe.ask(kind, &before.id, token).await)?;
     }
     let after = probe.get(&before.id).await?;
-    ensure(after == before, || format!("{after:?}"))
+    ensure(after == before, || format!("{after:?}"))?;
+    let answer = probe.delete(&before.id).await;
+    if answer.is_err() {
+        out_of_place(answer)?;
+        let after = probe.get(&before.id).await?;
+        return ensure(after == before, || format!("{after:?}"));
+    }
+    probe.settle(&before.id, State::Speculative).await?;
+    let after = probe.get(&before.id).await?;
+    let left = after.host.is_some() || !after.cluster.is_empty() || !after.last_error.is_empty();
+    ensure(!left, || format!("something is left: {after:?}"))
 }
 
 async fn drain_fails(probe: &mut Probe) -> Outcome {

@@ -273,6 +273,13 @@ impl Backend for Fake {
         self.remove(host).map_err(disk)
     }
 
+    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
+        self.dwell(3).await;
+        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+        let made = made_by.map(|it| format!("host-{it}"));
+        known.iter().chain(&made).try_for_each(|it| self.remove(it)).map_err(disk)
+    }
+
     async fn ready(&self, order: &Order) -> Result<(), Fault> {
         if order.machine.cluster == "fault-readiness-block" {
             return std::future::pending().await;

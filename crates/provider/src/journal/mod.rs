@@ -27,6 +27,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
+use std::time::Duration;
+
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -102,6 +104,9 @@ pub struct Habits {
     /// A snapshot is taken when so many bytes were appended since the last one, and at least twice
     /// as many as it has.
     pub snapshot_after_bytes: u64,
+    /// A snapshot is taken so long after a bootstrap blob was appended: it lacks those that are not
+    /// needed any more. Never, if nothing.
+    pub forget_blobs_after: Option<Duration>,
     /// Called at each place where the process may be made to die.
     pub pass: Pass,
 }
@@ -140,6 +145,7 @@ impl Journal {
             file.write_all(&frame::head(nonce)).map_err(disk)?;
             file.sync_all().and_then(|()| sync_folder(path)).map_err(disk)?;
         }
+        let has_blobs = read.entries.iter().any(Entry::has_blob);
         for entry in read.entries {
             book.apply(entry);
         }
@@ -147,7 +153,8 @@ impl Journal {
         let (told, progress) = watch::channel(Progress::Safe(0));
         let (queue, messages) = mpsc::channel();
         let snapshot = Snapshot { path: path.to_owned(), nonce: book.nonce() };
-        let writer = Writer::new(file, length, read.groups, snapshot, habits);
+        let mut writer = Writer::new(file, length, read.groups, snapshot, habits);
+        writer.note_blobs(has_blobs);
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let thread = thread.spawn(move || writer.run(&messages, &told, &wanted)).map_err(disk)?;
         let journal =

@@ -8,10 +8,11 @@ use tempfile::TempDir;
 use usher_wire::fleet::Machine;
 
 use super::*;
-use crate::book::{Mark, Record};
+use crate::book::{Mark, Pending, Record};
 use crate::point;
 
-const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, pass: point::pass };
+const HABITS: Habits =
+    Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None, pass: point::pass };
 
 fn entry(number: u64) -> Entry {
     let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });
@@ -147,6 +148,41 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
         lines
     };
     assert_eq!(text(&read), text(&book));
+}
+
+/// Red by: a token that lies in the file until so many bytes were appended.
+#[tokio::test]
+async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
+    let (_folder, path) = place();
+    let (due, mut dues) = tokio::sync::mpsc::unbounded_channel();
+    let forget_blobs_after = Some(std::time::Duration::from_millis(1));
+    let habits = Habits { forget_blobs_after, ..HABITS };
+    let wanted = move || _ = due.send(());
+    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let of = |revision, pending| {
+        let machine = Some(Machine { id: "m".to_owned(), ..Machine::default() });
+        let record = Some(Record { machine, pending, revision, ..Record::default() });
+        Entry { head: revision, next_operation: 1, record, mark: None }
+    };
+    let pending = Pending { blob: "canary".into(), ..Pending::default() };
+    let holds = || String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("canary");
+    for (number, pending) in [(1, Some(pending)), (2, None)] {
+        book.apply(of(number, pending.clone()));
+        journal.submit(number, of(number, pending));
+        journal.safe(number).await.unwrap();
+    }
+    assert!(holds(), "it may be needed until the end is written");
+    while holds() {
+        dues.recv().await.unwrap();
+        journal.hand_in(Box::new(book.entries()));
+        // A snapshot is exchanged between two groups, or when nobody writes.
+        while holds() && dues.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+    drop(journal);
+    let (_, read) = open(&path).unwrap();
+    assert_eq!(read.get("m"), book.get("m"));
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -40,6 +40,8 @@ pub(super) struct Writer {
     due: u64,
     taking: Taking,
     safe: u64,
+    /// Since when the file holds a blob.
+    blob_since: Option<Instant>,
 }
 
 /// How far a snapshot is.
@@ -60,6 +62,7 @@ struct Staged {
     path: PathBuf,
     length: u64,
     groups: u64,
+    has_blobs: bool,
 }
 
 impl Writer {
@@ -72,7 +75,20 @@ impl Writer {
     ) -> Self {
         let due = length.saturating_mul(3).max(length + habits.snapshot_after_bytes);
         let groups = groups.max(1);
-        Self { file, length, groups, snapshot, habits, due, taking: Taking::None, safe: 0 }
+        let (taking, safe, blob_since) = (Taking::None, 0, None);
+        Self { file, length, groups, snapshot, habits, due, taking, safe, blob_since }
+    }
+
+    /// Notes whether the file holds a blob from now on.
+    pub(super) fn note_blobs(&mut self, has_blobs: bool) {
+        if has_blobs && self.blob_since.is_none() {
+            self.blob_since = Some(Instant::now());
+        }
+    }
+
+    /// When blobs that are not needed any more shall be forgotten.
+    fn forget_at(&self) -> Option<Instant> {
+        self.blob_since?.checked_add(self.habits.forget_blobs_after?)
     }
 
     /// Writes until nobody hands anything in any more.
@@ -92,7 +108,9 @@ impl Writer {
                     return;
                 }
             }
-            if self.length >= self.due && matches!(self.taking, Taking::None) {
+            let is_due =
+                self.length >= self.due || self.forget_at().is_some_and(|at| at <= Instant::now());
+            if is_due && matches!(self.taking, Taking::None) {
                 self.taking = Taking::Asked;
                 wanted();
             }
@@ -101,10 +119,15 @@ impl Writer {
 
     /// Waits for something to do and takes all there is; nothing at the end.
     fn gather(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
-        let first = match &self.taking {
-            Taking::None | Taking::Asked => messages.recv().ok()?,
+        let patience = match &self.taking {
+            Taking::None => self.forget_at().map(|at| at.saturating_duration_since(Instant::now())),
+            Taking::Asked => None,
             Taking::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
-            Taking::Writing(..) => match messages.recv_timeout(SNAPSHOT_LOOK) {
+            Taking::Writing(..) => Some(SNAPSHOT_LOOK),
+        };
+        let first = match patience {
+            None => messages.recv().ok()?,
+            Some(patience) => match messages.recv_timeout(patience) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -156,6 +179,7 @@ impl Writer {
         self.groups += 1;
         self.length += as_u64(bytes.len());
         self.safe = *last;
+        self.note_blobs(group.iter().any(|(_, entry)| entry.has_blob()));
         if let Taking::Writing(_, since) = &mut self.taking {
             since.push(group.iter().map(|(_, entry)| entry.clone()).collect());
         }
@@ -180,6 +204,7 @@ impl Writer {
                 staged.file.write_all(&bytes)?;
                 staged.groups += 1;
                 staged.length += as_u64(bytes.len());
+                staged.has_blobs |= group.iter().any(Entry::has_blob);
             }
             staged.file.sync_all()?;
             Ok(staged)
@@ -189,6 +214,8 @@ impl Writer {
             Err(why) => {
                 tracing::warn!(%why, "cannot take a snapshot of the journal");
                 self.due = self.length + self.habits.snapshot_after_bytes;
+                // The next try is as far away as this one was.
+                self.blob_since = self.blob_since.map(|_| Instant::now());
                 return Ok(());
             }
         };
@@ -196,6 +223,8 @@ impl Writer {
         (self.habits.pass)(Point::SnapshotNamed);
         sync_folder(&self.snapshot.path)?;
         (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
+        self.blob_since = None;
+        self.note_blobs(staged.has_blobs);
         let after = self.habits.snapshot_after_bytes;
         self.due = self.length.saturating_mul(3).max(self.length + after);
         Ok(())
@@ -210,7 +239,7 @@ fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
     let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
     let head = frame::head(snapshot.nonce);
     file.write_all(&head)?;
-    let (mut length, mut groups) = (as_u64(head.len()), 1);
+    let (mut length, mut groups, mut has_blobs) = (as_u64(head.len()), 1, false);
     loop {
         let some: Vec<Entry> = entries.by_ref().take(SNAPSHOT_GROUP).collect();
         if some.is_empty() {
@@ -220,7 +249,8 @@ fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
         file.write_all(&bytes)?;
         length += as_u64(bytes.len());
         groups += 1;
+        has_blobs |= some.iter().any(Entry::has_blob);
     }
     file.sync_all()?;
-    Ok(Staged { file, path, length, groups })
+    Ok(Staged { file, path, length, groups, has_blobs })
 }

@@ -49,6 +49,29 @@ async fn a_host_that_comes_too_late_is_taken_away() {
     assert_eq!(kit.get(&first_slot()).await.unwrap(), failed);
 }
 
+/// Red by: a FAILED that nothing ends, or a host that stands although its slot is offered again.
+#[tokio::test(start_paused = true)]
+async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    let late_after = Duration::from_secs(15);
+    let settings =
+        Settings { late: 1.0, late_after, folder: Some(hosts.clone()), ..Settings::default() };
+    let timeouts = Timeouts::all(Duration::from_secs(10));
+    let options = Options { timeouts, ..without_looks() };
+    let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
+    let offered = kit.get(&first_slot()).await.unwrap();
+    let said = kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
+    rest().await;
+    assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Failed);
+    // A provider that died meanwhile did not take away what came late.
+    std::fs::write(hosts.join(format!("host-{}", said.operation)), "").unwrap();
+    kit.ask(&ask(&first_slot(), Verb::Delete)).await.unwrap();
+    rest().await;
+    assert_eq!(kit.get(&first_slot()).await.unwrap(), offered);
+    assert_eq!(kit.backend().hosts().unwrap(), Vec::<String>::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_does_not_wait_for_the_work() {
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();

@@ -274,6 +274,7 @@ impl State {
             drain: millis(patience),
             delete: millis(patience),
             failed: millis(40),
+            released: millis(10),
         };
         MachineLife { interval: millis(INTERVAL), deadlines }
     }

@@ -118,7 +118,7 @@ impl Relay {
             }
             tokio::select! {
                 () = &mut stop => break,
-                () = wait(&mut signal, relay.store.log_poll()) => {}
+                _ = wait(&mut signal, relay.store.log_poll()) => {}
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -173,7 +173,7 @@ impl Relay {
                 Next::Signal => {
                     tokio::select! {
                         _ = stopped.wait_for(|it| *it) => return,
-                        () = wait(&mut signal, self.store.log_poll()) => {}
+                        _ = wait(&mut signal, self.store.log_poll()) => {}
                     }
                 }
             }

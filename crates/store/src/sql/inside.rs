@@ -8,13 +8,13 @@ use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::projects::Project;
 use usher_domain::tokens::Token;
-use usher_kernel::{Timestamp, Uid};
+use usher_kernel::{Record, Timestamp, Uid};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
 use super::port::Port;
 use super::siblings::projects;
-use super::{accept, beside, enrolment, queue};
+use super::{accept, beside, enrolment, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::inside::{Attended, Attention, Beside, Titles, WorldState};
@@ -111,6 +111,15 @@ impl Port {
             .await
             .doing("list resources")?;
         Ok(ids.into_iter().map(ResourceId::from_uuid).collect())
+    }
+
+    pub(crate) async fn records(
+        &self,
+        ids: &[ResourceId],
+    ) -> Result<Vec<Result<Record<Resource>, Error>>, Error> {
+        let ids = ids.iter().map(|it| *it.as_uuid()).collect();
+        let read = record::resources(&mut *self.door.read().await?, ids).await?;
+        Ok(read.into_iter().map(|(_, read)| read).collect())
     }
 
     pub(crate) async fn world(&self, name: &str) -> Result<Option<WorldState>, Error> {

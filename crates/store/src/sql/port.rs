@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::super::{Conn, Db, Door, HELD_BACK};
 use super::accept::Declared;
 use super::commit::Step;
+use super::fleet::machines;
 use super::gather::Gather;
 use super::siblings::operators;
 use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
@@ -297,11 +298,12 @@ impl Port {
     /// Looks before it writes: at rest there is no transaction.
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<Swept, Error> {
         let Retention { events: kept, batch, .. } = retention;
-        let (old, has_old_keys) = {
+        let (old, has_old_keys, has_old_machines) = {
             let conn = &mut *self.door.read().await?;
             let now = record::now(conn).await?;
             let old = events::old(conn, before(now, kept), batch).await?;
-            (old, operators::has_old_keys(conn).await?)
+            let has_old_machines = machines::has_forgotten(conn).await?;
+            (old, operators::has_old_keys(conn).await?, has_old_machines)
         };
         let mut swept = Swept { held_by: old.held_by, ..Swept::default() };
         if old.rows > 0 {
@@ -318,7 +320,12 @@ impl Port {
         if has_old_keys {
             swept.keys = self.forget_keys(batch).await?;
         }
-        swept.more = swept.events.max(swept.keys) >= u64::from(batch);
+        if has_old_machines {
+            let forget = self.door.write(move |conn| Box::pin(machines::forget(conn, batch)));
+            swept.machines = forget.await?;
+        }
+        let most = swept.events.max(swept.keys).max(swept.machines);
+        swept.more = most >= u64::from(batch);
         Ok(swept)
     }
 

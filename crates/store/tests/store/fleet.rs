@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sqlx::{Connection as _, PgConnection};
 use usher_domain::audit::{self, Action};
 use usher_domain::fleet::accept::{Adopted, Raw, Report, adopt};
 use usher_domain::fleet::aggregate::{Dispute, Fields, Host, Machine, State, Target, Wanted};
@@ -17,11 +18,12 @@ use usher_domain::object::id::{AuditId, MachineLifeId, ResourceId};
 use usher_kernel::{Answer, Book, Sighting, Timestamp, Uid, Version};
 use usher_store::{
     About, Acquisition, Brake, Cursor, Cycle, Error, List, MachineOrder, MachineQuery,
-    MachineWrite, RollUp, ShardLease, Store, StoredMachine, Written,
+    MachineWrite, Place, Retention, RollUp, ShardLease, Store, StoredMachine, Written,
 };
 use uuid::Uuid;
 
 use crate::bed::{Bed, on_both, told};
+use crate::declare::World;
 
 /// Long enough for every test.
 const LONG: Duration = Duration::from_mins(10);
@@ -369,6 +371,140 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         let order = MachineOrder::Settle(Settlement::Drain);
         let missing = store.order_machine(nobody, order, None).await.unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
+    })
+    .await;
+}
+
+/// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
+/// machine before both have asked, so that each could have found that the resource holds none.
+async fn hold_at_once(
+    bed: &Bed,
+    machines: [MachineLifeId; 2],
+    order: &MachineOrder,
+) -> [Result<StoredMachine, Error>; 2] {
+    let both = async {
+        let taken = machines.map(|it| bed.store.order_machine(it, order.clone(), None));
+        let [one, two] = taken;
+        tokio::join!(one, two)
+    };
+    let Place::Postgres(url) = &bed.ground.place else { return both.await.into() };
+    let mut held = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT 1 FROM machines FOR UPDATE").execute(&mut held).await.unwrap();
+    let let_go = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let mut aside = PgConnection::connect(url).await.unwrap();
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut aside).await.unwrap() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut held).await.unwrap();
+    };
+    let (both, ()) = tokio::join!(both, let_go);
+    both.into()
+}
+
+/// Red by: a resource whose row is not locked while it is looked up what it holds.
+#[tokio::test]
+async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let held = lease(store, "s", LONG).await;
+        let machines: [StoredMachine; 2] =
+            settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
+        let holder = World::new(store).await.declare("n").await.id();
+        let order = MachineOrder::Hold { holder, wanted: bind("a") };
+        let taken = Box::pin(hold_at_once(&bed, machines.map(|it| it.id), &order)).await;
+        let mut codes = taken.map(|it| match it {
+            Ok(_) => "taken",
+            Err(Error::FleetRefused(refusal)) => refusal.code(),
+            Err(other) => panic!("{other}"),
+        });
+        codes.sort_unstable();
+        assert_eq!(codes, ["machine_held", "taken"]);
+    })
+    .await;
+}
+
+/// Red by: a machine that is held or disputed and is offered as a free one.
+#[tokio::test]
+async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let held = lease(store, "s", LONG).await;
+        let [one, two, three] = settle(store, &held, &["m1", "m2", "m3"]).await.try_into().unwrap();
+        let holder = ResourceId::from_uuid(Uuid::now_v7());
+        let order = MachineOrder::Hold { holder, wanted: bind("a") };
+        store.order_machine(one.id, order, None).await.unwrap();
+        let written = Cycle { writes: vec![disputed(&two)], ..cycle(&held) };
+        store.commit_cycle(written).await.unwrap();
+        let free = MachineQuery { phase: Some(Phase::Idle), free: true, ..Default::default() };
+        let roll = store.machines(&free, None, 10).await.unwrap();
+        assert_eq!(roll.machines.iter().map(|it| it.id).collect::<Vec<_>>(), [three.id]);
+    })
+    .await;
+}
+
+/// Red by: two servers that take a machine each for one resource, or an aim that comes late and
+/// takes a machine again.
+#[tokio::test]
+async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let held = lease(store, "s", LONG).await;
+        let [one, two] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
+        let holder = ResourceId::from_uuid(Uuid::now_v7());
+        let code = |it: Error| {
+            let Error::FleetRefused(refusal) = &it else { panic!("{it}") };
+            refusal.code()
+        };
+        let take = MachineOrder::Hold { holder, wanted: bind("a") };
+        store.order_machine(one.id, take.clone(), None).await.unwrap();
+        let second = store.order_machine(two.id, take, None).await.unwrap_err();
+        assert_eq!(code(second), "machine_held");
+        assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), [holder]);
+        let aim = MachineOrder::Aim { holder, wanted: bind("b") };
+        let aimed = store.order_machine(one.id, aim.clone(), None).await.unwrap();
+        assert_eq!(*aimed.record.state.wanted(), bind("b"));
+        store.order_machine(one.id, MachineOrder::LetGo { holder }, None).await.unwrap();
+        let late = store.order_machine(one.id, aim, None).await.unwrap_err();
+        assert_eq!(code(late), "machine_not_held");
+        assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), []);
+    })
+    .await;
+}
+
+/// Red by: rows of machines that nobody can have any more, kept for ever.
+#[tokio::test]
+async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
+    on_both(async |bed: Bed| {
+        let store = &bed.store;
+        let held = lease(store, "s", LONG).await;
+        let [one, _] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
+        let fields = Fields { state: State::Gone, ..one.record.state.fields().clone() };
+        let gone = MachineWrite {
+            next: Machine::hydrate(fields).unwrap(),
+            event: Some(Event {
+                kind: EventType::Gone,
+                from: one.record.state.phase(),
+                to: Phase::Gone,
+                cluster: None,
+                error: None,
+            }),
+            ..joined(&one, "a")
+        };
+        store.commit_cycle(Cycle { writes: vec![gone], ..cycle(&held) }).await.unwrap();
+        let kept = Retention { events: LONG, ..Retention::default() };
+        assert_eq!(store.sweep(kept).await.unwrap().machines, 0, "the log speaks of it");
+        let all = MachineQuery { gone: true, ..MachineQuery::default() };
+        assert_eq!(store.machines(&all, None, 9).await.unwrap().machines.len(), 2);
+        let now = Retention { events: Duration::ZERO, ..Retention::default() };
+        let mut forgotten = 0;
+        while forgotten == 0 {
+            // What was told a moment ago is old only later.
+            forgotten = store.sweep(now).await.unwrap().machines;
+        }
+        let left = store.machines(&all, None, 9).await.unwrap().machines;
+        assert_eq!(left.iter().map(|it| it.record.state.id().as_str()).collect::<Vec<_>>(), ["m2"]);
     })
     .await;
 }

@@ -42,6 +42,9 @@ pub enum Peer {
     Verified(Result<Identity, BadIdentity>),
 }
 
+/// A place among the connections that wait to be served.
+type Place = mpsc::OwnedPermit<Connection>;
+
 /// Connections that stand and wait to be served.
 #[derive(Debug)]
 pub struct Incoming {
@@ -92,48 +95,53 @@ pub fn channel(
 /// Takes connections from a listener; each is made secure on its own, so that none waits for
 /// another. Whoever drops what is returned stops listening.
 pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incoming {
-    let (stand, ready) = mpsc::channel(WAITING_MAX);
-    tokio::spawn(async move {
-        loop {
-            let accepted = tokio::select! {
-                () = stand.closed() => return,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, address)) => {
-                    let Ok(place) = stand.clone().reserve_owned().await else { return };
-                    let keyring = keyring.clone();
-                    tokio::spawn(async move {
-                        match timeout(CONNECT_TIMEOUT, take(stream, keyring.as_deref())).await {
-                            Ok(Ok(connection)) => _ = place.send(connection),
-                            Ok(Err(why)) => tracing::info!(%address, %why, "connection refused"),
-                            Err(_) => tracing::info!(%address, "connection came too slowly"),
-                        }
-                    });
-                }
-                Err(why) => {
-                    tracing::warn!(%why, "cannot take a connection");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                }
+    let listener = Arc::new(listener);
+    let accept = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await }
+    };
+    taken_from(accept, move |(stream, address), place| {
+        let keyring = keyring.clone();
+        tokio::spawn(async move {
+            match timeout(CONNECT_TIMEOUT, take(stream, keyring.as_deref())).await {
+                Ok(Ok(connection)) => _ = place.send(connection),
+                Ok(Err(why)) => tracing::info!(%address, %why, "connection refused"),
+                Err(_) => tracing::info!(%address, "connection came too slowly"),
             }
-        }
-    });
-    Incoming { ready }
+        });
+    })
 }
 
 /// Takes connections from a socket in the file system, as [`incoming`] does from the network.
 pub fn incoming_here(listener: UnixListener) -> Incoming {
-    let (stand, ready) = mpsc::channel(WAITING_MAX);
+    let listener = Arc::new(listener);
+    let accept = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await }
+    };
+    taken_from(accept, |(stream, _), place| {
+        place.send(Connection { stream: Flow::Own(stream), peer: Peer::Plain });
+    })
+}
+
+/// Accepts for as long as somebody takes; each that came gets a place among those that wait.
+fn taken_from<T, A, F>(accept: A, mut stand: impl FnMut(T, Place) + Send + 'static) -> Incoming
+where
+    T: Send,
+    A: Fn() -> F + Send + 'static,
+    F: Future<Output = io::Result<T>> + Send,
+{
+    let (waiting, ready) = mpsc::channel(WAITING_MAX);
     tokio::spawn(async move {
         loop {
             let accepted = tokio::select! {
-                () = stand.closed() => return,
-                accepted = listener.accept() => accepted,
+                () = waiting.closed() => return,
+                accepted = accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
-                    let connection = Connection { stream: Flow::Own(stream), peer: Peer::Plain };
-                    let _ = stand.send(connection).await;
+                Ok(came) => {
+                    let Ok(place) = waiting.clone().reserve_owned().await else { return };
+                    stand(came, place);
                 }
                 Err(why) => {
                     tracing::warn!(%why, "cannot take a connection");

@@ -5,21 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::sleep;
+use usher_domain::broker::phase::Phase as ResourcePhase;
+use usher_domain::broker::refusal::Refusal;
+use usher_domain::fleet::aggregate::State;
 use usher_domain::fleet::aggregate::{Machine, Target, Wanted};
 use usher_domain::fleet::binding::{Assignment, Binding};
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::phase::Phase;
+use usher_domain::object::authority::{Authority, Pin};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Trouble;
-use usher_store::{Error, MachineOrder, MachineQuery, Store, StoredMachine};
+use usher_store::{About, Error, HOLDER, MachineOrder, MachineQuery, News, Store, StoredMachine};
 
 use super::bootstrap::Bootstrap;
-use crate::serve::local::machines::Machines;
-use crate::serve::local::object::{Boot, Kind};
+use crate::serve::local::machines::{Machines, Reclaim, Stir};
+use crate::serve::local::object::{Boot, Footing, Kind};
 use crate::serve::local::registry::Registry;
+use crate::stop::chain;
 
-/// How many machines are looked at to find a free one.
-const LOOKED_AT: u32 = 200;
+/// How many free machines are read at once: somebody may be faster with the first ones.
+const READ_FREE: u32 = 8;
+/// How much of the log is read at once.
+const READ_AT_ONCE: u32 = 500;
+/// How soon a log is read again that could not be.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Holds machines of one shard.
 #[derive(Clone, Debug)]
@@ -43,36 +54,109 @@ impl Holding {
         Ok(roll.machines.into_iter().next())
     }
 
+    /// Says what shall become of a machine; whether it is held still.
     async fn aim(
         &self,
         machine: &StoredMachine,
         holder: ResourceId,
         target: Target,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let wanted = Wanted { target, grace: self.grace };
         if *machine.record.state.wanted() == wanted {
-            return Ok(());
+            return Ok(true);
         }
-        let order = MachineOrder::Hold { holder, wanted };
-        self.store.order_machine(machine.id, order, None).await.map(|_| ())
+        let order = MachineOrder::Aim { holder, wanted };
+        match self.store.order_machine(machine.id, order, None).await {
+            Ok(_) => Ok(true),
+            // Somebody beside us has let it go meanwhile.
+            Err(Error::FleetRefused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Takes the first machine that is free, one with a host before one without.
-    async fn take(&self, target: Target, holder: ResourceId) -> Result<(), Error> {
+    /// Takes the first machine that is free, one with a host before one without; whether there was
+    /// one.
+    async fn take(&self, target: Target, holder: ResourceId) -> Result<bool, Error> {
         for phase in [Phase::Idle, Phase::Speculative] {
             let shard = Some(self.shard.clone());
-            let query = MachineQuery { shard, phase: Some(phase), ..MachineQuery::default() };
-            let roll = self.store.machines(&query, None, LOOKED_AT).await?;
-            for machine in roll.machines.iter().filter(|it| is_free(&it.record.state)) {
-                match self.aim(machine, holder, target.clone()).await {
-                    Ok(()) => return Ok(()),
-                    // Somebody was faster.
-                    Err(Error::FleetRefused(_)) => {}
-                    Err(error) => return Err(error),
+            let free = true;
+            let query = MachineQuery { shard, phase: Some(phase), free, ..MachineQuery::default() };
+            let mut after = None;
+            loop {
+                let roll = self.store.machines(&query, after, READ_FREE).await?;
+                for machine in roll.machines.iter().filter(|it| is_free(&it.record.state)) {
+                    if self.take_one(machine, &target, holder).await? {
+                        return Ok(true);
+                    }
+                }
+                after = roll.next;
+                if after.is_none() {
+                    break;
                 }
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Takes one machine; whether the resource holds one now.
+    async fn take_one(
+        &self,
+        machine: &StoredMachine,
+        target: &Target,
+        holder: ResourceId,
+    ) -> Result<bool, Error> {
+        let wanted = Wanted { target: target.clone(), grace: self.grace };
+        let order = MachineOrder::Hold { holder, wanted };
+        match self.store.order_machine(machine.id, order, None).await {
+            Ok(_) => Ok(true),
+            // Somebody was faster, perhaps for this very resource.
+            Err(Error::FleetRefused(_)) => Ok(self.held(holder).await?.is_some()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the next step with a machine that goes; whether nothing of it is left.
+    async fn show_out(&self, held: &StoredMachine, holder: ResourceId) -> Result<bool, Trouble> {
+        let done = match held.record.state.phase() {
+            Phase::Speculative | Phase::Gone => {
+                let order = MachineOrder::LetGo { holder };
+                let let_go = self.store.order_machine(held.id, order, None).await;
+                return let_go.map(|_| true).map_err(|it| it.trouble());
+            }
+            // What failed is given back like what stands idle: its node first, then its host.
+            Phase::Idle | Phase::Deleting | Phase::Failed => {
+                self.aim(held, holder, Target::Release).await
+            }
+            Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
+                self.aim(held, holder, Target::Unbound).await
+            }
+        };
+        if done.map_err(|it| it.trouble())? {
+            return Ok(false);
+        }
+        Ok(!self.is_held(holder).await?)
+    }
+
+    /// Whether a resource has done with its machine: it is shown out, its node is out of the mesh,
+    /// and the world that has nothing of it is believed.
+    async fn is_done(&self, holder: ResourceId, answered: &Pin) -> Result<bool, Error> {
+        let record = match self.store.resource(holder).await {
+            Ok(record) => record,
+            Err(
+                Error::NotFound { .. }
+                | Error::Refused(Refusal::ProvisionedResourceNotFound { .. }),
+            ) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let resource = &record.state;
+        if !resource.is_showing_out() && resource.phase() != ResourcePhase::Deleted {
+            return Ok(false);
+        }
+        let beside = self.store.beside(resource).await?;
+        let believed = beside.world.is_some_and(|it| {
+            it.tripped_at.is_none() && it.pin.judge(answered) == Authority::Pinned
+        });
+        Ok(believed && beside.peers.iter().all(|it| it.peer.is_gone()))
     }
 }
 
@@ -84,41 +168,106 @@ fn is_free(machine: &Machine) -> bool {
 
 #[async_trait]
 impl Machines for Holding {
-    async fn have(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {
+    async fn have(&self, part: &str, holder: ResourceId) -> Result<Option<Footing>, Trouble> {
         let bad = |_| Trouble::Rejected { what: format!("part \"{part}\"") };
         let cluster: ClusterId = part.parse().map_err(bad)?;
         let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
         let target = Target::Bind(binding);
         let held = self.held(holder).await.map_err(|it| it.trouble())?;
+        let is_other = |it: &StoredMachine| it.record.state.wanted().target != target;
+        let held = match held {
+            // What it had before goes first.
+            Some(other) if is_other(&other) => {
+                if !self.show_out(&other, holder).await? {
+                    return Ok(None);
+                }
+                None
+            }
+            held => held,
+        };
         let Some(held) = held else {
-            self.take(target, holder).await.map_err(|it| it.trouble())?;
-            return Ok(false);
+            let taken = self.take(target, holder).await.map_err(|it| it.trouble())?;
+            return Ok((!taken).then_some(Footing::Waiting));
         };
         let machine = &held.record.state;
-        if machine.wanted().target != target {
-            // What it had before goes first.
-            return self.give_back(holder).await.map(|_| false);
+        if let State::Failed { error, .. } = machine.state() {
+            let message = format!("machine \"{}\": {error}", machine.id());
+            return Ok(Some(Footing::Failed { message }));
         }
         let bound = machine.state().binding().is_some_and(|it| it.cluster == cluster);
-        Ok(bound && machine.phase() == Phase::Configured)
+        let stands = bound && machine.phase() == Phase::Configured;
+        Ok(stands.then_some(Footing::Stands))
     }
 
-    async fn give_back(&self, holder: ResourceId) -> Result<bool, Trouble> {
+    async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {
         let held = self.held(holder).await.map_err(|it| it.trouble())?;
         let Some(held) = held else { return Ok(true) };
-        let done = match held.record.state.phase() {
-            // A failed one is cleaned up by its shard once nobody holds it.
-            Phase::Speculative | Phase::Failed | Phase::Gone => {
-                let order = MachineOrder::LetGo { holder };
-                self.store.order_machine(held.id, order, None).await.map(|_| ())
+        let wanted = held.record.state.wanted().cluster();
+        if wanted.is_some_and(|it| it.as_str() != part) {
+            // It is the machine of another part by now.
+            return Ok(true);
+        }
+        self.show_out(&held, holder).await
+    }
+
+    async fn reclaim(&self, holder: ResourceId, answered: &Pin) -> Result<Reclaim, Trouble> {
+        let held = self.held(holder).await.map_err(|it| it.trouble())?;
+        let Some(held) = held else { return Ok(Reclaim::Over) };
+        if !self.is_done(holder, answered).await.map_err(|it| it.trouble())? {
+            return Ok(Reclaim::Wanted);
+        }
+        tracing::warn!(%holder, "a machine is held without a part: it is taken back");
+        let over = self.show_out(&held, holder).await?;
+        Ok(if over { Reclaim::Over } else { Reclaim::Leaving })
+    }
+
+    async fn is_held(&self, holder: ResourceId) -> Result<bool, Trouble> {
+        Ok(self.held(holder).await.map_err(|it| it.trouble())?.is_some())
+    }
+
+    async fn holders(&self) -> Result<Vec<ResourceId>, Trouble> {
+        self.store.machine_holders(&self.shard).await.map_err(|it| it.trouble())
+    }
+
+    async fn stirs(&self) -> Result<UnboundedReceiver<Stir>, Trouble> {
+        let after = self.store.log_end().await.map_err(|it| it.trouble())?;
+        let (give, take) = mpsc::unbounded_channel();
+        let store = Arc::clone(&self.store);
+        tokio::spawn(async move {
+            let mut follower = store.follow(after);
+            loop {
+                let told = tokio::select! {
+                    () = give.closed() => return,
+                    told = follower.next_or_written(READ_AT_ONCE) => told,
+                };
+                match told {
+                    Ok(news) => pass_on(&news, &give),
+                    Err(Error::Forgotten { .. }) => return,
+                    Err(error) => {
+                        tracing::warn!(error = %chain(&error), "cannot follow the fleet");
+                        sleep(RETRY_AFTER).await;
+                    }
+                }
             }
-            Phase::Idle | Phase::Deleting => self.aim(&held, holder, Target::Release).await,
-            Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
-                self.aim(&held, holder, Target::Unbound).await
-            }
-        };
-        done.map_err(|it| it.trouble())?;
-        Ok(false)
+        });
+        Ok(take)
+    }
+}
+
+/// Tells who is worth another look. What this process wrote may have freed a machine, told or not.
+fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
+    let mut is_free = news.written;
+    for it in &news.told {
+        let About::Machine { .. } = it.about else { continue };
+        is_free = true;
+        let holder = it.data.get(HOLDER).and_then(|it| it.as_str()).and_then(|it| it.parse().ok());
+        if let Some(holder) = holder {
+            // Whoever does not listen any more does not look any more.
+            let _ = give.send(Stir::Holder(holder));
+        }
+    }
+    if is_free {
+        let _ = give.send(Stir::Waiting);
     }
 }
 

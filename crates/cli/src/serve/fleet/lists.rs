@@ -182,12 +182,7 @@ impl Memory {
         if mark == Some(standing.mark) && !standing.is_open {
             return false;
         }
-        if message.stamp < standing.token {
-            // It may be older than what is known: the machine is asked for by itself.
-            self.wake(slot, now);
-        } else {
-            self.post(slot, message, now);
-        }
+        self.post(slot, message, now);
         true
     }
 

@@ -39,6 +39,9 @@ impl Planner {
     /// Plans until the epoch ends.
     pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
         let mut due = self.epoch.store.due();
+        // Where other processes write, too, nobody is told of that.
+        let cycle = self.epoch.figures.cycle;
+        let pause = self.epoch.store.log_poll().map_or(cycle, |it| it.min(cycle));
         let mut next = Instant::now();
         loop {
             tokio::select! {
@@ -52,7 +55,7 @@ impl Planner {
                 () = sleep(TOGETHER) => {}
             }
             due.clear();
-            next = Instant::now() + self.epoch.figures.cycle;
+            next = Instant::now() + pause;
             self.cycle().await;
             self.epoch.stirred.notify_one();
         }

@@ -71,6 +71,7 @@ fn figures(config: &Config) -> Figures {
         drain: fleet.drain_deadline.0,
         delete: fleet.delete_deadline.0,
         failed: fleet.failed_wait.0,
+        ..Deadlines::default()
     };
     Figures {
         life: Life { interval: fleet.poll_interval.0, deadlines },

@@ -13,7 +13,7 @@
 
 mod keeper;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,6 +42,8 @@ const UNNAMED: &str = ".unnamed-";
 const SETTINGS_FILE: &str = "agent.json";
 const TOKEN_FILE: &str = "bootstrap-token";
 const BLOB_FILE: &str = "bootstrap";
+/// How long the node of a machine that failed may take to end.
+const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// What is offered.
 #[derive(Clone, Debug)]
@@ -62,6 +64,8 @@ pub struct Hosts {
     settings: Settings,
     places: Places,
     keeper: Keeper,
+    /// Held while the hosts are ours, if somebody else might want them.
+    _lock: Option<File>,
 }
 
 /// Where things lie.
@@ -101,7 +105,13 @@ impl Hosts {
         units.sweep()?;
         let places = Places { hosts, units };
         let keeper = Keeper::start(places.clone())?;
-        Ok(Self { settings, places, keeper })
+        Ok(Self { settings, places, keeper, _lock: None })
+    }
+
+    /// The same, which keep a lock for as long as anybody works on them.
+    #[must_use]
+    pub fn under(self, lock: File) -> Self {
+        Self { _lock: Some(lock), ..self }
     }
 
     fn make(&self, host: &str, order: &Order) -> io::Result<()> {
@@ -149,6 +159,22 @@ impl Hosts {
         self.places.units.record(host, &unit, &files).map(|_| ())
     }
 
+    /// Ends the node of a host; returns when nothing of it is left.
+    async fn stop_node(&self, host: &str, grace: Duration) -> Result<(), Fault> {
+        let leaving = self.places.hosts.join(host).join(LEAVING);
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let begin = || {
+            self.places.units.set_grace(host, grace_ms)?;
+            // Without its folder a host is leaving as it is.
+            ignore_missing(write_private(&leaving, b""))
+        };
+        begin().map_err(|why| disk(&why))?;
+        self.keeper.tend(host);
+        let gone = || Ok(self.places.units.read(host)?.is_none().then_some(()));
+        self.keeper.wait_for(gone).await.map_err(|why| disk(&why))?;
+        ignore_missing(fs::remove_file(&leaving)).map_err(|why| disk(&why))
+    }
+
     fn unmake(&self, host: &str) -> io::Result<()> {
         let unnamed = self.places.hosts.join(format!("{UNNAMED}{host}"));
         ignore_missing(fs::rename(self.places.hosts.join(host), &unnamed))?;
@@ -182,7 +208,7 @@ impl Backend for Hosts {
     }
 
     async fn create(&self, order: &Order) -> Result<Made, Fault> {
-        let name = format!("host-{}", order.operation);
+        let name = host_name(&order.operation);
         self.make(&name, order).map_err(|why| disk(&why))?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
         Ok(Made { host, ..Made::default() })
@@ -214,35 +240,41 @@ impl Backend for Hosts {
     }
 
     async fn drain(&self, order: &Order, grace: Duration) -> Result<(), Fault> {
-        let host = host_of(order)?;
-        let leaving = self.places.hosts.join(host).join(LEAVING);
-        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        let begin = || {
-            self.places.units.set_grace(host, grace_ms)?;
-            // Without its folder a host is leaving as it is.
-            ignore_missing(write_private(&leaving, b""))
-        };
-        begin().map_err(|why| disk(&why))?;
-        self.keeper.tend(host);
-        let gone = || Ok(self.places.units.read(host)?.is_none().then_some(()));
-        self.keeper.wait_for(gone).await.map_err(|why| disk(&why))?;
-        ignore_missing(fs::remove_file(&leaving)).map_err(|why| disk(&why))
+        self.stop_node(host_of(order)?, grace).await
     }
 
     async fn delete(&self, order: &Order) -> Result<(), Fault> {
         self.unmake(host_of(order)?).map_err(|why| disk(&why))
     }
 
+    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
+        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+        let Some(host) = known.or_else(|| made_by.map(host_name)) else { return Ok(()) };
+        self.stop_node(&host, LAST_GRACE).await?;
+        self.unmake(&host).map_err(|why| disk(&why))
+    }
+
     async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
         // A node that ended is started again.
         self.keeper.tend_all();
-        let gone = |it: &&Standing| {
-            matches!(self.places.hosts.join(&it.host.r#ref).try_exists(), Ok(false))
+        let lost = |it: &Standing| {
+            let host = &it.host.r#ref;
+            let what = if matches!(self.places.hosts.join(host).try_exists(), Ok(false)) {
+                "the folder"
+            } else if it.is_bound && matches!(self.places.units.read(host), Ok(None)) {
+                "the record of the node"
+            } else {
+                return None;
+            };
+            Some(Lost { standing: it.clone(), why: format!("{what} of host \"{host}\" is gone") })
         };
-        let why = |it: &Standing| format!("the folder of host \"{}\" is gone", it.host.r#ref);
-        let gone = hosts.iter().filter(gone);
-        Ok(gone.map(|it| Lost { standing: it.clone(), why: why(it) }).collect())
+        Ok(hosts.iter().filter_map(lost).collect())
     }
+}
+
+/// The host that an operation makes.
+fn host_name(operation: &str) -> String {
+    format!("host-{operation}")
 }
 
 fn host_of(order: &Order) -> Result<&str, Fault> {

@@ -25,6 +25,8 @@ pub enum Part {
     Missing,
     /// It stands.
     Standing,
+    /// It is announced and made, and what stands behind it is not there yet.
+    Coming,
     /// It was asked to go.
     Leaving,
     /// It stands and cannot work.
@@ -119,6 +121,13 @@ fn announced(object: &Object) -> Vec<Reference> {
         .collect()
 }
 
+/// The substrate that announced a part, by the name that it gave it.
+pub fn announcer(part: &str) -> Option<&str> {
+    let (rest, _) = part.rsplit_once('-')?;
+    let (substrate, sort) = rest.rsplit_once('-')?;
+    Sort::ALL.into_iter().any(|it| it.as_str() == sort).then_some(substrate)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -147,6 +156,7 @@ mod tests {
             deleting_at: None,
             manifest: json!({ "spec": { "parameters": parameters } }),
             substrate: Some(Substrate { boot, parts: vec![], condition }),
+            footing: None,
         };
         let parts = announced(&object);
         object.substrate.as_mut().unwrap().parts = parts;
@@ -174,6 +184,12 @@ mod tests {
         assert_eq!(step(&it, &[], 1_000), Step::Announce(expected.clone()));
         it.substrate.as_mut().unwrap().boot = None;
         assert_eq!(step(&it, &[], 1_000), Step::Announce(expected[..1].to_vec()));
+        for it in &expected {
+            assert_eq!(announcer(&it.name), Some("pr-1"));
+        }
+        for other in ["", "pr-1", "pr-1-rope-12345678", "machine-1"] {
+            assert_eq!(announcer(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -210,10 +226,11 @@ mod tests {
     #[test]
     fn what_lost_a_part_says_so_and_makes_it_again() {
         let ready = object(&json!({}), Condition::Ready, false);
-        for part in [Part::Missing, Part::Leaving] {
+        for part in [Part::Missing, Part::Coming, Part::Leaving] {
             assert_eq!(step(&ready, &[part], 1_000), Step::Turn(Condition::Converging));
         }
         let it = object(&json!({}), Condition::Converging, false);
+        assert_eq!(step(&it, &[Part::Coming], 1_000), Step::Rest, "nothing stands behind it yet");
         assert_eq!(step(&it, &[Part::Leaving], 1_000), Step::Rest, "its name is not free yet");
         let first = it.substrate.as_ref().unwrap().parts[0].clone();
         assert_eq!(step(&it, &[Part::Missing], 1_000), Step::Make(first));

@@ -7,21 +7,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use usher_domain::object::id::ResourceId;
 use usher_domain::object::name;
-use usher_kernel::{Timestamp, Uid};
+use usher_kernel::{Timestamp, Trouble, Uid};
 
 use super::compose::{self, Part, Step};
 use super::error::Error;
-use super::machines::Machines;
-use super::object::{Boot, Kind, Object, Owner, Reference, Sort};
+use super::machines::{Machines, Reclaim, Stir};
+use super::object::{Boot, Footing, Kind, Object, Owner, Reference, Sort};
 use super::registry::{Change, Registry};
 use super::render::{SETTINGS_FILE, TOKEN_FILE};
 use super::watch::Closeness;
 use crate::serve::supervisor::{PROCESS_LOCK, Unit, Units, Wanted};
 
-/// How often a machine of a fleet is looked at while it is on its way.
-const LOOK_AFTER: Duration = Duration::from_millis(100);
+/// How long a part waits at most for a free machine before it looks again: a server beside this one
+/// may have let one go.
+const WAIT_AFTER: Duration = Duration::from_secs(30);
 
 /// Who runs the agents of this world's machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,19 @@ pub enum Next {
     At(Timestamp),
     /// When something changes.
     Rest,
+    /// When a machine of the fleet is free, and then at the latest.
+    Free(Timestamp),
+}
+
+/// What became of somebody who may hold a machine without a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// There is nothing to do that something else will not wake.
+    Over,
+    /// It has this part.
+    Part(String),
+    /// Its resource is not done with the machine.
+    Wanted,
 }
 
 /// The composer of one world.
@@ -176,11 +191,18 @@ impl Composer {
         if found.deleting_at.is_some() {
             return Ok(Part::Leaving);
         }
-        let failure = match it.sort {
-            Sort::Disk => None,
-            Sort::Machine => self.disk(&it.name, Units::failure)?,
-        };
-        Ok(failure.map_or(Part::Standing, |message| Part::Broken { message }))
+        Ok(match (it.sort, &self.agents) {
+            (Sort::Disk, _) => Part::Standing,
+            (Sort::Machine, Agents::Process { .. } | Agents::External) => {
+                let failure = self.disk(&it.name, Units::failure)?;
+                failure.map_or(Part::Standing, |message| Part::Broken { message })
+            }
+            (Sort::Machine, Agents::Fleet(_)) => match found.footing {
+                None | Some(Footing::Waiting) => Part::Coming,
+                Some(Footing::Stands) => Part::Standing,
+                Some(Footing::Failed { message }) => Part::Broken { message },
+            },
+        })
     }
 
     async fn tend_part(&self, object: &Object, now: Timestamp) -> Result<Next, Error> {
@@ -191,14 +213,14 @@ impl Composer {
                 return Ok(Next::Now);
             }
             return match &self.agents {
-                Agents::Fleet(fleet) => have(fleet, object, now).await,
+                Agents::Fleet(fleet) => self.have(fleet, object, now).await,
                 Agents::Process { .. } | Agents::External => self.boot(object).await,
             };
         }
         if let Agents::Fleet(fleet) = &self.agents
             && !is_given_back(fleet, object).await?
         {
-            return Ok(Next::At(now.after(LOOK_AFTER)));
+            return Ok(Next::Rest);
         }
         // The record of its process goes first.
         if self.disk(it.0, Units::read)?.is_some() {
@@ -206,6 +228,72 @@ impl Composer {
         }
         self.registry.change().await?.remove(Kind::Part, it.0, it.1)?;
         Ok(Next::Rest)
+    }
+
+    /// Sees to it that the machine of a part is had, and notes how it is.
+    async fn have(
+        &self,
+        Fleet(fleet): &Fleet,
+        part: &Object,
+        now: Timestamp,
+    ) -> Result<Next, Error> {
+        let Some(holder) = holder(part) else { return Ok(Next::Rest) };
+        let footing = fleet.have(&part.name, holder).await;
+        let footing = footing.map_err(|trouble| no_answer(&part.name, trouble))?;
+        let next = match &footing {
+            Some(Footing::Waiting) => Next::Free(now.after(WAIT_AFTER)),
+            Some(Footing::Stands | Footing::Failed { .. }) | None => Next::Rest,
+        };
+        if part.footing != footing {
+            let change = self.registry.change().await?;
+            let it = (part.name.as_str(), &part.uid);
+            change.update(Kind::Part, it, |it| it.footing = footing)?;
+        }
+        Ok(next)
+    }
+
+    /// Whether the machines of this world are a fleet's.
+    pub const fn is_on_fleet(&self) -> bool {
+        matches!(self.agents, Agents::Fleet(_))
+    }
+
+    /// Everybody who holds a machine of the fleet.
+    pub async fn holders(&self) -> Result<Vec<ResourceId>, Error> {
+        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(vec![]) };
+        fleet.holders().await.map_err(|trouble| no_answer("machines", trouble))
+    }
+
+    /// Looks after a machine that may be held without a part.
+    pub async fn reclaim(&self, holder: ResourceId) -> Result<Stray, Error> {
+        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(Stray::Over) };
+        let no_answer = |trouble| no_answer(&holder.to_string(), trouble);
+        if !fleet.is_held(holder).await.map_err(no_answer)? {
+            return Ok(Stray::Over);
+        }
+        // What the world says it is was asked before it was looked at.
+        let answered = self.registry.pin()?;
+        let substrate = name::xr(holder);
+        for (kind, name) in self.registry.owned(Kind::Substrate, &substrate)? {
+            if let Some(part) = self.registry.get(kind, &name)?
+                && self::holder(&part) == Some(holder)
+            {
+                return Ok(Stray::Part(name));
+            }
+        }
+        // A substrate that stands makes its part again, or goes.
+        if self.registry.get(Kind::Substrate, &substrate)?.is_some() {
+            return Ok(Stray::Over);
+        }
+        Ok(match fleet.reclaim(holder, &answered).await.map_err(no_answer)? {
+            Reclaim::Over | Reclaim::Leaving => Stray::Over,
+            Reclaim::Wanted => Stray::Wanted,
+        })
+    }
+
+    /// Tells who is worth another look because of the fleet, if there is one.
+    pub async fn stirs(&self) -> Result<Option<UnboundedReceiver<Stir>>, Error> {
+        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(None) };
+        fleet.stirs().await.map(Some).map_err(|trouble| no_answer("machines", trouble))
     }
 
     /// Records the process of a machine.
@@ -263,26 +351,22 @@ impl Composer {
     }
 }
 
+fn no_answer(name: &str, trouble: Trouble) -> Error {
+    Error::Fleet { name: name.to_owned(), trouble }
+}
+
 /// The resource whose machine a part is, if it is a machine.
-fn holder(part: &Object) -> Option<ResourceId> {
+pub(super) fn holder(part: &Object) -> Option<ResourceId> {
     let sort = Sort::from_ledger(&part.ledger_kind);
     let life = part.label(name::LABEL_RESOURCE_ID).filter(|_| sort == Some(Sort::Machine))?;
     life.parse().ok()
 }
 
-/// Sees to it that the machine of a part is had.
-async fn have(Fleet(fleet): &Fleet, part: &Object, now: Timestamp) -> Result<Next, Error> {
-    let Some(holder) = holder(part) else { return Ok(Next::Rest) };
-    let stands = fleet.have(&part.name, holder).await;
-    let stands = stands.map_err(|trouble| Error::Fleet { name: part.name.clone(), trouble })?;
-    Ok(if stands { Next::Rest } else { Next::At(now.after(LOOK_AFTER)) })
-}
-
 /// Sees to it that nothing of a part's machine is left; whether nothing is.
 async fn is_given_back(Fleet(fleet): &Fleet, part: &Object) -> Result<bool, Error> {
     let Some(holder) = holder(part) else { return Ok(true) };
-    let given = fleet.give_back(holder).await;
-    given.map_err(|trouble| Error::Fleet { name: part.name.clone(), trouble })
+    let given = fleet.give_back(&part.name, holder).await;
+    given.map_err(|trouble| no_answer(&part.name, trouble))
 }
 
 fn with(object: &mut Object, change: impl FnOnce(&mut super::object::Substrate)) {
@@ -305,5 +389,6 @@ fn made(substrate: &Object, part: &Reference, now: Timestamp) -> Object {
         deleting_at: None,
         manifest: serde_json::Value::Null,
         substrate: None,
+        footing: None,
     }
 }

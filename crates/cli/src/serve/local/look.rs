@@ -209,6 +209,20 @@ impl Eyes<'_> {
     }
 }
 
+/// The machines that were seen and are not there, with their uids.
+pub(super) fn missing_machines<'a>(
+    record: &'a Record<Resource>,
+    look: &'a mut Look,
+) -> impl Iterator<Item = (&'a mut ComposedLook, Uid)> {
+    let book = &record.book;
+    look.composed.iter_mut().filter_map(|it| {
+        let is_machine = Sort::from_ledger(&it.name.kind) == Some(Sort::Machine);
+        let is_missing = it.heard == Ok(ComposedState::Absent);
+        let uid = book.seen(&it.name).and_then(|row| row.uid.clone());
+        Some((it, uid.filter(|_| is_machine && is_missing)?))
+    })
+}
+
 /// What a part that stands is to one of this name.
 fn stands(record: &Record<Resource>, name: &Name, it: &Object) -> ComposedState {
     let ours = is_ours(it, &record.state) && it.ledger_kind == name.kind;

@@ -2,13 +2,16 @@
 //!
 //! Read in this order: [`object`] (what lies on the disk), [`registry`] (how it is changed),
 //! `render` (what should lie there), `look` and `verbs` (the ports of the lives),
-//! [`compose`] and [`composer`] (what a substrate becomes), [`watch`] (who is told), [`keeper`]
-//! (what runs all of it), [`inside`] (what is asked of the store).
+//! [`compose`] and [`composer`] (what a substrate becomes), [`machines`] (what is asked of a
+//! fleet), [`watch`] (who is told), [`keeper`] (what runs all of it) with `agenda` (when each is
+//! looked after) and `round` (everything, folder by folder), [`inside`] (what is asked of the
+//! store).
 //!
 //! **Invariants**
 //! - What is created under an anchor that is gone is refused; what stands under one is collected.
 //! - Deleting a substrate marks its parts and waits for none of them.
-//! - Absent is: the right world, no folder, and nobody holding the lock of its process.
+//! - Absent is: the right world, no folder, nobody holding the lock of its process, and no machine
+//!   held for it.
 //! - A part of a look that could not be read is unknown, never absent.
 
 pub mod compose;
@@ -21,8 +24,11 @@ pub mod object;
 pub mod registry;
 pub mod watch;
 
+mod agenda;
 mod look;
+mod on_fleet;
 mod render;
+mod round;
 mod verbs;
 
 use std::io;
@@ -31,14 +37,14 @@ use std::path::{Path, PathBuf};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::Look;
+use usher_domain::broker::look::{ComposedState, Look};
 use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::authority::{Authority, Pin};
-use usher_kernel::{Record, Trouble, World};
+use usher_kernel::{Record, Trouble, Unknown, World};
 
-use composer::{Agents, Composer};
+use composer::{Agents, Composer, Fleet};
 use error::Error;
 use inside::Inside;
 use keeper::Keeper;
@@ -106,10 +112,26 @@ impl<I: Inside> LocalWorld<I> {
         let known = self.inside.of_resource(&record.state, &|| self.ask()).await?;
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         let mut look = eyes.resource(record, known);
+        self.look_at_fleet(record, &mut look).await;
         if look.authority == Authority::Pinned && is_vanished(record, &look) {
             look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
         }
         Ok(observe::fold(&record.state, &record.book, &look))
+    }
+}
+
+impl<I> LocalWorld<I> {
+    /// A part whose machine is held still stands, also if somebody removed it: it is absent only
+    /// once nothing of its machine is left.
+    async fn look_at_fleet(&self, record: &Record<Resource>, look: &mut Look) {
+        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return };
+        for (part, uid) in look::missing_machines(record, look) {
+            part.heard = match fleet.is_held(record.state.id()).await {
+                Ok(true) => Ok(ComposedState::Present { uid, ours: true }),
+                Ok(false) => continue,
+                Err(_) => Err(Unknown::Unreachable),
+            };
+        }
     }
 }
 

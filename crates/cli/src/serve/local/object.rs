@@ -106,6 +106,24 @@ pub struct Object {
     /// What only a substrate has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub substrate: Option<Substrate>,
+    /// What only a part has whose machine is a fleet's; nothing while that is on its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub footing: Option<Footing>,
+}
+
+/// How the machine of a part is, where a fleet has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum Footing {
+    /// No machine is free.
+    Waiting,
+    /// It is a node.
+    Stands,
+    /// Its provider gave up on it.
+    Failed {
+        /// Why.
+        message: String,
+    },
 }
 
 /// What an object belongs to.

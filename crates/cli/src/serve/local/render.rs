@@ -174,6 +174,7 @@ fn object(manifest: &Manifest, name: &Name, owner: Option<Owner>, now: Timestamp
         deleting_at: None,
         manifest: manifest.as_value().clone(),
         substrate: None,
+        footing: None,
     }
 }
 

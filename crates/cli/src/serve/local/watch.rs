@@ -13,15 +13,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 use usher_domain::object::name;
 
 use super::error::Error;
-use super::object::Kind;
+use super::object::{Kind, Object};
 use super::registry::{Registry, about_to_be};
+use super::round::Round;
 use crate::serve::supervisor::Units;
 
 /// How long an id is in a name.
 const ID_LENGTH: usize = 36;
+/// How many objects are read before somebody else has a turn.
+const PIECE: usize = 32;
 
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,8 +49,9 @@ pub struct Touched {
 /// What a watch tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// All there is. What is not there any more may have gone untold.
-    All(Vec<Touched>),
+    /// Anything may have changed: before the watch began, or when too much did at once. Whoever
+    /// hears it goes round by itself.
+    All,
     /// What changed since.
     Changes(Vec<Touched>),
 }
@@ -80,14 +85,14 @@ pub struct Watch {
     unwatched: BTreeSet<String>,
     /// Whose an item is, if its name does not say so.
     lives: BTreeMap<Item, String>,
-    /// Whether the next answer is a listing.
+    /// Whether the next answer is that anything may have changed.
     unlisted: bool,
     /// Whether it is told whose life an item concerns.
     of_lives: bool,
 }
 
 impl Watch {
-    /// A watch whose first answer lists all there is.
+    /// A watch whose first answer is that anything may have changed.
     pub fn new(registry: Registry, units: Units, closeness: Closeness) -> Result<Self, Error> {
         let disk = |why: io::Error| Error::disk(registry.root())(why);
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
@@ -123,14 +128,14 @@ impl Watch {
     pub async fn next(&mut self) -> Result<News, Error> {
         if self.unlisted {
             self.unlisted = false;
-            return self.list();
+            return self.begin();
         }
         loop {
             let mut ready = self.events.readable().await.map_err(Error::disk(&self.root()))?;
             ready.clear_ready();
             let (items, overrun) = self.read()?;
             if overrun {
-                return self.list();
+                return self.begin();
             }
             if !items.is_empty() {
                 return Ok(News::Changes(self.told(items)));
@@ -138,7 +143,7 @@ impl Watch {
         }
     }
 
-    /// Makes the next answer a listing.
+    /// Makes the next answer that anything may have changed.
     pub const fn relist(&mut self) {
         self.unlisted = true;
     }
@@ -148,19 +153,40 @@ impl Watch {
         self.unwatched.iter().map(String::as_str)
     }
 
-    fn list(&mut self) -> Result<News, Error> {
-        let mut items: BTreeSet<Item> = BTreeSet::new();
-        for kind in Kind::ALL {
-            let names = self.registry.names(kind)?;
-            items.extend(names.into_iter().map(|name| Item::Object(kind, name)));
+    /// Reads every object there is, and says whose it is; nothing of one that cannot be read.
+    pub async fn survey(
+        &mut self,
+        mut see: impl FnMut(Option<String>, Option<Object>),
+    ) -> Result<(), Error> {
+        let mut round = Round::new();
+        let before = std::mem::take(&mut self.lives);
+        for count in 1_usize.. {
+            let item = round.next(&self.registry, &self.units)?;
+            let Some(item @ Item::Object(kind, name)) = &item else { break };
+            match self.registry.get(*kind, name) {
+                Ok(Some(object)) => see(self.learn(item, &object), Some(object)),
+                Ok(None) => {}
+                Err(Error::Corrupt { .. }) => {
+                    see(before.get(item).cloned().or_else(|| named(name)), None);
+                }
+                Err(why) => return Err(why),
+            }
+            if count % PIECE == 0 {
+                yield_now().await;
+            }
         }
+        Ok(())
+    }
+
+    /// Watches every record there is, where they are watched one by one.
+    fn begin(&mut self) -> Result<News, Error> {
         self.unwatched.clear();
-        for name in self.units.names().map_err(Error::disk(self.units.root()))? {
-            self.attend(&name);
-            items.insert(Item::Unit(name));
+        if self.closeness == Closeness::Processes {
+            for name in self.units.names().map_err(Error::disk(self.units.root()))? {
+                self.attend(&name);
+            }
         }
-        self.lives.retain(|item, _| items.contains(item));
-        Ok(News::All(self.told(items)))
+        Ok(News::All)
     }
 
     /// Reads all events there are, and whether some were lost.
@@ -277,8 +303,13 @@ impl Watch {
             return self.lives.get(item).cloned().or_else(|| named(name));
         };
         let Some(found) = found else { return self.lives.remove(item).or_else(|| named(name)) };
-        let life = found.label(name::LABEL_RESOURCE_ID).map(str::to_owned)?;
-        if named(name).as_ref() == Some(&life) {
+        self.learn(item, &found)
+    }
+
+    /// Whose life an object says it concerns; remembered if its name does not say so.
+    fn learn(&mut self, item: &Item, object: &Object) -> Option<String> {
+        let life = object.label(name::LABEL_RESOURCE_ID).map(str::to_owned)?;
+        if named(&object.name).as_ref() == Some(&life) {
             self.lives.remove(item);
         } else {
             self.lives.insert(item.clone(), life.clone());
@@ -292,7 +323,7 @@ impl Watch {
 }
 
 /// The id that is part of a name, if one is: names of ours say whose they are.
-fn named(name: &str) -> Option<String> {
+pub(super) fn named(name: &str) -> Option<String> {
     let mut places = (0..name.len()).filter_map(|it| name.get(it..it + ID_LENGTH));
     places.find(|it| uuid::Uuid::try_parse(it).is_ok()).map(str::to_owned)
 }
@@ -303,7 +334,6 @@ mod tests {
 
     use usher_kernel::{Timestamp, Uid};
 
-    use super::super::object::Object;
     use super::*;
 
     const ID: &str = "01a1e41e-a79f-7462-9395-0da9d55e18a1";
@@ -332,13 +362,14 @@ mod tests {
             deleting_at: None,
             manifest: serde_json::Value::Null,
             substrate: None,
+            footing: None,
         }
     }
 
     async fn changes(watch: &mut Watch) -> Vec<Touched> {
         match watch.next().await.unwrap() {
             News::Changes(touched) => touched,
-            News::All(listed) => panic!("listed: {listed:?}"),
+            News::All => panic!("anything may have changed"),
         }
     }
 
@@ -349,7 +380,7 @@ mod tests {
         let registry = Registry::open(dir.path().join("world")).await.unwrap();
         let units = Units::open(registry.root().join("process")).unwrap();
         let mut watch = Watch::new(registry.clone(), units, Closeness::Records).unwrap();
-        assert_eq!(watch.next().await.unwrap(), News::All(vec![]));
+        assert_eq!(watch.next().await.unwrap(), News::All);
         // A name that says nothing: whose it was is remembered.
         let item = Item::Object(Kind::Anchor, "a".to_owned());
         let told = [Touched { item, life: Some(ID.to_owned()) }];

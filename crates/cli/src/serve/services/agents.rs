@@ -47,7 +47,7 @@ impl Agents for Services {
         // Whoever registers is listened for from then on, although it may never call again. One
         // that was put out meanwhile must still learn who it is in order to leave.
         match self.met(node).await {
-            Ok(_) => self.heard(node, 0, &registration.agent_version).await?,
+            Ok(()) => self.heard(node, 0, &registration.agent_version).await?,
             Err(Failure::Refused(_)) => {}
             Err(why) => return Err(why),
         }
@@ -62,7 +62,7 @@ impl Agents for Services {
         match self.mesh().fresh_orders_of(node) {
             Some(Orders { out: true, .. }) => Err(Border::KeyRevoked.into()),
             Some(_) => Ok(()),
-            None => self.met(node).await.map(|_| ()),
+            None => self.met(node).await,
         }
     }
 
@@ -78,7 +78,8 @@ impl Agents for Services {
     }
 
     async fn stream(&self, node: PeerId, _: Option<String>) -> Answer<Box<dyn AgentFeed>> {
-        let orders = self.met(node).await?;
+        self.met(node).await?;
+        let orders = self.mesh().follow(node).ok_or(Border::KeyRevoked)?;
         let told = Orders::default();
         Ok(Box::new(Stream { orders, told, stop: self.stop.clone() }))
     }
@@ -102,8 +103,8 @@ impl Agents for Services {
 }
 
 impl Services {
-    /// What a node is to know, if it may call at all.
-    async fn met(&self, node: PeerId) -> Answer<watch::Receiver<Orders>> {
+    /// Notes what is written down of a node, if it may call at all.
+    async fn met(&self, node: PeerId) -> Answer<()> {
         let Some(attended) = self.store.peer(node).await.map_err(failure)? else {
             return Err(Border::KeyRevoked.into());
         };
@@ -114,7 +115,8 @@ impl Services {
                 return Err(Border::KeyRevoked.into());
             }
         };
-        Ok(self.mesh().meet(&attended, now))
+        self.mesh().meet(&attended, now);
+        Ok(())
     }
 
     /// Hears a node that was met, and writes what follows from it.

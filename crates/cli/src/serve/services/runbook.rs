@@ -1,5 +1,7 @@
 //! The runbook: what each reason means and what to do about it, with live facts.
 
+use std::fmt;
+
 use usher_api::views::Advice;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
@@ -28,10 +30,12 @@ pub(super) struct Entry {
 }
 
 /// A reason, what holds, and what it means and what to do if anything should be done.
-type Page = (Reason, &'static str, Option<(&'static str, &'static str)>);
+pub(super) type Page<R> = (R, &'static str, Text);
+/// What something means, and what to do about it.
+pub(super) type Text = Option<(&'static str, &'static str)>;
 
 /// Every reason's page.
-const PAGES: [Page; 45] = [
+const PAGES: [Page<Reason>; 45] = [
     (Reason::Steady, "all is as declared", None),
     (
         Reason::Degraded,
@@ -279,15 +283,41 @@ pub(super) fn entry(phase: Phase, reason: Option<Reason>, live: &Live) -> Entry 
         | Phase::Ready
         | Phase::Failed
         | Phase::Deregistering
-        | Phase::Deprovisioning => page(reason),
+        | Phase::Deprovisioning => page(&PAGES, &reason),
     };
-    let minutes = live.now.since(live.since).as_secs() / 60;
+    let symptom = symptom(phase, reason, (live.since, live.now));
+    told(summary, advice, symptom, |it| fill(it, live))
+}
+
+/// What is seen of something that stays in a phase.
+pub(super) fn symptom(
+    phase: impl fmt::Display,
+    reason: impl fmt::Display,
+    (since, now): (Timestamp, Timestamp),
+) -> String {
+    let minutes = now.since(since).as_secs() / 60;
+    format!("{phase} for {minutes} min with reason {reason}")
+}
+
+/// An entry whose texts are filled with live facts.
+pub(super) fn told(
+    summary: &str,
+    advice: Text,
+    symptom: String,
+    fill: impl Fn(&str) -> String,
+) -> Entry {
     let advice = advice.map(|(diagnosis, remedy)| Advice {
-        symptom: format!("{phase} for {minutes} min with reason {reason}"),
-        diagnosis: fill(diagnosis, live),
-        remedy: fill(remedy, live),
+        symptom,
+        diagnosis: fill(diagnosis),
+        remedy: fill(remedy),
     });
-    Entry { summary: fill(summary, live), advice }
+    Entry { summary: fill(summary), advice }
+}
+
+/// The page of a reason.
+pub(super) fn page<R: PartialEq>(pages: &[Page<R>], reason: &R) -> (&'static str, Text) {
+    let found = pages.iter().find(|(it, _, _)| it == reason);
+    found.map_or(("", None), |(_, summary, advice)| (*summary, *advice))
 }
 
 /// Entries about the steps themselves.
@@ -320,9 +350,13 @@ fn fill(text: &str, live: &Live) -> String {
     text.replace("{name}", &live.name).replace("{world}", &live.world).replace("{failure}", failure)
 }
 
-fn page(reason: Reason) -> (&'static str, Option<(&'static str, &'static str)>) {
-    let found = PAGES.iter().find(|(it, _, _)| *it == reason);
-    found.map_or(("", None), |(_, summary, advice)| (summary, *advice))
+/// Each of these reasons has one page, and nothing else has.
+#[cfg(test)]
+pub(super) fn each_has_one_page<R: PartialEq + fmt::Display>(pages: &[Page<R>], reasons: &[R]) {
+    for reason in reasons {
+        assert_eq!(pages.iter().filter(|it| it.0 == *reason).count(), 1, "{reason}");
+    }
+    assert_eq!(pages.len(), reasons.len());
 }
 
 #[cfg(test)]
@@ -331,11 +365,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_one_page() {
-        for reason in Reason::ALL {
-            let pages = PAGES.iter().filter(|(it, _, _)| it == reason).count();
-            assert_eq!(pages, 1, "{reason}");
-        }
-        assert_eq!(PAGES.len(), Reason::ALL.len());
+        each_has_one_page(&PAGES, Reason::ALL);
     }
 
     #[test]

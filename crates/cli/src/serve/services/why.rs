@@ -12,7 +12,7 @@ use usher_store::{Attended, Beside, Error, Life};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
-use crate::serve::local::object::{Condition, Kind};
+use crate::serve::local::object::{Condition, Footing, Kind};
 
 impl Services {
     /// Everything that is known about why a resource is where it is.
@@ -74,6 +74,7 @@ impl Services {
             blockers.extend(standing(record));
         } else {
             blockers.extend(converging(resource, &beside));
+            blockers.extend(self.waiting_for_machines(resource));
         }
         if let Some(until) = resource.fields().quiet_until.filter(|it| *it > beside.now) {
             blockers.push(quiet(resource.id(), until));
@@ -99,6 +100,25 @@ impl Services {
             since: Some(since),
             text: format!("the node is {}; {heard}", peer.stage.as_str()),
         }
+    }
+
+    /// The parts of a resource that wait for a machine of the fleet.
+    fn waiting_for_machines(&self, resource: &Resource) -> Vec<Blocker> {
+        let registry = self.world.registry();
+        let parts = registry.owned(Kind::Substrate, &resource.pinned().xr_name);
+        let parts = parts.unwrap_or_default().into_iter();
+        let found = parts.filter_map(|(kind, name)| registry.get(kind, &name).ok().flatten());
+        found
+            .filter(|it| it.footing == Some(Footing::Waiting))
+            .map(|it| Blocker {
+                kind: it.ledger_kind,
+                name: it.name,
+                since: Some(it.created_at),
+                text: "no machine of the fleet is free; the next one that is becomes its own, see \
+                    `usher get machines`"
+                    .to_owned(),
+            })
+            .collect()
     }
 
     /// The message with which the substrate failed.

@@ -87,6 +87,11 @@ impl Supervisor {
         self.tended.keys().map(String::as_str)
     }
 
+    /// The process that was last seen to run: its number, and a handle that tells of its end.
+    pub fn running(&self, name: &str) -> Option<(i32, &OwnedFd)> {
+        self.tended.get(name)?.handle.as_ref().map(|(number, handle)| (*number, handle))
+    }
+
     /// Looks at one record and does what is next.
     pub fn tend(&mut self, name: &str, wanted: Wanted, now: Timestamp) -> io::Result<Outcome> {
         if !self.units.exists(name)? {

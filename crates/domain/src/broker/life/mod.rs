@@ -85,24 +85,32 @@ impl Lifecycle for Broker {
 
 impl Broker {
     fn is_overdue(&self, resource: &Resource, verdict: Verdict, now: Timestamp) -> bool {
-        let deadline = match resource.phase() {
+        verdict.phase == resource.phase() && self.deadline(resource).is_some_and(|due| due <= now)
+    }
+
+    /// When a resource has been in its phase for too long; never, if it may stay there.
+    fn deadline(&self, resource: &Resource) -> Option<Timestamp> {
+        let patience = match resource.phase() {
             Phase::Pending | Phase::Provisioning => self.deadlines.provisioning,
             Phase::Enrolling => self.deadlines.enrolment,
             Phase::Deregistering => self.deadlines.drain,
             Phase::Deprovisioning => self.deadlines.teardown,
-            Phase::Ready | Phase::Failed | Phase::Deleted => return false,
+            Phase::Ready | Phase::Failed | Phase::Deleted => return None,
         };
-        let waited = now.since(resource.fields().phase_since);
-        verdict.phase == resource.phase() && waited > deadline
+        Some(resource.fields().phase_since.after(patience))
     }
 
     /// A look that missed something does not count as rest: nothing may change any more that would
-    /// show what it missed.
+    /// show what it missed. Nobody rests beyond a deadline, so that its reason is told in time.
     fn wake(&self, rest: Rest, next: &Resource, (blind, now): (bool, Timestamp)) -> Wake {
+        let later = now.after(self.interval);
         match rest {
             Rest::Now => Wake::Now,
-            Rest::OnChange if blind => Wake::At(now.after(self.interval)),
-            Rest::Poll => Wake::At(now.after(self.interval)),
+            Rest::OnChange if blind => Wake::At(later),
+            Rest::Poll => {
+                let deadline = self.deadline(next).filter(|due| now < *due);
+                Wake::At(deadline.map_or(later, |due| due.min(later)))
+            }
             Rest::Quiet => Wake::At(next.fields().quiet_until.unwrap_or(now)),
             Rest::OnChange => Wake::OnChange,
             Rest::Never => Wake::Never,

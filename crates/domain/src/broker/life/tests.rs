@@ -83,7 +83,7 @@ fn every_rest_has_its_wake() {
 }
 
 #[test]
-fn a_deadline_changes_the_reason_just_after_it_has_passed() {
+fn a_deadline_changes_the_reason_when_it_has_come_and_nobody_sleeps_through_it() {
     let minutes = Duration::from_mins;
     let asked = |phase| {
         move |it: &mut Fields| {
@@ -114,10 +114,13 @@ fn a_deadline_changes_the_reason_just_after_it_has_passed() {
     ];
     for (record, facts, deadline, waiting, overdue) in cases {
         let seen = observed(facts);
-        let due = START.after(deadline);
-        assert_eq!(decide(&record, &seen, due).5, waiting, "at the deadline");
-        let (next, .., reason) = decide(&record, &seen, due.after(Duration::from_micros(1)));
-        assert_eq!((next.phase(), reason), (record.state.phase(), overdue), "just after it");
+        let (due, moment) = (START.after(deadline), Duration::from_micros(1));
+        let before = START.after(deadline.checked_sub(moment).unwrap());
+        let (.., wake, reason) = decide(&record, &seen, before);
+        assert_eq!((wake, reason), (Wake::At(due), waiting), "just before it");
+        let (next, .., wake, reason) = decide(&record, &seen, due);
+        assert_eq!((next.phase(), reason), (record.state.phase(), overdue), "at the deadline");
+        assert_eq!(wake, Wake::At(due.after(Broker::default().interval)), "after it");
     }
 }
 

@@ -24,9 +24,10 @@ fn seen(machine: &Machine, report: Report) -> Decision<Life> {
 fn the_figures_are_the_promised_ones() {
     let Life { interval, deadlines } = Life::default();
     assert_eq!(interval, Duration::from_secs(30));
-    let Deadlines { create, configure, drain, delete, failed } = deadlines;
+    let Deadlines { create, configure, drain, delete, failed, released } = deadlines;
     let minutes = [create, configure, drain, delete, failed].map(|it| it.as_secs() / 60);
     assert_eq!(minutes, [10, 10, 15, 10, 10]);
+    assert_eq!(released, Duration::from_secs(1));
 }
 
 #[test]
@@ -130,10 +131,30 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
     );
     assert_eq!(recorded.next.phase(), Phase::Failed, "it has not moved yet");
     assert_eq!(decide(&recorded.next).effect.map(|it| it.kind()), Some(EffectKind::Delete));
-    let held = failed.changed(|it| it.holder = Some(resource(1)));
-    assert_eq!((decide(&held).reason, decide(&held).effect), (Reason::FailedAndHeld, None));
+    let kept = wanted(Phase::Failed, Target::Bind(binding("a")));
+    let kept = kept.changed(|it| it.holder = Some(resource(1)));
+    assert_eq!((decide(&kept).reason, decide(&kept).effect), (Reason::FailedAndHeld, None));
     let back = seen(&failed, report(Phase::Speculative));
     assert_eq!((back.next.phase(), back.reason), (Phase::Speculative, Reason::Recovered));
+}
+
+#[test]
+fn a_failed_machine_that_its_holder_is_done_with_is_given_back_without_a_wait() {
+    let held = wanted(Phase::Failed, Target::Release);
+    let held = held.changed(|it| it.holder = Some(resource(1)));
+    let at = |after: Duration| {
+        let seen = fold(&held, &look(Some(report(Phase::Failed))));
+        Life::default().decide(&record(held.clone()), &seen, START.after(after))
+    };
+    let early = at(Duration::ZERO);
+    assert_eq!((early.reason, early.next.fields().order), (Reason::Failed, Order::None));
+    let late = at(Duration::from_secs(2));
+    assert_eq!((late.reason, late.next.fields().order), (Reason::CleaningUp, Order::Recorded));
+    let sent = seen(&late.next, report(Phase::Failed));
+    assert_eq!(sent.effect.map(|it| it.kind()), Some(EffectKind::Delete));
+    let leaving = seen(&held, report(Phase::Deleting));
+    assert_eq!(leaving.next.phase(), Phase::Deleting);
+    assert_eq!(leaving.next.fields().holder, Some(resource(1)), "until nothing is left");
 }
 
 #[test]

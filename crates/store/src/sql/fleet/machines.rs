@@ -12,7 +12,7 @@ use usher_domain::fleet::event::Event;
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::refusal::Refusal;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::{MachineLifeId, ResourceId};
 use usher_kernel::{Book, Record, Row, Timestamp, Version};
 use uuid::Uuid;
 
@@ -20,7 +20,9 @@ use super::super::super::{Conn, Db};
 use super::super::record::{self, corrupt};
 use super::shards;
 use crate::error::{Doing as _, Error};
-use crate::fleet::{Cycle, MachineOrder, MachineQuery, MachineWrite, Roll, StoredMachine, Written};
+use crate::fleet::{
+    Cycle, HOLDER, MachineOrder, MachineQuery, MachineWrite, Roll, StoredMachine, Written,
+};
 use crate::keepable;
 
 /// How many rows one statement writes: databases bound the values of a statement.
@@ -181,6 +183,9 @@ fn payload(machine: &Machine, event: &Event) -> Map<String, Value> {
     if let Some(error) = &event.error {
         put("error", &keepable(error));
     }
+    if let Some(holder) = fields.holder {
+        put(HOLDER, &holder.to_string());
+    }
     data
 }
 
@@ -277,7 +282,9 @@ pub(crate) async fn query(
 ) -> Result<Roll, Error> {
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
     match query.phase {
-        Some(phase) => sql.push("phase = ").push_bind(phase.as_str()),
+        Some(Phase::Gone) => sql.push("phase = 'Gone'"),
+        // An index of those that are not gone serves a plan that does not know the phase, too.
+        Some(phase) => sql.push("phase <> 'Gone' AND phase = ").push_bind(phase.as_str()),
         None if query.gone => sql.push("phase = phase"),
         None => sql.push("phase <> 'Gone'"),
     };
@@ -289,6 +296,9 @@ pub(crate) async fn query(
     }
     if let Some(holder) = query.holder {
         sql.push(" AND holder = ").push_bind(*holder.as_uuid());
+    }
+    if query.free {
+        sql.push(" AND holder IS NULL AND NOT disputed");
     }
     page(conn, sql, after, count).await
 }
@@ -333,6 +343,15 @@ async fn one(
     row.doing("read a machine")?.ok_or_else(missing)?.stored()
 }
 
+/// Every resource that holds a machine of a shard.
+pub(crate) async fn holders(conn: &mut Conn, shard: &ShardId) -> Result<Vec<ResourceId>, Error> {
+    let sql = "SELECT DISTINCT holder FROM machines WHERE holder IS NOT NULL AND owner = $1
+        AND phase <> 'Gone'";
+    let found = sqlx::query_scalar::<Db, Uuid>(sql).bind(shard.to_string());
+    let found = found.fetch_all(&mut *conn).await.doing("read who holds machines")?;
+    Ok(found.into_iter().map(ResourceId::from_uuid).collect())
+}
+
 /// Finds the newest life of a name with each provider.
 pub(crate) async fn find(
     conn: &mut Conn,
@@ -353,6 +372,29 @@ pub(crate) async fn find(
     rows.doing("find machines")?.into_iter().map(MachineRow::stored).collect()
 }
 
+/// Machines that are gone and of which the log says nothing any more.
+macro_rules! forgotten {
+    () => {
+        "SELECT id FROM machines WHERE phase = 'Gone' AND NOT EXISTS (
+            SELECT 1 FROM events WHERE events.resource = machines.id) LIMIT $1"
+    };
+}
+
+/// Whether there is a machine to be forgotten.
+pub(crate) async fn has_forgotten(conn: &mut Conn) -> Result<bool, Error> {
+    let found = sqlx::query_scalar::<Db, Uuid>(forgotten!()).bind(1_i64);
+    let found = found.fetch_optional(&mut *conn).await.doing("look for machines that are gone")?;
+    Ok(found.is_some())
+}
+
+/// Forgets machines that are gone, up to so many.
+pub(crate) async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
+    let sql = concat!("DELETE FROM machines WHERE id IN (", forgotten!(), ")");
+    let done = sqlx::query::<Db>(sql).bind(i64::from(count));
+    let done = done.execute(&mut *conn).await.doing("forget machines")?;
+    Ok(done.rows_affected())
+}
+
 /// Carries out an order on the row as it is, and marks it for its shard.
 pub(crate) async fn order(
     conn: &mut Conn,
@@ -360,11 +402,15 @@ pub(crate) async fn order(
     order: MachineOrder,
     write_id: Uuid,
 ) -> Result<StoredMachine, Error> {
+    if let MachineOrder::Hold { holder, .. } = &order {
+        hold_no_other(conn, id, *holder).await?;
+    }
     let StoredMachine { record, .. } = one(conn, id, lock!()).await?;
     let now: Timestamp = record::now(conn).await?;
     let machine = &record.state;
     let changed = match order {
         MachineOrder::Hold { holder, wanted } => command::hold(machine, holder, wanted),
+        MachineOrder::Aim { holder, wanted } => command::aim(machine, holder, wanted),
         MachineOrder::LetGo { holder } => command::let_go(machine, holder),
         MachineOrder::Settle(settlement) => command::settle(machine, settlement, now),
     };
@@ -378,6 +424,26 @@ pub(crate) async fn order(
         tell(conn, &[(id, &next, version, event)]).await?;
     }
     Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
+}
+
+/// Refuses a resource that holds another machine already. Its row is locked, so that of two who
+/// take one for it at the same time the second sees the first.
+async fn hold_no_other(
+    conn: &mut Conn,
+    id: MachineLifeId,
+    holder: ResourceId,
+) -> Result<(), Error> {
+    let sql = concat!("SELECT id FROM resources WHERE id = $1", lock!());
+    let locked = sqlx::query_scalar::<Db, Uuid>(sql).bind(*holder.as_uuid());
+    locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
+    let sql =
+        "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";
+    let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());
+    let other = other.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
+    match other {
+        Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld { what })),
+        None => Ok(()),
+    }
 }
 
 /// Writes a locked row for somebody who is not its shard.

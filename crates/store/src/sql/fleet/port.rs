@@ -5,7 +5,7 @@ use std::time::Duration;
 use usher_domain::audit;
 use usher_domain::fleet::accept::Adopted;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::{MachineLifeId, ResourceId};
 use usher_kernel::Version;
 use uuid::Uuid;
 
@@ -105,7 +105,8 @@ impl Port {
         let shard = cycle.lease.shard.clone();
         let lives: Vec<MachineLifeId> = cycle.writes.iter().map(|it| it.id).collect();
         let adopted = cycle.adopted.clone();
-        let tells = cycle.writes.iter().any(|it| it.event.is_some());
+        // Whoever waits for a machine looks again when there are new ones.
+        let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
         let written = self
             .door
             .write(move |conn| {
@@ -158,6 +159,10 @@ impl Port {
         count: u32,
     ) -> Result<Roll, Error> {
         machines::query(&mut *self.door.read().await?, query, after, count).await
+    }
+
+    pub(crate) async fn machine_holders(&self, shard: &ShardId) -> Result<Vec<ResourceId>, Error> {
+        machines::holders(&mut *self.door.read().await?, shard).await
     }
 
     pub(crate) async fn find_machines(

@@ -6,7 +6,8 @@
 //!
 //! **Invariants**
 //! - One machine is worked on by one step at a time.
-//! - Whoever is woken while it is worked on is due again, whatever the step decided.
+//! - Whoever is woken while it is worked on is due again, whatever the step decided; after a step
+//!   that failed, when it would be tried again anyhow.
 //! - Work follows what changed: no call here walks all machines but the first and a full list.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -219,23 +220,29 @@ impl Memory {
             return;
         }
         let waiting = self.messages.entry(slot.0).or_default();
-        waiting.retain(|it| it.source != Source::List);
+        if message.source == Source::List {
+            waiting.retain(|it| it.source != Source::List);
+        }
         waiting.push(message);
         self.wake(slot, now);
     }
 
-    /// The oldest thing that was heard of a machine. A recorded order is sent after a question
-    /// only, so that nothing but answers to verbs is looked at before.
+    /// What was heard of a machine: answers to verbs first, since a list that counts began after
+    /// them. Nothing makes the machine be asked for by itself: a recorded order is sent after a
+    /// question only, and what the machine overtook since a list began no later list tells again.
     pub fn take_message(&mut self, slot: Slot, machine: &Machine) -> Option<Message> {
         let waiting = self.messages.get_mut(&slot.0)?;
-        if machine.fields().order == Order::Recorded {
-            waiting.retain(|it| it.source == Source::Acknowledgement);
-        }
-        let oldest = (!waiting.is_empty()).then(|| waiting.remove(0));
+        let (order, token) = (machine.fields().order, machine.fields().token);
+        let answer = waiting.iter().position(|it| it.source == Source::Acknowledgement);
+        let message = if let Some(place) = answer {
+            Some(waiting.remove(place))
+        } else {
+            waiting.pop().filter(|it| order != Order::Recorded && it.stamp >= token)
+        };
         if waiting.is_empty() {
             self.messages.remove(&slot.0);
         }
-        oldest
+        message
     }
 
     /// Takes machines that are due, as far as there is room.
@@ -267,9 +274,14 @@ impl Memory {
         if finished {
             entry.attempts = 0;
         }
-        let woken = entry.work == Work::RunsAndWoken || waits;
+        let woken = entry.work == Work::RunsAndWoken;
         entry.work = Work::Rests;
-        let due = if woken { Some(now) } else { until };
+        let due = match (finished, until) {
+            (true, _) if woken || waits => Some(now),
+            // Whoever came while it failed is not tried sooner, but tried again.
+            (false, None) if woken => Some(now),
+            (true | false, until) => until,
+        };
         entry.due = due;
         if let Some(at) = due {
             self.due.insert((at, slot.0));

@@ -71,6 +71,27 @@ fn a_machine_is_worked_on_by_one_step_at_a_time_and_no_wake_up_is_lost() {
 }
 
 #[test]
+fn mail_does_not_make_a_step_that_failed_be_tried_sooner() {
+    let mut memory = memory(1);
+    let mail = |memory: &mut Memory, at| {
+        let (source, stamp) = (Source::Acknowledgement, memory.stamp());
+        memory.post(Slot(0), Message { source, stamp, heard: Heard::Broken }, at);
+    };
+    mail(&mut memory, at(1));
+    assert_eq!(memory.claim(9, at(1)).len(), 1);
+    mail(&mut memory, at(2));
+    memory.rest(Slot(0), Some(at(20)), false, at(3));
+    assert_eq!(memory.next_due(), Some(at(20)), "it waits as it was told");
+    assert_eq!(memory.claim(9, at(20)).len(), 1);
+    memory.rest(Slot(0), Some(at(90)), true, at(21));
+    assert_eq!(memory.next_due(), Some(at(21)), "what came meanwhile is looked at");
+    assert_eq!(memory.claim(9, at(21)).len(), 1);
+    memory.wake(Slot(0), at(22));
+    memory.rest(Slot(0), None, false, at(23));
+    assert_eq!(memory.next_due(), Some(at(23)), "nobody who was woken rests for good");
+}
+
+#[test]
 fn no_more_are_worked_on_than_there_is_room_for() {
     let mut memory = memory(5);
     (0..5).for_each(|it| memory.wake(Slot(it), at(1)));
@@ -142,12 +163,52 @@ fn a_list_from_before_the_last_order_makes_the_machine_be_asked_for() {
     let stamp = memory.stamp();
     let mut fields = machine(0).fields().clone();
     fields.token = memory.reserve();
-    memory.note(life(0), Version(2), &Machine::hydrate(fields).unwrap());
+    let ordered = Machine::hydrate(fields).unwrap();
+    memory.note(life(0), Version(2), &ordered);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
     let taken = memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
     assert_eq!(taken.told, 1);
     assert_eq!(memory.claim(9, at(9)).len(), 1);
-    assert_eq!(memory.take_message(Slot(0), &machine(0)), None, "what it says is old");
+    assert_eq!(memory.take_message(Slot(0), &ordered), None, "what it says is old");
+}
+
+/// Red by: an answer to a verb that takes the place of what was listed meanwhile.
+#[test]
+fn a_list_that_came_before_the_answer_to_a_verb_makes_the_machine_be_asked_for() {
+    let mut memory = memory(1);
+    let stamp = memory.stamp();
+    let mut fields = machine(0).fields().clone();
+    fields.token = memory.reserve();
+    let ordered = Machine::hydrate(fields).unwrap();
+    memory.note(life(0), Version(2), &ordered);
+    let list = vec![Record::Whole(Box::new(raw(0, 1)))];
+    memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
+    let heard = Heard::Record(Box::new(raw(0, 3)));
+    let source = Source::Acknowledgement;
+    let answer = Message { source, stamp: ordered.fields().token, heard };
+    memory.post(Slot(0), answer.clone(), at(9));
+    memory.claim(9, at(9));
+    assert_eq!(memory.take_message(Slot(0), &ordered), Some(answer));
+    memory.rest(Slot(0), None, true, at(9));
+    assert_eq!(memory.claim(9, at(9)).len(), 1, "it is due once more");
+    assert_eq!(memory.take_message(Slot(0), &ordered), None);
+}
+
+/// Red by: a change that is told once, of a machine that is on its way, and is not believed then.
+#[test]
+fn a_list_that_waited_while_its_machine_moved_on_makes_it_be_asked_for() {
+    let mut memory = memory(1);
+    let list = vec![Record::Whole(Box::new(raw(0, 1)))];
+    assert_eq!(take_in(&mut memory, list.clone(), Scope::Delta).told, 1);
+    let mut fields = machine(0).fields().clone();
+    fields.token = memory.reserve();
+    let moved = Machine::hydrate(fields).unwrap();
+    assert_eq!(memory.claim(9, at(9)).len(), 1);
+    assert_eq!(memory.take_message(Slot(0), &moved), None, "it may be older than the move");
+    memory.settle(moved.fields().token);
+    memory.rest(Slot(0), None, true, at(9));
+    assert_eq!(take_in(&mut memory, list, Scope::Delta).told, 1);
+    assert!(memory.take_message(Slot(0), &moved).is_some(), "this one began after it");
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn object(name: &str, owner: Option<Owner>) -> Object {
         deleting_at: None,
         manifest: json!({}),
         substrate: None,
+        footing: None,
     }
 }
 

@@ -52,6 +52,7 @@ impl Fleet for Machines {
                 shard: query.shard,
                 cluster: query.cluster,
                 phase: query.phase,
+                free: false,
                 holder: None,
                 gone: query.gone,
             };

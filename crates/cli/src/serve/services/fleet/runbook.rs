@@ -9,6 +9,8 @@ use usher_domain::fleet::reason::Reason;
 use usher_kernel::Timestamp;
 use usher_store::{ListedAt, ShardState};
 
+use super::super::runbook::{Entry, Page, page, symptom, told};
+
 /// The facts that an entry is told with.
 pub(super) struct Live {
     /// The provider's name for the machine.
@@ -28,22 +30,11 @@ pub(super) struct Live {
     now: Timestamp,
 }
 
-/// One entry of the runbook.
-pub(super) struct Entry {
-    /// What it waits for or does, in a sentence.
-    pub(super) summary: String,
-    /// What to make of it, if anything should be.
-    pub(super) advice: Option<Advice>,
-}
-
-/// A reason, what holds, and what it means and what to do if anything should be done.
-type Page = (Reason, &'static str, Option<(&'static str, &'static str)>);
-
 const SLOW: &str = "provider {provider} accepted the order and has not finished it; the order is \
     given again, with a new token, and nothing is taken for done before the provider shows it";
 
 /// Every reason's page.
-const PAGES: [Page; 33] = [
+const PAGES: [Page<Reason>; 33] = [
     (Reason::Unused, "nobody needs it, and it costs nothing", None),
     (Reason::Spare, "its host stands and nobody needs it; it is given back after its window", None),
     (Reason::Steady, "it serves cluster {cluster}, as is wanted", None),
@@ -120,7 +111,8 @@ const PAGES: [Page; 33] = [
         Reason::Failed,
         "it failed: {error}",
         Some((
-            "it is left alone until its deadline, so that somebody can look at it",
+            "it is left alone until its deadline, so that somebody can look at it; one that a \
+             resource held is given back without that",
             "look at the host if you want to know why; it is given back by itself",
         )),
     ),
@@ -197,15 +189,9 @@ const PAGES: [Page; 33] = [
 
 /// The entry of a reason.
 pub(super) fn entry(reason: Reason, live: &Live) -> Entry {
-    let found = PAGES.iter().find(|(it, _, _)| *it == reason);
-    let (summary, advice) = found.map_or(("", None), |(_, summary, advice)| (*summary, *advice));
-    let minutes = live.now.since(live.since).as_secs() / 60;
-    let advice = advice.map(|(diagnosis, remedy)| Advice {
-        symptom: format!("{} for {minutes} min with reason {reason}", live.phase),
-        diagnosis: live.fill(diagnosis),
-        remedy: live.fill(remedy),
-    });
-    Entry { summary: live.fill(summary), advice }
+    let (summary, advice) = page(&PAGES, &reason);
+    let symptom = symptom(live.phase, reason, (live.since, live.now));
+    told(summary, advice, symptom, |it| live.fill(it))
 }
 
 /// Entries about the shard that speaks for the machine, and about the list it was seen in.
@@ -301,11 +287,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_one_page() {
-        for reason in Reason::ALL {
-            let pages = PAGES.iter().filter(|(it, _, _)| it == reason).count();
-            assert_eq!(pages, 1, "{reason}");
-        }
-        assert_eq!(PAGES.len(), Reason::ALL.len());
+        super::super::super::runbook::each_has_one_page(&PAGES, Reason::ALL);
     }
 
     #[test]

@@ -1,0 +1,186 @@
+//! What a keeper knows of parts whose machines are a fleet's: which part a holder has, who waits
+//! for a free machine, and who holds one without a part.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use usher_domain::object::id::ResourceId;
+use usher_kernel::Timestamp;
+
+use super::watch::named;
+
+/// How soon, and how late at most, somebody is looked at again who holds a machine without a part
+/// and is not done with it.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LAST_LOOK: Duration = Duration::from_mins(5);
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub(super) struct OnFleet {
+    /// The part of each holder, by its name.
+    parts: BTreeMap<ResourceId, String>,
+    /// The parts that wait for a free machine, the longest first, and which of them still do.
+    queue: VecDeque<String>,
+    waiting: BTreeSet<String>,
+    /// Holders whose part is not there.
+    strays: BTreeMap<ResourceId, Stray>,
+    /// When it is asked who holds a machine, if it shall be.
+    pub(super) census_at: Option<Timestamp>,
+}
+
+/// When somebody is looked at, and how long after that again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stray {
+    at: Timestamp,
+    pause: Duration,
+}
+
+impl OnFleet {
+    /// The part of a holder.
+    pub(super) fn part_of(&self, holder: ResourceId) -> Option<&str> {
+        self.parts.get(&holder).map(String::as_str)
+    }
+
+    /// A part that stands.
+    pub(super) fn note_part(&mut self, holder: ResourceId, name: &str) {
+        if self.part_of(holder) != Some(name) {
+            self.parts.insert(holder, name.to_owned());
+        }
+        self.strays.remove(&holder);
+    }
+
+    /// A part that does not stand any more: a machine may still be held for it.
+    pub(super) fn note_gone(&mut self, name: &str, now: Timestamp) {
+        self.waiting.remove(name);
+        let Some(holder) = holder_in(name) else { return };
+        if self.part_of(holder).is_none_or(|it| it == name) {
+            self.parts.remove(&holder);
+            self.note_stray(holder, now);
+        }
+    }
+
+    /// Of those who hold a machine, whoever has no part.
+    pub(super) fn note_holders(&mut self, mut holders: Vec<ResourceId>, now: Timestamp) {
+        holders.retain(|it| !self.parts.contains_key(it));
+        for holder in holders {
+            self.note_stray(holder, now);
+        }
+    }
+
+    /// Somebody who may hold a machine without a part.
+    pub(super) fn note_stray(&mut self, holder: ResourceId, now: Timestamp) {
+        self.strays.insert(holder, Stray { at: now, pause: FIRST_LOOK });
+    }
+
+    /// When somebody is to be looked at, or everybody.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.strays.values().map(|it| it.at).chain(self.census_at).min()
+    }
+
+    /// Who is to be looked at now.
+    pub(super) fn due_strays(&self, now: Timestamp) -> Vec<ResourceId> {
+        self.strays.iter().filter(|(_, it)| it.at <= now).map(|(holder, _)| *holder).collect()
+    }
+
+    /// Looks no more, until something is heard.
+    pub(super) fn rest(&mut self, holder: ResourceId) {
+        self.strays.remove(&holder);
+    }
+
+    /// Looks again, later each time.
+    pub(super) fn put_off(&mut self, holder: ResourceId, now: Timestamp) {
+        if let Some(stray) = self.strays.get_mut(&holder) {
+            stray.at = now.after(stray.pause);
+            stray.pause = LAST_LOOK.min(stray.pause * 2);
+        }
+    }
+
+    /// A part that found no machine free.
+    pub(super) fn wait(&mut self, name: &str) {
+        if self.waiting.insert(name.to_owned()) {
+            self.queue.push_back(name.to_owned());
+        }
+    }
+
+    /// A part that waits for none.
+    pub(super) fn wait_no_more(&mut self, name: &str) {
+        self.waiting.remove(name);
+    }
+
+    /// Takes whoever waits longest out of the queue; whoever waits in vain comes back.
+    pub(super) fn first_waiting(&mut self) -> Option<String> {
+        loop {
+            let first = self.queue.pop_front()?;
+            if self.waiting.remove(&first) {
+                return Some(first);
+            }
+        }
+    }
+}
+
+/// The resource whose id is in a name.
+pub(super) fn holder_in(name: &str) -> Option<ResourceId> {
+    named(name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01a1e41e-a79f-7462-9395-0da9d55e18a1";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    fn holder() -> ResourceId {
+        ID.parse().unwrap()
+    }
+
+    /// Red by: an old part that takes the new one's place when it goes.
+    #[test]
+    fn whoever_has_another_part_is_no_stray() {
+        let [old, new] = ["old", "new"].map(|it| format!("pr-{ID}-machine-{it}"));
+        let mut fleet = OnFleet::default();
+        fleet.note_part(holder(), &old);
+        fleet.note_part(holder(), &new);
+        fleet.note_gone(&old, at(1));
+        assert_eq!((fleet.part_of(holder()), fleet.next()), (Some(new.as_str()), None));
+        fleet.note_gone(&new, at(2));
+        assert_eq!((fleet.part_of(holder()), fleet.due_strays(at(2))), (None, vec![holder()]));
+        fleet.note_part(holder(), &old);
+        fleet.note_holders(vec![holder()], at(3));
+        assert_eq!(fleet.next(), None);
+    }
+
+    /// Red by: somebody who is asked for as often as ever for as long as he lives.
+    #[test]
+    fn a_stray_that_is_not_done_is_looked_at_less_and_less() {
+        let mut fleet = OnFleet::default();
+        fleet.note_holders(vec![holder()], at(0));
+        let mut looks = vec![];
+        for _ in 0..12 {
+            let next = fleet.next().unwrap();
+            assert_eq!(fleet.due_strays(next), [holder()]);
+            fleet.put_off(holder(), next);
+            looks.push(fleet.next().unwrap().since(next).as_secs());
+        }
+        assert_eq!(looks, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        fleet.rest(holder());
+        assert_eq!(fleet.next(), None);
+    }
+
+    /// Red by: a machine that stays free because whoever was told of it needed none any more.
+    #[test]
+    fn whoever_waits_no_more_is_passed_over() {
+        let mut fleet = OnFleet::default();
+        for name in ["a", "b", "a"] {
+            fleet.wait(name);
+        }
+        fleet.wait_no_more("a");
+        assert_eq!(fleet.first_waiting(), Some("b".to_owned()));
+        assert_eq!(fleet.first_waiting(), None);
+        fleet.wait("a");
+        assert_eq!(fleet.first_waiting(), Some("a".to_owned()));
+    }
+}
