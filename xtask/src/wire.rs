@@ -11,13 +11,17 @@ use crate::repo::Repo;
 
 /// The messages.
 const PROTOS: &str = "crates/wire/proto";
-const PROTO: &str = "crates/wire/proto/bigfleet/v1alpha1/provider.proto";
-/// What they are in Rust.
-const CODE: &str = "crates/wire/src/fleet/generated.rs";
+const FILES: [&str; 2] = [
+    "crates/wire/proto/bigfleet/v1alpha1/provider.proto",
+    "crates/wire/proto/usher/provider/v1alpha1/salvage.proto",
+];
+/// What the maker calls its code, and where that goes.
+const CODE: [(&str, &str); 2] = [
+    ("bigfleet.v1alpha1.rs", "crates/wire/src/fleet/generated.rs"),
+    ("usher.provider.v1alpha1.rs", "crates/wire/src/fleet/salvage.rs"),
+];
 /// What a server says when it is asked what it speaks.
 const DESCRIPTOR: &str = "crates/wire/src/fleet/descriptor.bin";
-/// What the maker calls its code.
-const MADE: &str = "bigfleet.v1alpha1.rs";
 const MADE_DESCRIPTOR: &str = "descriptor.bin";
 
 /// Fails if the messages, or what was made of them, changed since.
@@ -26,7 +30,8 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
         output::say("generate: the code of the gRPC messages is fresh");
         return Ok(());
     }
-    Err(Failure::told(format!("out of date: {CODE}\nrun: cargo xtask generate")))
+    let code = CODE.map(|it| it.1).join(", ");
+    Err(Failure::told(format!("out of date: {code}\nrun: cargo xtask generate")))
 }
 
 /// Makes the code again if the messages, or what was made of them, changed since.
@@ -40,20 +45,35 @@ pub(crate) fn write(repo: &Repo) -> Outcome {
     let maker = ["run", "--quiet", "--package", "xtask", "--features", "wire"];
     let words = ["--bin", "wire-code", "--", &protos, &made];
     repo.cargo(&[&maker[..], &words].concat(), &[])?;
-    let code = format(&out.join(MADE))?;
     let descriptor = read(&out.join(MADE_DESCRIPTOR))?;
-    let proto = read(&repo.root().join(PROTO))?;
-    let marked = format!("{}{code}", header(&proto, code.as_bytes(), &descriptor));
-    put(&repo.root().join(CODE), marked.as_bytes())?;
+    let messages = messages(repo)?;
+    for (made, place) in CODE {
+        let code = format(&out.join(made))?;
+        let marked = format!("{}{code}", header(&messages, code.as_bytes(), &descriptor));
+        put(&repo.root().join(place), marked.as_bytes())?;
+        output::say(format_args!("wrote {place}"));
+    }
     put(&repo.root().join(DESCRIPTOR), &descriptor)?;
-    output::say(format_args!("wrote {CODE}, {DESCRIPTOR}"));
+    output::say(format_args!("wrote {DESCRIPTOR}"));
     Ok(())
 }
 
 fn is_fresh(repo: &Repo) -> bool {
-    let files = [PROTO, CODE, DESCRIPTOR].map(|path| fs::read(repo.root().join(path)));
-    let [Ok(proto), Ok(code), Ok(descriptor)] = files else { return false };
-    agrees(&proto, &code, &descriptor)
+    let read = |path: &str| read(&repo.root().join(path)).ok();
+    let (Ok(messages), Some(descriptor)) = (messages(repo), read(DESCRIPTOR)) else {
+        return false;
+    };
+    let fresh = |place| read(place).is_some_and(|code| agrees(&messages, &code, &descriptor));
+    CODE.iter().all(|(_, place)| fresh(place))
+}
+
+/// All messages, one file after the other.
+fn messages(repo: &Repo) -> Result<Vec<u8>, Failure> {
+    let mut all = Vec::new();
+    for path in FILES {
+        all.extend(read(&repo.root().join(path))?);
+    }
+    Ok(all)
 }
 
 /// Whether the sums in the first lines of the code are those of all three.

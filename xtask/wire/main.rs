@@ -9,6 +9,10 @@ use std::{env, fs};
 
 /// What a shard and a provider say to each other.
 const PROTO: &str = "bigfleet/v1alpha1/provider.proto";
+/// What they may say beside.
+const BESIDE: &str = "usher/provider/v1alpha1/salvage.proto";
+/// Where the code of the first stands, as the code of the second names it.
+const CODE: (&str, &str) = (".bigfleet.v1alpha1", "crate::fleet::generated");
 /// It brings secrets, so what prints it is written by hand.
 const SECRET: &str = ".bigfleet.v1alpha1.ConfigureRequest";
 
@@ -27,15 +31,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes `bigfleet.v1alpha1.rs`, and `descriptor.bin` for servers that are asked what they speak.
+/// Writes the code of both packages, and `descriptor.bin` for servers that are asked what they speak.
 fn make(protos: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(out)?;
-    let bare = protox::Compiler::new([protos])?.open_file(PROTO)?.encode_file_descriptor_set();
+    let mut bare = protox::Compiler::new([protos])?;
+    let bare = bare.open_files([PROTO, BESIDE])?.encode_file_descriptor_set();
     fs::write(out.join("descriptor.bin"), bare)?;
-    // This one has the comments, too, which become the documentation of the code.
-    let set = protox::compile([PROTO], [protos])?;
     let mut config = prost_build::Config::new();
     config.btree_map(["."]).bytes(["."]).skip_debug([SECRET]);
+    code(PROTO, (protos, out), config)?;
+    let mut config = prost_build::Config::new();
+    config.extern_path(CODE.0, CODE.1);
+    let apart = out.join("beside");
+    code(BESIDE, (protos, &apart), config)?;
+    let made = "usher.provider.v1alpha1.rs";
+    fs::rename(apart.join(made), out.join(made))?;
+    Ok(())
+}
+
+/// Writes the code of one file. Its comments become the documentation.
+fn code(
+    proto: &str,
+    (protos, out): (&Path, &Path),
+    config: prost_build::Config,
+) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(out)?;
+    let set = protox::compile([proto], [protos])?;
     tonic_prost_build::configure()
         .out_dir(out)
         .build_transport(false)

@@ -59,7 +59,7 @@ pub struct Timeouts {
     pub configure: Duration,
     /// To take it out, beside its grace.
     pub drain: Duration,
-    /// To give it back.
+    /// To give it back, also after it failed.
     pub delete: Duration,
 }
 
@@ -145,7 +145,7 @@ impl Timeouts {
             Kind::Create => self.create,
             Kind::Configure => self.configure,
             Kind::Drain => self.drain.saturating_add(work.grace),
-            Kind::Delete => self.delete,
+            Kind::Delete | Kind::Salvage => self.delete,
         }
     }
 }
@@ -333,10 +333,8 @@ impl<B: Backend> Inner<B> {
                 self.backend.ready(order).await?;
             }
             Kind::Drain => self.backend.drain(order, work.grace).await?,
-            Kind::Delete => match &work.salvage {
-                None => self.backend.delete(order).await?,
-                Some(it) => self.backend.salvage(order, it.made_by.as_deref()).await?,
-            },
+            Kind::Delete => self.backend.delete(order).await?,
+            Kind::Salvage => self.backend.salvage(order, work.made_by.as_deref()).await?,
         }
         Ok(End::Done)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
-use usher_wire::fleet::{CapacityProvider, Files, Keyring, TlsError, incoming};
+use usher_wire::fleet::{CapacityProvider, Files, Keyring, Salvager, TlsError, incoming};
 
 use crate::backend::Backend;
 use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
@@ -197,7 +197,7 @@ pub async fn run<B: Backend>(
 
 async fn listen<B: Backend>(
     flags: &Flags,
-    service: impl CapacityProvider,
+    service: impl CapacityProvider + Salvager,
     kit: &Kit<B>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {

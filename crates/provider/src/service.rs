@@ -3,7 +3,7 @@
 use tonic::{Request, Response, Status};
 use usher_wire::fleet::{
     CapacityProvider, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter,
-    Machine, MachineList, MachineRef, Peer, TransitionAck,
+    Machine, MachineList, MachineRef, Peer, SalvageRequest, Salvager, TransitionAck,
 };
 
 use crate::backend::Backend;
@@ -79,6 +79,16 @@ impl<B: Backend> CapacityProvider for Service<B> {
     async fn list(&self, request: Request<ListFilter>) -> Answer<MachineList> {
         permit(&request, usher_wire::fleet::Identity::may_read)?;
         self.kit.list(request.get_ref()).await.map(Response::new).map_err(status)
+    }
+}
+
+#[tonic::async_trait]
+impl<B: Backend> Salvager for Service<B> {
+    async fn salvage(&self, request: Request<SalvageRequest>) -> Answer<TransitionAck> {
+        let it = request.get_ref();
+        let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
+        let ask = Ask { machine: it.machine_id.clone(), token, verb: Verb::Salvage };
+        self.ask(&request, ask).await
     }
 }
 

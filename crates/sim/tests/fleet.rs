@@ -79,7 +79,7 @@ fn a_world_that_starts_empty_takes_machines_and_gives_them_back() {
         Course { drivers: 2, mix, target: (usize::MAX, Strike::CrashBefore), faults_end: 0 };
     let mut empty = State::empty(Rng::new(1), course, (None, false));
     assert!(empty.store.rows.is_empty() && empty.outside.machines.is_empty());
-    let slot = Slot { kind: 0, staged: true, owner: 0, idle: true, refuses_once_failed: false };
+    let slot = Slot { kind: 0, staged: true, owner: 0, idle: true, never_salvages: false };
     let slots = vec![slot];
     empty.settle_in(Population { shards: 1, clusters: 1, slots, demands: vec![], holds: vec![] });
     let world = RefCell::new(empty);

@@ -93,7 +93,8 @@ impl Plant {
     }
 
     fn serve(&self, listener: TcpListener) {
-        let serving = tonic::transport::Server::builder().add_service(server(self.clone()));
+        let serving =
+            tonic::transport::Server::builder().add_service(server(Arc::new(self.clone())));
         tokio::spawn(serving.serve_with_incoming(incoming(listener, None)));
     }
 

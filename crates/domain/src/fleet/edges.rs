@@ -102,6 +102,7 @@ impl Provider {
             Verb::Configure { .. } => (Phase::Idle, Phase::Configuring),
             Verb::Drain { .. } => (Phase::Configured, Phase::Draining),
             Verb::Delete => (Phase::Idle, Phase::Deleting),
+            Verb::Salvage => (Phase::Failed, Phase::Deleting),
         };
         if self.phase == from {
             self.begun += 1;

@@ -37,6 +37,8 @@ pub enum Verb {
     },
     /// Give its host back.
     Delete,
+    /// Take away what is left of it, since it failed.
+    Salvage,
 }
 
 impl Effect {
@@ -47,6 +49,7 @@ impl Effect {
             Verb::Configure { .. } => EffectKind::Configure,
             Verb::Drain { .. } => EffectKind::Drain,
             Verb::Delete => EffectKind::Delete,
+            Verb::Salvage => EffectKind::Salvage,
         }
     }
 }

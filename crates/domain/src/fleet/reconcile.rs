@@ -198,8 +198,8 @@ const fn footing(phase: Phase) -> u8 {
     }
 }
 
-/// A failed machine is given back once whoever used it had time to leave; one that is held, once
-/// its holder says that nobody uses it any more.
+/// A failed machine is salvaged once whoever used it had time to leave; one that is held, once its
+/// holder says that nobody uses it any more.
 fn clean_up(row: RowFacts, sight: Sight) -> Verdict {
     let rest = |rest, reason| Verdict::rest(row.phase, Order::None, rest, reason);
     let is_kept = row.hold == Hold::Held && row.want != Want::Release;
@@ -218,12 +218,10 @@ fn send(row: RowFacts) -> Verdict {
         Phase::Creating => EffectKind::Create,
         Phase::Configuring => EffectKind::Configure,
         Phase::Draining => EffectKind::Drain,
-        Phase::Deleting
-        | Phase::Failed
-        | Phase::Speculative
-        | Phase::Idle
-        | Phase::Configured
-        | Phase::Gone => EffectKind::Delete,
+        Phase::Failed => EffectKind::Salvage,
+        Phase::Deleting | Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => {
+            EffectKind::Delete
+        }
     };
     let sent = Verdict::rest(row.phase, Order::Sent, Rest::Poll, Reason::OrderSent);
     Verdict { effect: Some(verb), ..sent }

@@ -35,6 +35,8 @@ closed_set! {
         Drain = "Drain",
         /// Give its host back.
         Delete = "Delete",
+        /// Take away what is left of it, since it failed.
+        Salvage = "Salvage",
     }
 }
 

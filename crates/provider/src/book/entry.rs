@@ -63,9 +63,6 @@ pub struct Pending {
     /// How long work may take to end.
     #[prost(int64, tag = "4")]
     pub grace_seconds: i64,
-    /// Whether the machine had failed before.
-    #[prost(bool, tag = "5")]
-    pub had_failed: bool,
 }
 
 /// The highest token of a shard for a machine.
@@ -136,7 +133,6 @@ impl fmt::Debug for Pending {
             .field("operation", &self.operation)
             .field("blob", &format_args!("{} bytes", self.blob.len()))
             .field("grace_seconds", &self.grace_seconds)
-            .field("had_failed", &self.had_failed)
             .finish()
     }
 }

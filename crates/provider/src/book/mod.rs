@@ -22,7 +22,7 @@ pub use entry::{Entry, Mark, Pending, Record};
 pub use fence::Token;
 pub use list::Page;
 pub(crate) use rules::End;
-pub use rules::{Accepted, Answer, Salvage, Work};
+pub use rules::{Accepted, Answer, Work};
 pub use verb::{Ask, Kind, Verb};
 
 use std::collections::{BTreeMap, HashMap};

@@ -48,14 +48,7 @@ pub struct Work {
     pub blob: Bytes,
     /// How long its work may take to end.
     pub grace: Duration,
-    /// What failed before and is taken away now: the operation that made it, if one ever began.
-    pub salvage: Option<Salvage>,
-}
-
-/// A machine that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvage {
-    /// The operation of its last Create.
+    /// The operation of its last Create, if one ever began.
     pub made_by: Option<String>,
 }
 
@@ -80,9 +73,7 @@ impl Work {
             machine: record.machine(),
             blob: pending.blob.clone(),
             grace: Duration::from_secs(u64::try_from(pending.grace_seconds).unwrap_or_default()),
-            salvage: pending
-                .had_failed
-                .then(|| Salvage { made_by: record.operation(Kind::Create).map(str::to_owned) }),
+            made_by: record.operation(Kind::Create).map(str::to_owned),
         })
     }
 }
@@ -100,7 +91,7 @@ impl Book {
         if ask.machine.is_empty() {
             return refused(Refusal::NoId);
         }
-        if ask.verb.kind() == Kind::Delete && !deletes {
+        if matches!(ask.verb, Verb::Delete | Verb::Salvage) && !deletes {
             return refused(Refusal::Unsupported);
         }
         if !self.admits(ask) {
@@ -210,9 +201,7 @@ impl Book {
         if [kind.passing(), kind.goal()].contains(&state) && record.operation(kind).is_some() {
             return Ok(Verdict::Repeated(Arc::clone(record)));
         }
-        // What failed can be given back, and nothing else.
-        let is_salvage = (kind, state) == (Kind::Delete, MachineState::Failed);
-        if state != kind.origin() && !is_salvage {
+        if state != kind.origin() {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
             return Err(Refusal::Position { verb: kind.as_str(), id: id(), state });
         }
@@ -228,7 +217,6 @@ impl Book {
         let index = u32::try_from(kind.index()).unwrap_or_default();
         let mut pending = Pending { kind: index, operation, ..Pending::default() };
         let machine = record.machine.get_or_insert_default();
-        pending.had_failed = machine.state() == MachineState::Failed;
         machine.set_state(kind.passing());
         machine.last_error.clear();
         match &ask.verb {
@@ -238,7 +226,7 @@ impl Book {
                 machine.shard_metadata.clone_from(metadata);
             }
             Verb::Drain { grace_seconds } => pending.grace_seconds = (*grace_seconds).max(0),
-            Verb::Create | Verb::Delete => {}
+            Verb::Create | Verb::Delete | Verb::Salvage => {}
         }
         record.pending = Some(pending);
         record
@@ -306,7 +294,7 @@ fn settle(record: &mut Record, kind: Kind, end: End) {
         }
         Kind::Configure => {}
         Kind::Drain => unbind(machine),
-        Kind::Delete => {
+        Kind::Delete | Kind::Salvage => {
             unbind(machine);
             machine.host = None;
             if was_made {

@@ -43,6 +43,7 @@ fn verb(kind: Kind) -> Verb {
         Kind::Configure => configure("c"),
         Kind::Drain => Verb::Drain { grace_seconds: 1 },
         Kind::Delete => Verb::Delete,
+        Kind::Salvage => Verb::Salvage,
     }
 }
 
@@ -70,7 +71,7 @@ fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
     let before = book.get("m0").unwrap();
     let mut operations = BTreeSet::new();
     for _ in 0..3 {
-        for kind in Kind::ALL {
+        for kind in Kind::PUBLIC {
             assert!(operations.insert(drive(&mut book, "m0", kind)));
         }
         assert_eq!(book.get("m0").unwrap(), before);
@@ -100,11 +101,15 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
         let mut book = book(1);
         let way: &[Kind] = match kind {
             Kind::Create => &[],
-            Kind::Configure | Kind::Delete => &[Kind::Create],
+            Kind::Configure | Kind::Delete | Kind::Salvage => &[Kind::Create],
             Kind::Drain => &[Kind::Create, Kind::Configure],
         };
         for step in way {
             drive(&mut book, "m0", *step);
+        }
+        if kind == Kind::Salvage {
+            let [idle] = book.standing().try_into().unwrap();
+            book.lose(&idle, "the host is gone".to_owned()).unwrap();
         }
         let first = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap();
         let again = book.ask(&ask("m0", FREE, verb(kind)), true);
@@ -156,26 +161,25 @@ fn what_ends_after_it_was_given_up_changes_nothing() {
     assert_eq!((failed.state(), failed.last_error.as_str()), (MachineState::Failed, "too late"));
     assert_eq!(book.end("m0", &said.operation, made()), None);
     assert_eq!(book.get("m0").unwrap(), failed);
-    for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
+    for kind in Kind::PUBLIC {
         let refused = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap_err();
         assert!(matches!(refused, Refusal::Position { .. }), "{refused:?}");
     }
 }
 
 #[test]
-fn what_failed_can_be_given_back_and_is_offered_as_it_was() {
+fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     let mut book = book(1);
     let offered = book.get("m0").unwrap();
     let said = book.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
     book.end("m0", &said.operation, End::Failed("no quota".to_owned())).unwrap();
-    let given = book.ask(&ask("m0", FREE, Verb::Delete), true).said.unwrap();
+    let given = book.ask(&ask("m0", FREE, Verb::Salvage), true).said.unwrap();
     assert_eq!(
         (given.machine.state(), given.machine.last_error.as_str()),
         (MachineState::Deleting, "")
     );
-    let salvage = Some(Salvage { made_by: Some(said.operation) });
-    assert_eq!(given.work.unwrap().salvage, salvage);
-    assert_eq!(book.pending()[0].salvage, salvage, "also after a restart");
+    assert_eq!(given.work.unwrap().made_by.as_ref(), Some(&said.operation));
+    assert_eq!(book.pending()[0].made_by, Some(said.operation), "also after a restart");
     book.end("m0", &given.operation, End::Done).unwrap();
     assert_eq!(book.get("m0").unwrap(), offered);
 }
@@ -309,7 +313,7 @@ proptest! {
     #[test]
     fn what_was_written_makes_the_same_book_again(
         steps in proptest::collection::vec(
-            (0_usize..4, 0_usize..4, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
+            (0_usize..4, 0_usize..5, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
             1..80,
         )
     ) {
@@ -337,7 +341,9 @@ proptest! {
                     (0, _) => None,
                     (1, _) => Some(End::Failed("x".to_owned())),
                     (_, Kind::Create) => Some(made()),
-                    (_, Kind::Configure | Kind::Drain | Kind::Delete) => Some(End::Done),
+                    (_, Kind::Configure | Kind::Drain | Kind::Delete | Kind::Salvage) => {
+                        Some(End::Done)
+                    }
                 };
                 entries.extend(end.and_then(|end| live.end(&id, &work.operation, end)));
             }

@@ -39,6 +39,8 @@ pub enum Verb {
     },
     /// Give it back.
     Delete,
+    /// Take away what is left of it, since it failed.
+    Salvage,
 }
 
 /// A verb by itself.
@@ -52,6 +54,8 @@ pub enum Kind {
     Drain,
     /// Give it back.
     Delete,
+    /// Take away what is left of it, since it failed.
+    Salvage,
 }
 
 impl Verb {
@@ -62,13 +66,17 @@ impl Verb {
             Self::Configure { .. } => Kind::Configure,
             Self::Drain { .. } => Kind::Drain,
             Self::Delete => Kind::Delete,
+            Self::Salvage => Kind::Salvage,
         }
     }
 }
 
 impl Kind {
     /// Every verb.
-    pub const ALL: [Self; 4] = [Self::Create, Self::Configure, Self::Drain, Self::Delete];
+    pub const ALL: [Self; 5] =
+        [Self::Create, Self::Configure, Self::Drain, Self::Delete, Self::Salvage];
+    /// Those of the public service, in the order of a life. None of them leaves FAILED.
+    pub const PUBLIC: [Self; 4] = [Self::Create, Self::Configure, Self::Drain, Self::Delete];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
@@ -77,6 +85,7 @@ impl Kind {
             Self::Configure => "configure",
             Self::Drain => "drain",
             Self::Delete => "delete",
+            Self::Salvage => "salvage",
         }
     }
 
@@ -86,6 +95,7 @@ impl Kind {
             Self::Create => MachineState::Speculative,
             Self::Configure | Self::Delete => MachineState::Idle,
             Self::Drain => MachineState::Configured,
+            Self::Salvage => MachineState::Failed,
         }
     }
 
@@ -95,7 +105,7 @@ impl Kind {
             Self::Create => MachineState::Creating,
             Self::Configure => MachineState::Configuring,
             Self::Drain => MachineState::Draining,
-            Self::Delete => MachineState::Deleting,
+            Self::Delete | Self::Salvage => MachineState::Deleting,
         }
     }
 
@@ -104,7 +114,7 @@ impl Kind {
         match self {
             Self::Create | Self::Drain => MachineState::Idle,
             Self::Configure => MachineState::Configured,
-            Self::Delete => MachineState::Speculative,
+            Self::Delete | Self::Salvage => MachineState::Speculative,
         }
     }
 
@@ -115,6 +125,7 @@ impl Kind {
             Self::Configure => 1,
             Self::Drain => 2,
             Self::Delete => 3,
+            Self::Salvage => 4,
         }
     }
 }

@@ -20,6 +20,8 @@ pub enum Profile {
     Durable,
     /// Substrates fail.
     Fault,
+    /// What failed is taken away, by a service of our own beside the public one.
+    Salvage,
 }
 
 /// What a behaviour is about.
@@ -47,6 +49,8 @@ pub enum Area {
     Scale,
     /// Random walks.
     Property,
+    /// The way out of FAILED.
+    Salvage,
 }
 
 /// One behaviour.
@@ -66,7 +70,7 @@ pub struct Behaviour {
 
 impl Profile {
     /// Every profile.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Core,
         Self::Cloud,
         Self::BareMetal,
@@ -74,6 +78,7 @@ impl Profile {
         Self::Scale,
         Self::Durable,
         Self::Fault,
+        Self::Salvage,
     ];
 
     /// The word for it.
@@ -86,6 +91,7 @@ impl Profile {
             Self::Scale => "scale",
             Self::Durable => "durable",
             Self::Fault => "fault",
+            Self::Salvage => "salvage",
         }
     }
 }
@@ -121,6 +127,7 @@ impl Area {
             Self::Durability => "durability",
             Self::Scale => "scale",
             Self::Property => "property",
+            Self::Salvage => "salvage",
         }
     }
 
@@ -136,7 +143,8 @@ impl Area {
             9 => Self::Listing,
             10 => Self::Durability,
             11 => Self::Scale,
-            _ => Self::Property,
+            12 => Self::Property,
+            _ => Self::Salvage,
         }
     }
 
@@ -145,6 +153,7 @@ impl Area {
             Self::Failure => Profile::Fault,
             Self::Durability => Profile::Durable,
             Self::Scale => Profile::Scale,
+            Self::Salvage => Profile::Salvage,
             Self::Lifecycle
             | Self::Matrix
             | Self::Fencing
@@ -169,7 +178,8 @@ pub fn list() -> impl Iterator<Item = Behaviour> {
 /// Those that need machines that can be given back.
 const DELETES: [u16; 6] = [109, 204, 215, 310, 409, 807];
 
-const TITLES: [(u16, &str); 93] = [
+/// Those up to B1205 are the public ones; what follows is our own.
+const TITLES: [(u16, &str); 97] = [
     (101, "four round trips leave nothing behind"),
     (103, "a machine that is being bound is seen CONFIGURING and nothing else"),
     (104, "a machine that is being taken out is seen DRAINING and nothing else"),
@@ -222,7 +232,7 @@ const TITLES: [(u16, &str); 93] = [
     (702, "a failed Create ends FAILED with its reason"),
     (703, "a verb that takes too long ends FAILED"),
     (704, "a success that comes too late changes nothing"),
-    (705, "FAILED rests with its reason; at most Delete ends it, and leaves nothing"),
+    (705, "nothing leaves FAILED, and its reason stays"),
     (706, "a failed Drain without grace ends FAILED, not bound"),
     (707, "what failed can be read and rests"),
     (708, "no machine is CONFIGURED before its node is ready"),
@@ -263,6 +273,10 @@ const TITLES: [(u16, &str); 93] = [
     (1203, "random lives follow the rules"),
     (1204, "shards that interleave do not disturb each other"),
     (1205, "malformed requests have the right codes"),
+    (1301, "a salvaged machine has nothing left and can be had again"),
+    (1302, "Salvage of what did not fail is refused"),
+    (1303, "Salvages at once have one operation id"),
+    (1304, "the fence comes before Salvage"),
 ];
 
 #[cfg(test)]
@@ -270,9 +284,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_ninety_three_in_eleven_areas_with_ids_of_their_own() {
+    fn the_public_ninety_three_and_our_own_are_in_their_areas_with_ids_of_their_own() {
         let ids: std::collections::BTreeSet<u16> = list().map(|it| it.id).collect();
-        assert_eq!(ids.len(), 93);
+        assert_eq!(ids.len(), 97);
+        assert_eq!(list().filter(|it| it.profile != Profile::Salvage).count(), 93);
         let count = |area| list().filter(|it| it.area == area).count();
         let areas = [
             (Area::Lifecycle, 8),
@@ -286,6 +301,7 @@ mod tests {
             (Area::Durability, 7),
             (Area::Scale, 9),
             (Area::Property, 5),
+            (Area::Salvage, 4),
         ];
         for (area, expected) in areas {
             assert_eq!(count(area), expected, "{}", area.as_str());

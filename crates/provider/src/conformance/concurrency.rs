@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tonic::{Code, Status};
 use usher_wire::fleet::{MachineState as State, TransitionAck};
 
+use super::lifecycle::at_origin;
 use super::probe::{Metadata, Outcome, Probe, Stop, at_once, ensure, metadata};
 use crate::book::{Kind, Token};
 
@@ -34,12 +35,9 @@ async fn storm(probe: &mut Probe, kind: Kind, id: &str) -> Vec<Result<Transition
     .await
 }
 
-async fn one_operation(probe: &mut Probe, kind: Kind) -> Outcome {
-    let id = match kind {
-        Kind::Create => probe.slot().await?,
-        Kind::Configure | Kind::Delete => probe.idle().await?,
-        Kind::Drain => probe.bound("c", Metadata::new()).await?,
-    };
+/// Asked for many times at once, a verb is one operation.
+pub(super) async fn one_operation(probe: &mut Probe, kind: Kind) -> Outcome {
+    let id = at_origin(probe, kind).await?;
     let mut operations = BTreeSet::new();
     for answer in storm(probe, kind, &id).await {
         operations.insert(answer?.operation_id);

@@ -49,8 +49,8 @@ fn trouble(why: impl std::fmt::Display) -> Stop {
 }
 
 pub(super) fn probe(address: &str, seed: u64, name: &str) -> Outcome<Probe> {
-    let channel = |_| fleet::channel(address, None).map(fleet::client).map_err(trouble);
-    Ok(Probe::new(channel(0)?, channel(1)?, seed, name))
+    let channel = || fleet::channel(address, None).map_err(trouble);
+    Ok(Probe::new([channel()?, channel()?], seed, name))
 }
 
 /// Starts a candidate and puts it through some lives.

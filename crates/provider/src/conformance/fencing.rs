@@ -137,7 +137,7 @@ async fn new_life(probe: &mut Probe) -> Outcome {
     probe.settle(&id, State::Speculative).await?;
     probe.create_as(&id, token(&shard, 2, 0)).await?;
     probe.settle(&id, State::Idle).await?;
-    for kind in Kind::ALL {
+    for kind in Kind::PUBLIC {
         refused(probe.ask(kind, &id, token(&shard, 1, 51)).await, FENCED)?;
     }
     let now = probe.get(&id).await?.state();
@@ -171,7 +171,7 @@ pub(super) async fn oracle(
         let (shard, machine) = (probe.dice.below(shards), probe.dice.below(machines));
         let number = |most: usize| i64::try_from(most).unwrap_or_default() - 3;
         let (epoch, sequence) = (number(probe.dice.below(9)), number(probe.dice.below(12)));
-        let kind = Kind::ALL[probe.dice.below(3)];
+        let kind = Kind::PUBLIC[probe.dice.below(3)];
         let mark = marks.get(&(shard, machine));
         let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
         let answer = probe.ask(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;

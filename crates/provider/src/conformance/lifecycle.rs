@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use usher_wire::fleet::{Machine, MachineState as State};
 
+use super::failure::fails;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, machine, metadata};
 use crate::book::Kind;
 
@@ -36,11 +37,12 @@ async fn round_trips(probe: &mut Probe) -> Outcome {
 }
 
 /// A machine on which a verb can begin.
-async fn at_origin(probe: &mut Probe, kind: Kind) -> Outcome<String> {
+pub(super) async fn at_origin(probe: &mut Probe, kind: Kind) -> Outcome<String> {
     match kind {
         Kind::Create => probe.slot().await,
         Kind::Configure | Kind::Delete => probe.idle().await,
         Kind::Drain => probe.bound("c", Metadata::new()).await,
+        Kind::Salvage => Ok(fails(probe, "fault-error").await?.id),
     }
 }
 
@@ -78,7 +80,7 @@ async fn neighbours(probe: &mut Probe) -> Outcome {
     }
     seen.dedup();
     for pair in seen.windows(2) {
-        let legal = Kind::ALL.iter().any(|kind| {
+        let legal = Kind::PUBLIC.iter().any(|kind| {
             let way = [kind.origin(), kind.passing(), kind.goal()];
             way.windows(2).any(|step| step == pair) || pair == [way[0], way[2]]
         });

@@ -4,7 +4,7 @@
 //! that was asked for and not exercised leaves the whole incomplete, never passed.
 //!
 //! Read [`list`](fn@list) for the behaviours, `probe` for what they ask with, and one file per area
-//! for how. The durable, fault and scale lanes start the candidate themselves.
+//! for how. The durable, fault, salvage and scale lanes start the candidate themselves.
 
 mod area;
 mod boot;
@@ -18,6 +18,7 @@ mod matrix;
 mod metadata;
 mod probe;
 mod property;
+mod salvage;
 mod scale;
 mod shape;
 mod suite;

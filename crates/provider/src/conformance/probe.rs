@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 use usher_wire::fleet::{
     Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter, Machine,
-    MachineList, MachineRef, MachineState, TransitionAck,
+    MachineList, MachineRef, MachineState, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
 use crate::book::{Kind, Token};
@@ -38,6 +39,7 @@ pub(super) struct Probe {
     pub(super) client: Client,
     /// A connection of its own.
     pub(super) other: Client,
+    salvager: SalvagerClient<Channel>,
     pub(super) dice: Dice,
     slots: Vec<String>,
     shard: String,
@@ -85,9 +87,17 @@ pub(super) fn machine(ack: TransitionAck) -> Outcome<Machine> {
 }
 
 impl Probe {
-    pub(super) fn new(client: Client, other: Client, seed: u64, name: &str) -> Self {
-        let shard = format!("conformance-{seed}-{name}");
-        Self { client, other, dice: Dice::new(seed), slots: Vec::new(), shard, sequence: 0 }
+    /// What asks over two connections.
+    pub(super) fn new([one, other]: [Channel; 2], seed: u64, name: &str) -> Self {
+        Self {
+            salvager: SalvagerClient::new(one.clone()),
+            client: client(one),
+            other: client(other),
+            dice: Dice::new(seed),
+            slots: Vec::new(),
+            shard: format!("conformance-{seed}-{name}"),
+            sequence: 0,
+        }
     }
 
     /// A token that passes.
@@ -193,6 +203,16 @@ impl Probe {
         self.client.delete(request).await.map(Response::into_inner)
     }
 
+    async fn salvage_as(&mut self, id: &str, token: Token) -> Result<TransitionAck, Status> {
+        let request = SalvageRequest {
+            machine_id: id.to_owned(),
+            shard_id: token.shard,
+            shard_epoch: token.epoch,
+            sequence_number: token.sequence,
+        };
+        self.salvager.salvage(request).await.map(Response::into_inner)
+    }
+
     pub(super) async fn create(&mut self, id: &str) -> Result<TransitionAck, Status> {
         let token = self.token();
         self.create_as(id, token).await
@@ -230,6 +250,7 @@ impl Probe {
             Kind::Configure => self.configure_as(id, ("c", Metadata::new()), token).await,
             Kind::Drain => self.drain_as(id, 0, token).await,
             Kind::Delete => self.delete_as(id, token).await,
+            Kind::Salvage => self.salvage_as(id, token).await,
         }
     }
 
@@ -295,7 +316,7 @@ impl Probe {
         let until = Instant::now() + SETTLE;
         loop {
             let now = self.get(id).await?;
-            let passing = Kind::ALL.iter().any(|kind| kind.passing() == now.state());
+            let passing = Kind::PUBLIC.iter().any(|kind| kind.passing() == now.state());
             if !passing {
                 return Ok(now);
             }

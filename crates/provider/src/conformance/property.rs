@@ -45,7 +45,7 @@ async fn walks(probe: &mut Probe) -> Outcome {
         let id = probe.slot().await?;
         let (mut state, mut known) = (State::Speculative, Vec::new());
         for step in 0..9 {
-            let kind = Kind::ALL[probe.dice.below(3)];
+            let kind = Kind::PUBLIC[probe.dice.below(3)];
             let token = probe.token();
             let answer = probe.ask(kind, &id, token).await;
             if kind.origin() == state && kind.goal() != state {

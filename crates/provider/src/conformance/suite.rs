@@ -12,8 +12,12 @@ use super::boot::{Boot, Running};
 use super::probe::{Outcome, Probe, Stop};
 use super::{
     concurrency, durability, failure, fencing, lifecycle, listing, matrix, metadata, property,
-    scale, shape,
+    salvage, scale, shape,
 };
+
+/// What runs one after the other, each with a candidate of its own.
+const LANES: [Profile; 5] =
+    [Profile::Core, Profile::Fault, Profile::Salvage, Profile::Durable, Profile::Scale];
 
 /// Whom to ask.
 #[derive(Clone, Debug)]
@@ -108,7 +112,7 @@ pub async fn run(suite: &Suite, mut told: impl FnMut(&Finding)) -> Vec<Finding> 
     let asked = list().filter(|it| suite.requires(it));
     let asked: Vec<Behaviour> =
         asked.filter(|it| suite.only.is_none_or(|only| only == it.id)).collect();
-    for lane in [Profile::Core, Profile::Fault, Profile::Durable, Profile::Scale] {
+    for lane in LANES {
         let mine: Vec<Behaviour> = asked.iter().copied().filter(|it| it.profile == lane).collect();
         if mine.is_empty() {
             continue;
@@ -163,7 +167,8 @@ impl Suite {
                 | Profile::BareMetal
                 | Profile::Spot
                 | Profile::Durable
-                | Profile::Fault,
+                | Profile::Fault
+                | Profile::Salvage,
             ) => {
                 let why = "the lane starts the candidate itself: name its program";
                 return Err(Stop::Skipped(why.to_owned()));
@@ -178,7 +183,7 @@ impl Suite {
         }
         let (count, more) = match lane {
             Profile::Scale => (self.scale_seed_count, Vec::new()),
-            Profile::Fault => {
+            Profile::Fault | Profile::Salvage => {
                 let seconds = failure::TRANSITION_TIMEOUT.as_secs();
                 (self.seed_count, vec![format!("--transition-timeout={seconds}s")])
             }
@@ -195,11 +200,11 @@ impl Suite {
     }
 
     fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, lane: Profile) -> Outcome<Lane> {
-        let client = || {
+        let channel = || {
             let channel = fleet::channel(address, keyring.cloned());
-            channel.map(fleet::client).map_err(|why| Stop::Failed(why.to_string()))
+            channel.map_err(|why| Stop::Failed(why.to_string()))
         };
-        let probe = Probe::new(client()?, client()?, self.seed, lane.as_str());
+        let probe = Probe::new([channel()?, channel()?], self.seed, lane.as_str());
         Ok(Lane::Asked(Box::new(probe), None))
     }
 }
@@ -221,6 +226,7 @@ impl Lane {
             Area::Shape => Box::pin(shape::run(id, probe)).await,
             Area::Listing => Box::pin(listing::run(id, probe)).await,
             Area::Scale => Box::pin(scale::run(id, probe, suite.soak)).await,
+            Area::Salvage => Box::pin(salvage::run(id, probe)).await,
             Area::Property => Box::pin(property::run(id, probe)).await,
             Area::Durability => Err(Stop::Skipped("the lane was not killed".to_owned())),
         }

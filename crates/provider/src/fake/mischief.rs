@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tonic::{Request, Response, Status};
 use usher_wire::fleet::{
     CapacityProvider, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter,
-    Machine, MachineList, MachineRef, TransitionAck,
+    Machine, MachineList, MachineRef, SalvageRequest, Salvager, TransitionAck,
 };
 
 use super::dice::Dice;
@@ -90,5 +90,12 @@ impl<S: CapacityProvider> CapacityProvider for Mischief<S> {
 
     async fn list(&self, request: Request<ListFilter>) -> Answer<MachineList> {
         self.inner.list(request).await
+    }
+}
+
+#[tonic::async_trait]
+impl<S: Salvager> Salvager for Mischief<S> {
+    async fn salvage(&self, request: Request<SalvageRequest>) -> Answer<TransitionAck> {
+        self.carry(request, |it| self.inner.salvage(it)).await
     }
 }

@@ -66,7 +66,7 @@ async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
     assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Failed);
     // A provider that died meanwhile did not take away what came late.
     std::fs::write(hosts.join(format!("host-{}", said.operation)), "").unwrap();
-    kit.ask(&ask(&first_slot(), Verb::Delete)).await.unwrap();
+    kit.ask(&ask(&first_slot(), Verb::Salvage)).await.unwrap();
     rest().await;
     assert_eq!(kit.get(&first_slot()).await.unwrap(), offered);
     assert_eq!(kit.backend().hosts().unwrap(), Vec::<String>::new());
@@ -164,9 +164,9 @@ async fn a_fault_that_passes_is_tried_again_under_the_same_operation() {
 async fn who_keeps_machines_says_so_before_the_fence() {
     let kit = Kit::start(Shaky::default(), without_looks()).await.unwrap();
     let token = Token { shard: "s".to_owned(), epoch: 1, sequence: 1 };
-    for _ in 0..2 {
-        let delete = Ask { machine: "x".to_owned(), token: token.clone(), verb: Verb::Delete };
-        let refused = kit.ask(&delete).await.unwrap_err();
+    for verb in [Verb::Delete, Verb::Delete, Verb::Salvage, Verb::Salvage] {
+        let refused = kit.ask(&Ask { machine: "x".to_owned(), token: token.clone(), verb }).await;
+        let refused = refused.unwrap_err();
         assert_eq!(refused, Trouble::Refused(Refusal::Unsupported));
     }
 }

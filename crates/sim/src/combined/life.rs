@@ -117,7 +117,7 @@ fn fleets(seed: u64, breakage: Option<Breakage>, listen: bool) -> fleet::state::
             staged: rng.percent(70),
             owner: 0,
             idle: rng.percent(40),
-            refuses_once_failed: false,
+            never_salvages: false,
         })
         .collect();
     let mut demand = |at: Tick, machines| {

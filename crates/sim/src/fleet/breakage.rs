@@ -225,12 +225,10 @@ fn verb(machine: &Machine) -> Option<Effect> {
             Verb::Configure { cluster: binding.cluster.clone(), metadata }
         }
         Phase::Draining => Verb::Drain { grace: machine.wanted().grace },
-        Phase::Deleting
-        | Phase::Failed
-        | Phase::Speculative
-        | Phase::Idle
-        | Phase::Configured
-        | Phase::Gone => Verb::Delete,
+        Phase::Failed => Verb::Salvage,
+        Phase::Deleting | Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => {
+            Verb::Delete
+        }
     };
     Some(Effect { machine: machine.id().clone(), token: machine.fields().token, verb })
 }

@@ -36,6 +36,10 @@ impl State {
             return trouble(ErrorClass::Retryable);
         }
         let machine = self.store.rows[request.row].machine;
+        let treatment = self.outside.machines[machine].treatment;
+        if request.effect.verb == Verb::Salvage && treatment.never_salvages {
+            return trouble(ErrorClass::Unsupported);
+        }
         let mark = self.outside.marks.entry((request.shard, machine)).or_default();
         if request.effect.token <= *mark {
             return trouble(ErrorClass::Fenced);
@@ -68,9 +72,8 @@ impl State {
             Verb::Configure { .. } => (Phase::Idle, Phase::Configuring),
             Verb::Drain { .. } => (Phase::Configured, Phase::Draining),
             Verb::Delete => (Phase::Idle, Phase::Deleting),
+            Verb::Salvage => (Phase::Failed, Phase::Deleting),
         };
-        let cleans =
-            *verb == Verb::Delete && it.phase == Phase::Failed && !it.treatment.refuses_once_failed;
         if it.phase == to {
             // Asked again, it takes up what it forgot.
             if it.ends_at.is_none() {
@@ -79,7 +82,7 @@ impl State {
             }
             return true;
         }
-        if it.phase != from && !cleans {
+        if it.phase != from {
             return Some(it.phase) == to.goal();
         }
         if let Verb::Configure { cluster, metadata } = verb {

@@ -47,8 +47,8 @@ pub struct Actual {
 pub struct Treatment {
     /// Whether it works on it after the answer.
     pub staged: bool,
-    /// Whether it refuses every verb once the machine has failed.
-    pub refuses_once_failed: bool,
+    /// Whether it knows no way out once the machine has failed.
+    pub never_salvages: bool,
 }
 
 /// The provider.

@@ -19,7 +19,7 @@ pub const PAIRS: [Pair; 5] = [
     (Phase::Configuring, EffectKind::Configure),
     (Phase::Draining, EffectKind::Drain),
     (Phase::Deleting, EffectKind::Delete),
-    (Phase::Failed, EffectKind::Delete),
+    (Phase::Failed, EffectKind::Salvage),
 ];
 
 /// What a machine is and how its provider treats it.
@@ -33,8 +33,8 @@ pub struct Slot {
     pub owner: usize,
     /// Whether its host stands from the beginning.
     pub idle: bool,
-    /// Whether its provider refuses every verb once it has failed.
-    pub refuses_once_failed: bool,
+    /// Whether its provider knows no way out once it has failed.
+    pub never_salvages: bool,
 }
 
 /// One need of a cluster: its priority, the machines it needs, and the offer it insists on.
@@ -122,7 +122,7 @@ impl Population {
                 staged: rng.percent(staged),
                 owner: pick(rng, shards),
                 idle: rng.percent(40),
-                refuses_once_failed: rng.percent(20),
+                never_salvages: rng.percent(20),
             })
             .collect();
         let mut demands: Vec<Demand> = (0..clusters)

@@ -183,8 +183,7 @@ impl State {
             }
         }
         for slot in &population.slots {
-            let treatment =
-                Treatment { staged: slot.staged, refuses_once_failed: slot.refuses_once_failed };
+            let treatment = Treatment { staged: slot.staged, never_salvages: slot.never_salvages };
             let machine = self.add_machine(slot.kind, treatment);
             if slot.idle {
                 let host = self.outside.host();

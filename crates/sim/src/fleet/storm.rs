@@ -43,8 +43,7 @@ impl State {
             }
         }
         if self.strikes(Fault::Discovered, 4) && self.outside.machines.len() < 60 {
-            let machine =
-                self.add_machine(0, Treatment { staged: true, refuses_once_failed: false });
+            let machine = self.add_machine(0, Treatment { staged: true, never_salvages: false });
             let host = self.outside.host();
             self.outside.machines[machine].host = Some(host);
             self.outside.machines[machine].put(Phase::Idle);
@@ -171,7 +170,7 @@ impl State {
         self.unreadable_until.clear();
         self.switch = (Switch::Run, 0);
         for it in &mut self.outside.machines {
-            it.treatment.refuses_once_failed = false;
+            it.treatment.never_salvages = false;
         }
     }
 }

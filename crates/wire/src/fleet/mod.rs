@@ -1,7 +1,7 @@
 //! What a shard and a provider of machines say to each other, and the connections for it.
 //!
 //! The messages are made from `proto` by `cargo xtask generate`; names and numbers on the wire are
-//! those that other shards and providers speak.
+//! those that other shards and providers speak. Our own way out of FAILED is a service beside theirs.
 //!
 //! **Invariants**
 //! - A bootstrap blob is never printed.
@@ -18,6 +18,14 @@ mod connection;
 )]
 mod generated;
 mod identity;
+#[expect(
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "a tool wrote it"
+)]
+mod salvage;
 mod tls;
 
 pub use connection::{Incoming, Peer, channel, incoming, incoming_here};
@@ -30,9 +38,13 @@ pub use generated::{
     ListFilter, Machine, MachineList, MachineRef, MachineState, Resources, TransitionAck,
 };
 pub use identity::{BadIdentity, Identity};
+pub use salvage::SalvageRequest;
+pub use salvage::salvager_client::SalvagerClient;
+pub use salvage::salvager_server::{Salvager, SalvagerServer};
 pub use tls::{Error as TlsError, Files, Keyring};
 
 use std::fmt;
+use std::sync::Arc;
 
 use tonic::transport::Channel;
 
@@ -54,8 +66,8 @@ pub fn client(channel: Channel) -> Client {
 }
 
 /// A server with room for blobs and full lists.
-pub fn server<T: CapacityProvider>(provider: T) -> CapacityProviderServer<T> {
-    CapacityProviderServer::new(provider)
+pub fn server<T: CapacityProvider>(provider: Arc<T>) -> CapacityProviderServer<T> {
+    CapacityProviderServer::from_arc(provider)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX)
 }

@@ -17,7 +17,7 @@ use usher_domain::fleet::error::ErrorClass;
 use usher_domain::fleet::ident::{MachineId, ShardId};
 use usher_wire::fleet::{
     ANSWER_BYTES_MAX, Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest,
-    ListFilter, MachineRef, SERVICE_NAME, TransitionAck, client,
+    ListFilter, MachineRef, SERVICE_NAME, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
 use super::record::{self, Entry};
@@ -123,6 +123,10 @@ impl Provider {
             Verb::Delete => {
                 let asked = DeleteRequest { machine_id, shard_id, shard_epoch, sequence_number };
                 client.delete(self.request(asked)).await
+            }
+            Verb::Salvage => {
+                let asked = SalvageRequest { machine_id, shard_id, shard_epoch, sequence_number };
+                SalvagerClient::new(self.channel.clone()).salvage(self.request(asked)).await
             }
         };
         let answer: TransitionAck = answer.map_err(|it| failure(&it))?.into_inner();

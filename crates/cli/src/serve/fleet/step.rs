@@ -180,7 +180,7 @@ impl World<Life> for Step {
         let machine = &record.state;
         let blob = match &effect.verb {
             Verb::Configure { cluster, .. } => self.epoch.bootstrap.blob(machine, cluster).await?,
-            Verb::Create | Verb::Drain { .. } | Verb::Delete => vec![],
+            Verb::Create | Verb::Drain { .. } | Verb::Delete | Verb::Salvage => vec![],
         };
         if !self.epoch.is_ours() {
             self.count(machine, effect, Outcome::Superseded);

@@ -38,6 +38,8 @@ pub enum Kind {
     Reclaim,
     /// A host is given back.
     Delete,
+    /// What is left of a machine that failed is taken away.
+    Salvage,
 }
 
 /// What became of a verb.
@@ -113,8 +115,14 @@ pub struct Tally {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Provision, Self::Bootstrap, Self::Preempt, Self::Reclaim, Self::Delete];
+    pub const ALL: [Self; 6] = [
+        Self::Provision,
+        Self::Bootstrap,
+        Self::Preempt,
+        Self::Reclaim,
+        Self::Delete,
+        Self::Salvage,
+    ];
 
     /// What this verb is for, sent to this machine.
     pub const fn of(verb: &Verb, machine: &Machine) -> Self {
@@ -124,6 +132,7 @@ impl Kind {
             (Verb::Drain { .. }, Target::Bind(_)) => Self::Preempt,
             (Verb::Drain { .. }, Target::Unbound | Target::Release) => Self::Reclaim,
             (Verb::Delete, _) => Self::Delete,
+            (Verb::Salvage, _) => Self::Salvage,
         }
     }
 
@@ -135,6 +144,7 @@ impl Kind {
             Self::Preempt => "Preempt",
             Self::Reclaim => "Reclaim",
             Self::Delete => "Delete",
+            Self::Salvage => "Salvage",
         }
     }
 }
@@ -315,7 +325,8 @@ impl Tally {
             Phase::Configured | Phase::Draining => {
                 Kind::of(&Verb::Drain { grace: Duration::ZERO }, before)
             }
-            Phase::Deleting | Phase::Failed | Phase::Gone => Kind::Delete,
+            Phase::Failed => Kind::Salvage,
+            Phase::Deleting | Phase::Gone => Kind::Delete,
         };
         self.outcome(kind, Outcome::TransitionError);
     }

@@ -80,6 +80,7 @@ fn address(kind: EffectKind, machine: &Machine) -> Option<Effect> {
         }
         EffectKind::Drain => Verb::Drain { grace: machine.wanted().grace },
         EffectKind::Delete => Verb::Delete,
+        EffectKind::Salvage => Verb::Salvage,
     };
     Some(Effect { machine: machine.id().clone(), token: machine.fields().token, verb })
 }

@@ -51,7 +51,7 @@ fn each_passing_phase_sends_its_verb() {
         (Phase::Configuring, Target::Bind(binding("a")), EffectKind::Configure),
         (Phase::Draining, Target::Unbound, EffectKind::Drain),
         (Phase::Deleting, Target::Release, EffectKind::Delete),
-        (Phase::Failed, Target::Release, EffectKind::Delete),
+        (Phase::Failed, Target::Release, EffectKind::Salvage),
     ];
     for (phase, target, kind) in cases {
         let it = wanted(phase, target);
@@ -130,7 +130,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
         (Reason::CleaningUp, Order::Recorded)
     );
     assert_eq!(recorded.next.phase(), Phase::Failed, "it has not moved yet");
-    assert_eq!(decide(&recorded.next).effect.map(|it| it.kind()), Some(EffectKind::Delete));
+    assert_eq!(decide(&recorded.next).effect.map(|it| it.kind()), Some(EffectKind::Salvage));
     let kept = wanted(Phase::Failed, Target::Bind(binding("a")));
     let kept = kept.changed(|it| it.holder = Some(resource(1)));
     assert_eq!((decide(&kept).reason, decide(&kept).effect), (Reason::FailedAndHeld, None));
@@ -139,7 +139,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
 }
 
 #[test]
-fn a_failed_machine_that_its_holder_is_done_with_is_given_back_without_a_wait() {
+fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
     let held = wanted(Phase::Failed, Target::Release);
     let held = held.changed(|it| it.holder = Some(resource(1)));
     let at = |after: Duration| {
@@ -151,7 +151,7 @@ fn a_failed_machine_that_its_holder_is_done_with_is_given_back_without_a_wait() 
     let late = at(Duration::from_secs(2));
     assert_eq!((late.reason, late.next.fields().order), (Reason::CleaningUp, Order::Recorded));
     let sent = seen(&late.next, report(Phase::Failed));
-    assert_eq!(sent.effect.map(|it| it.kind()), Some(EffectKind::Delete));
+    assert_eq!(sent.effect.map(|it| it.kind()), Some(EffectKind::Salvage));
     let leaving = seen(&held, report(Phase::Deleting));
     assert_eq!(leaving.next.phase(), Phase::Deleting);
     assert_eq!(leaving.next.fields().holder, Some(resource(1)), "until nothing is left");

@@ -166,7 +166,7 @@ async fn serve(mirror: Mirror, keyring: Option<Arc<Keyring>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let incoming = incoming(listener, keyring);
-    let router = tonic::transport::Server::builder().add_service(server(mirror));
+    let router = tonic::transport::Server::builder().add_service(server(Arc::new(mirror)));
     tokio::spawn(router.serve_with_incoming(incoming));
     address
 }

@@ -103,7 +103,7 @@ const PAGES: [Page<Reason>; 33] = [
         "its provider gave up on it: {error}",
         Some((
             "provider {provider} shows it failed; it is left alone for its deadline and then \
-             given back",
+             salvaged",
             "mend what the error names; its need is served by another machine",
         )),
     ),
@@ -113,7 +113,8 @@ const PAGES: [Page<Reason>; 33] = [
         Some((
             "it is left alone until its deadline, so that somebody can look at it; one that a \
              resource held is given back without that",
-            "look at the host if you want to know why; it is given back by itself",
+            "look at the host if you want to know why; it is salvaged by itself, unless provider \
+             {provider} knows no way out of a failure: then clean up there",
         )),
     ),
     (
@@ -124,7 +125,7 @@ const PAGES: [Page<Reason>; 33] = [
             "`usher deprovision {holder}`, or `usher retry {holder} --replace`",
         )),
     ),
-    (Reason::CleaningUp, "it failed; what is left of it is given back", None),
+    (Reason::CleaningUp, "it failed; what is left of it is taken away", None),
     (Reason::Recovered, "it had failed and is usable again", None),
     (
         Reason::BindingDisputed,
