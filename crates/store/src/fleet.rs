@@ -200,11 +200,15 @@ pub enum MachineOrder {
         holder: ResourceId,
         /// What shall become of it.
         wanted: Wanted,
+        /// The row that this was decided by: the same resource may hold it for something else by now.
+        read: Version,
     },
     /// It goes back to the plan.
     LetGo {
         /// The resource that held it.
         holder: ResourceId,
+        /// The row that this was decided by.
+        read: Version,
     },
     /// The dispute about its binding ends.
     Settle(Settlement),

@@ -46,7 +46,7 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
         "0007_worlds",
         "0008_drains",
         "0009_fleet",
-        "0010_gone_machines",
+        "0010_free_and_gone_machines",
     ]
 );
 /// The schema of SQLite.
@@ -62,7 +62,7 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
         "0007_worlds",
         "0008_drains",
         "0009_fleet",
-        "0010_gone_machines",
+        "0010_free_and_gone_machines",
     ]
 );
 

@@ -98,6 +98,7 @@ impl Server {
         }
         let store = Arc::new(Store::open(&place, settings(&config)).await?);
         told_of(&store);
+        admit_holders(&config, &store).await?;
         place::admit(&store, &data.token()?).await?;
         if embedded {
             seed::seed(&store).await?;
@@ -402,6 +403,21 @@ fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
         ));
     }
     Ok(())
+}
+
+/// Refuses to run agents elsewhere while resources hold machines of a fleet: nobody would give these
+/// back.
+async fn admit_holders(config: &Config, store: &Store) -> Result<(), Stop> {
+    if config.local.agent == AgentMode::Fleet {
+        return Ok(());
+    }
+    let holders = store.machine_holders(&fleet::settings::shard_id(config)?).await?;
+    let Some(holder) = holders.first() else { return Ok(()) };
+    Err(Stop::usage(format!(
+        "cannot leave the fleet: {} resources hold its machines, resource {holder} among them; set \
+         local.agent=fleet, deprovision them, and start again",
+        holders.len()
+    )))
 }
 
 fn settings(config: &Config) -> Settings {

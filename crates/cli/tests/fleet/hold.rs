@@ -45,7 +45,8 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     yard.eventually("plans were made", || yard.plant.traffic().0 > asked + 5).await;
     assert_eq!(yard.plant.machine("m0").cluster, "broker");
     assert_eq!(yard.plant.machine("m1").cluster, "greedy");
-    yard.store.order_machine(id, MachineOrder::LetGo { holder }, None).await.unwrap();
+    let read = yard.row("m0").await.record.version;
+    yard.store.order_machine(id, MachineOrder::LetGo { holder, read }, None).await.unwrap();
     yard.eventually("it is taken now", || yard.plant.machine("m0").cluster == "greedy").await;
     yard.stop().await;
 }

@@ -164,7 +164,11 @@ impl Writer {
         });
         self.taking = match spawned {
             Ok(thread) => Taking::Writing(thread, Vec::new()),
-            Err(_) => Taking::None,
+            Err(_) => {
+                // It is tried again when that much has passed once more.
+                self.blob_since = self.blob_since.map(|_| Instant::now());
+                Taking::None
+            }
         };
     }
 

@@ -351,7 +351,8 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines.len(), 1);
         store.heed_machines(held.clone(), vec![(one.id, Version(2))]).await.unwrap();
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines, []);
-        let other = MachineOrder::LetGo { holder: ResourceId::from_uuid(Uuid::now_v7()) };
+        let stranger = ResourceId::from_uuid(Uuid::now_v7());
+        let other = MachineOrder::LetGo { holder: stranger, read: Version(2) };
         let refused = store.order_machine(one.id, other, None).await.unwrap_err();
         let code = |it: &Error| {
             let Error::FleetRefused(refusal) = it else { panic!("{it}") };
@@ -458,15 +459,20 @@ async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
             refusal.code()
         };
         let take = MachineOrder::Hold { holder, wanted: bind("a") };
-        store.order_machine(one.id, take.clone(), None).await.unwrap();
+        let taken = store.order_machine(one.id, take.clone(), None).await.unwrap().record.version;
         let second = store.order_machine(two.id, take, None).await.unwrap_err();
         assert_eq!(code(second), "machine_held");
         assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), [holder]);
-        let aim = MachineOrder::Aim { holder, wanted: bind("b") };
-        let aimed = store.order_machine(one.id, aim.clone(), None).await.unwrap();
-        assert_eq!(*aimed.record.state.wanted(), bind("b"));
-        store.order_machine(one.id, MachineOrder::LetGo { holder }, None).await.unwrap();
-        let late = store.order_machine(one.id, aim, None).await.unwrap_err();
+        let aim = |read| MachineOrder::Aim { holder, wanted: bind("b"), read };
+        let let_go = |read| MachineOrder::LetGo { holder, read };
+        let aimed = store.order_machine(one.id, aim(taken), None).await.unwrap().record;
+        assert_eq!(*aimed.state.wanted(), bind("b"));
+        for late in [aim(taken), let_go(taken)] {
+            let moved = store.order_machine(one.id, late, None).await.unwrap_err();
+            assert!(matches!(moved, Error::Conflict), "{moved}");
+        }
+        let gone = store.order_machine(one.id, let_go(aimed.version), None).await.unwrap().record;
+        let late = store.order_machine(one.id, aim(gone.version), None).await.unwrap_err();
         assert_eq!(code(late), "machine_not_held");
         assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), []);
     })

@@ -25,6 +25,8 @@ use crate::serve::local::object::{Boot, Footing, Kind};
 use crate::serve::local::registry::Registry;
 use crate::stop::chain;
 
+/// How often a row may move while somebody goes on with it.
+const MOVES_MAX: usize = 8;
 /// How many free machines are read at once: somebody may be faster with the first ones.
 const READ_FREE: u32 = 8;
 /// How much of the log is read at once.
@@ -54,24 +56,22 @@ impl Holding {
         Ok(roll.machines.into_iter().next())
     }
 
-    /// Says what shall become of a machine; whether it is held still.
-    async fn aim(
-        &self,
-        machine: &StoredMachine,
-        holder: ResourceId,
-        target: Target,
-    ) -> Result<bool, Error> {
+    /// What there is to order of a machine that goes, and whether nothing of it is left then.
+    fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineOrder>, bool) {
+        let (read, machine) = (held.record.version, &held.record.state);
+        let target = match machine.phase() {
+            Phase::Speculative | Phase::Gone => {
+                return (Some(MachineOrder::LetGo { holder, read }), true);
+            }
+            // What failed is given back like what stands idle: its node first, then its host.
+            Phase::Idle | Phase::Deleting | Phase::Failed => Target::Release,
+            Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
+                Target::Unbound
+            }
+        };
         let wanted = Wanted { target, grace: self.grace };
-        if *machine.record.state.wanted() == wanted {
-            return Ok(true);
-        }
-        let order = MachineOrder::Aim { holder, wanted };
-        match self.store.order_machine(machine.id, order, None).await {
-            Ok(_) => Ok(true),
-            // Somebody beside us has let it go meanwhile.
-            Err(Error::FleetRefused(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let is_new = *machine.wanted() != wanted;
+        (is_new.then_some(MachineOrder::Aim { holder, wanted, read }), false)
     }
 
     /// Takes the first machine that is free, one with a host before one without; whether there was
@@ -115,26 +115,25 @@ impl Holding {
         }
     }
 
-    /// Takes the next step with a machine that goes; whether nothing of it is left.
-    async fn show_out(&self, held: &StoredMachine, holder: ResourceId) -> Result<bool, Trouble> {
-        let done = match held.record.state.phase() {
-            Phase::Speculative | Phase::Gone => {
-                let order = MachineOrder::LetGo { holder };
-                let let_go = self.store.order_machine(held.id, order, None).await;
-                return let_go.map(|_| true).map_err(|it| it.trouble());
+    /// Takes the next step with the machine of a holder, if it is one that goes; whether nothing of
+    /// such a one is left. Its row may move meanwhile: then what goes is judged anew.
+    async fn show_out(
+        &self,
+        holder: ResourceId,
+        goes: impl Fn(&Machine) -> bool + Send,
+    ) -> Result<bool, Error> {
+        for _ in 0..MOVES_MAX {
+            let held = self.held(holder).await?.filter(|it| goes(&it.record.state));
+            let Some(held) = held else { return Ok(true) };
+            let (order, over) = self.way_out(&held, holder);
+            let Some(order) = order else { return Ok(over) };
+            match self.store.order_machine(held.id, order, None).await {
+                Ok(_) => return Ok(over),
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
             }
-            // What failed is given back like what stands idle: its node first, then its host.
-            Phase::Idle | Phase::Deleting | Phase::Failed => {
-                self.aim(held, holder, Target::Release).await
-            }
-            Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
-                self.aim(held, holder, Target::Unbound).await
-            }
-        };
-        if done.map_err(|it| it.trouble())? {
-            return Ok(false);
         }
-        Ok(!self.is_held(holder).await?)
+        Err(Error::Conflict)
     }
 
     /// Whether a resource has done with its machine: it is shown out, its node is out of the mesh,
@@ -173,18 +172,12 @@ impl Machines for Holding {
         let cluster: ClusterId = part.parse().map_err(bad)?;
         let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
         let target = Target::Bind(binding);
+        // What it had before goes first.
+        let is_other = |it: &Machine| it.wanted().target != target;
+        if !self.show_out(holder, is_other).await.map_err(|it| it.trouble())? {
+            return Ok(None);
+        }
         let held = self.held(holder).await.map_err(|it| it.trouble())?;
-        let is_other = |it: &StoredMachine| it.record.state.wanted().target != target;
-        let held = match held {
-            // What it had before goes first.
-            Some(other) if is_other(&other) => {
-                if !self.show_out(&other, holder).await? {
-                    return Ok(None);
-                }
-                None
-            }
-            held => held,
-        };
         let Some(held) = held else {
             let taken = self.take(target, holder).await.map_err(|it| it.trouble())?;
             return Ok((!taken).then_some(Footing::Waiting));
@@ -200,24 +193,20 @@ impl Machines for Holding {
     }
 
     async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {
-        let held = self.held(holder).await.map_err(|it| it.trouble())?;
-        let Some(held) = held else { return Ok(true) };
-        let wanted = held.record.state.wanted().cluster();
-        if wanted.is_some_and(|it| it.as_str() != part) {
-            // It is the machine of another part by now.
-            return Ok(true);
-        }
-        self.show_out(&held, holder).await
+        // It may be the machine of another part by now.
+        let goes = |it: &Machine| it.wanted().cluster().is_none_or(|it| it.as_str() == part);
+        self.show_out(holder, goes).await.map_err(|it| it.trouble())
     }
 
     async fn reclaim(&self, holder: ResourceId, answered: &Pin) -> Result<Reclaim, Trouble> {
-        let held = self.held(holder).await.map_err(|it| it.trouble())?;
-        let Some(held) = held else { return Ok(Reclaim::Over) };
+        if !self.is_held(holder).await? {
+            return Ok(Reclaim::Over);
+        }
         if !self.is_done(holder, answered).await.map_err(|it| it.trouble())? {
             return Ok(Reclaim::Wanted);
         }
         tracing::warn!(%holder, "a machine is held without a part: it is taken back");
-        let over = self.show_out(&held, holder).await?;
+        let over = self.show_out(holder, |_| true).await.map_err(|it| it.trouble())?;
         Ok(if over { Reclaim::Over } else { Reclaim::Leaving })
     }
 

@@ -170,7 +170,12 @@ impl Hosts {
         };
         begin().map_err(|why| disk(&why))?;
         self.keeper.tend(host);
-        let gone = || Ok(self.places.units.read(host)?.is_none().then_some(()));
+        let gone = || {
+            let units = &self.places.units;
+            // A record that somebody removed says nothing of the process.
+            let is_gone = units.read(host)?.is_none() && units.holder(host)? == Holder::Nobody;
+            Ok(is_gone.then_some(()))
+        };
         self.keeper.wait_for(gone).await.map_err(|why| disk(&why))?;
         ignore_missing(fs::remove_file(&leaving)).map_err(|why| disk(&why))
     }

@@ -163,11 +163,14 @@ impl Keeper {
                 Some(part) => self.due.soon(part, now),
                 None => self.fleet.note_stray(holder, now),
             },
-            Stir::Waiting => {
-                if let Some(name) = self.fleet.first_waiting() {
-                    self.due.soon(part(&name), now);
-                }
-            }
+            Stir::Waiting => self.call(now),
+        }
+    }
+
+    /// Lets whoever waits longest look whether a machine is free.
+    fn call(&mut self, now: Timestamp) {
+        if let Some(name) = self.fleet.call() {
+            self.due.soon(part(&name), now);
         }
     }
 
@@ -314,12 +317,19 @@ impl Keeper {
                 Next::Now => {}
                 next @ Next::Free(_) => return Ok(next),
                 next @ (Next::At(_) | Next::Rest) => {
-                    self.fleet.wait_no_more(name);
+                    self.pass_on(name, now);
                     return Ok(next);
                 }
             }
         }
         Ok(Next::Now)
+    }
+
+    /// Whoever was called and needs nothing lets the next one look.
+    fn pass_on(&mut self, name: &str, now: Timestamp) {
+        if self.fleet.wait_no_more(name) {
+            self.call(now);
+        }
     }
 
     /// A machine may still be held for what is gone.
@@ -328,7 +338,10 @@ impl Keeper {
             return;
         }
         match kind {
-            Kind::Part => self.fleet.note_gone(name, now),
+            Kind::Part => {
+                self.pass_on(name, now);
+                self.fleet.note_gone(name, now);
+            }
             Kind::Substrate => {
                 if let Some(holder) = holder_in(name) {
                     self.fleet.note_stray(holder, now);

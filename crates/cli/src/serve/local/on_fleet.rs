@@ -22,6 +22,8 @@ pub(super) struct OnFleet {
     /// The parts that wait for a free machine, the longest first, and which of them still do.
     queue: VecDeque<String>,
     waiting: BTreeSet<String>,
+    /// The parts that were told of a machine and have not looked yet.
+    called: BTreeSet<String>,
     /// Holders whose part is not there.
     strays: BTreeMap<ResourceId, Stray>,
     /// When it is asked who holds a machine, if it shall be.
@@ -51,7 +53,6 @@ impl OnFleet {
 
     /// A part that does not stand any more: a machine may still be held for it.
     pub(super) fn note_gone(&mut self, name: &str, now: Timestamp) {
-        self.waiting.remove(name);
         let Some(holder) = holder_in(name) else { return };
         if self.part_of(holder).is_none_or(|it| it == name) {
             self.parts.remove(&holder);
@@ -95,23 +96,31 @@ impl OnFleet {
         }
     }
 
-    /// A part that found no machine free.
+    /// A part that found no machine free. Whoever was called in vain is the first again.
     pub(super) fn wait(&mut self, name: &str) {
-        if self.waiting.insert(name.to_owned()) {
+        let was_called = self.called.remove(name);
+        if !self.waiting.insert(name.to_owned()) {
+            return;
+        }
+        if was_called {
+            self.queue.push_front(name.to_owned());
+        } else {
             self.queue.push_back(name.to_owned());
         }
     }
 
-    /// A part that waits for none.
-    pub(super) fn wait_no_more(&mut self, name: &str) {
+    /// A part that waits for none; whether it was called, so that another one may be.
+    pub(super) fn wait_no_more(&mut self, name: &str) -> bool {
         self.waiting.remove(name);
+        self.called.remove(name)
     }
 
-    /// Takes whoever waits longest out of the queue; whoever waits in vain comes back.
-    pub(super) fn first_waiting(&mut self) -> Option<String> {
+    /// Calls whoever waits longest.
+    pub(super) fn call(&mut self) -> Option<String> {
         loop {
             let first = self.queue.pop_front()?;
             if self.waiting.remove(&first) {
+                self.called.insert(first.clone());
                 return Some(first);
             }
         }
@@ -177,10 +186,25 @@ mod tests {
         for name in ["a", "b", "a"] {
             fleet.wait(name);
         }
-        fleet.wait_no_more("a");
-        assert_eq!(fleet.first_waiting(), Some("b".to_owned()));
-        assert_eq!(fleet.first_waiting(), None);
-        fleet.wait("a");
-        assert_eq!(fleet.first_waiting(), Some("a".to_owned()));
+        assert!(!fleet.wait_no_more("a"), "nobody had called it");
+        assert_eq!(fleet.call(), Some("b".to_owned()));
+        assert_eq!(fleet.call(), None);
+        assert!(fleet.wait_no_more("b"), "another one may be called in its place");
+        assert!(!fleet.wait_no_more("b"));
+    }
+
+    /// Red by: somebody who is overtaken each time that a machine was free for a moment.
+    #[test]
+    fn whoever_was_called_in_vain_is_the_first_again() {
+        let mut fleet = OnFleet::default();
+        for name in ["a", "b"] {
+            fleet.wait(name);
+        }
+        for _ in 0..2 {
+            assert_eq!(fleet.call(), Some("a".to_owned()));
+            fleet.wait("a");
+        }
+        assert!(!fleet.wait_no_more("a"));
+        assert_eq!(fleet.call(), Some("b".to_owned()));
     }
 }

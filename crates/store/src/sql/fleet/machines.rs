@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
+use usher_domain::broker::phase::Phase as ResourcePhase;
 use usher_domain::fleet::accept::Adopted;
 use usher_domain::fleet::aggregate::{Fields, Machine};
 use usher_domain::fleet::command::{self, Change};
@@ -408,10 +409,15 @@ pub(crate) async fn order(
     let StoredMachine { record, .. } = one(conn, id, lock!()).await?;
     let now: Timestamp = record::now(conn).await?;
     let machine = &record.state;
+    if let MachineOrder::Aim { read, .. } | MachineOrder::LetGo { read, .. } = &order
+        && *read != record.version
+    {
+        return Err(Error::Conflict);
+    }
     let changed = match order {
         MachineOrder::Hold { holder, wanted } => command::hold(machine, holder, wanted),
-        MachineOrder::Aim { holder, wanted } => command::aim(machine, holder, wanted),
-        MachineOrder::LetGo { holder } => command::let_go(machine, holder),
+        MachineOrder::Aim { holder, wanted, .. } => command::aim(machine, holder, wanted),
+        MachineOrder::LetGo { holder, .. } => command::let_go(machine, holder),
         MachineOrder::Settle(settlement) => command::settle(machine, settlement, now),
     };
     let Change { next, event } = changed.map_err(Error::FleetRefused)?;
@@ -426,16 +432,19 @@ pub(crate) async fn order(
     Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
 }
 
-/// Refuses a resource that holds another machine already. Its row is locked, so that of two who
-/// take one for it at the same time the second sees the first.
+/// Refuses a resource that holds another machine already, or is out. Its row is locked, so that of two
+/// who take one for it at the same time the second sees the first.
 async fn hold_no_other(
     conn: &mut Conn,
     id: MachineLifeId,
     holder: ResourceId,
 ) -> Result<(), Error> {
-    let sql = concat!("SELECT id FROM resources WHERE id = $1", lock!());
-    let locked = sqlx::query_scalar::<Db, Uuid>(sql).bind(*holder.as_uuid());
-    locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
+    let sql = concat!("SELECT phase FROM resources WHERE id = $1", lock!());
+    let locked = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid());
+    let phase = locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
+    if phase.is_some_and(|it| it == ResourcePhase::Deleted.as_str()) {
+        return Err(Error::Conflict);
+    }
     let sql =
         "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";
     let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());

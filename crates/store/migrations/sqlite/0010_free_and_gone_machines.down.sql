@@ -1,1 +1,2 @@
+DROP INDEX machines_free;
 DROP INDEX machines_gone;
