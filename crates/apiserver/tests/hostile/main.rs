@@ -2,12 +2,17 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../stage/jumping.rs"]
+mod jumping;
+
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
+
+use jumping::jumping;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -215,12 +220,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 /// What is wrong with how requests were answered, one after another on one server.
 fn wrongs(requests: &[Hostile]) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    jumping(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let client = server.client();
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
