@@ -81,17 +81,16 @@ mod tests {
 
     /// A text of which nothing means anything in an address.
     fn encoded(text: &str) -> String {
-        text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+        let digits = crate::clock::hex(text.as_bytes());
+        digits.as_bytes().chunks(2).flat_map(|pair| ['%', pair[0].into(), pair[1].into()]).collect()
     }
 
     #[test]
     fn a_namespace_is_an_object_and_a_place() {
-        let named = |path: &str| match parse(path) {
-            Route::Resource(Place { namespace, plural, name, sub, extra, .. }) => {
-                assert!(!extra, "{path}");
-                [namespace, plural, name, sub]
-            }
-            other => panic!("{path} leads to {other:?}"),
+        let named = |path: &str| {
+            let Route::Resource(place) = parse(path) else { panic!("{path} leads elsewhere") };
+            assert!(!place.extra, "{path}");
+            [place.namespace, place.plural, place.name, place.sub]
         };
         assert_eq!(named("/api/v1/namespaces/a"), ["", "namespaces", "a", ""]);
         assert_eq!(named("/api/v1/namespaces/a/status"), ["", "namespaces", "a", "status"]);

@@ -1,8 +1,8 @@
 //! The durable keeper: one file of three tables, one transaction per batch.
 //!
-//! A batch only appends to the log; the objects are those of the floor. What is forgotten of the log
-//! is first taken over into the objects, many changes at once, so a commit writes every object once
-//! and in one place.
+//! A batch only appends to the log; the objects are those of the floor. What is forgotten of the
+//! log is first taken over into the objects, many changes at once, so a commit writes every object
+//! once and in one place.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -10,7 +10,7 @@ const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconf
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A configuration of one hook that answers as its mode says, with what else a test wants of it.
-pub(crate) fn configured(hook: &Hook, mode: &str, more: &Value) -> Value {
+pub(crate) fn configured(hook: &Hook, mode: &str, extra: &Value) -> Value {
     let mut webhook = json!({
         "name": "hook.guard.example",
         "admissionReviewVersions": ["v1"],
@@ -24,7 +24,7 @@ pub(crate) fn configured(hook: &Hook, mode: &str, more: &Value) -> Value {
         }],
     });
     let fields = webhook.as_object_mut().expect("an object");
-    fields.extend(more.as_object().expect("an object").clone());
+    fields.extend(extra.as_object().expect("an object").clone());
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",

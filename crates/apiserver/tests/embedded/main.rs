@@ -1,6 +1,6 @@
 //! The server as its owner and its clients use it.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admitting;
 #[path = "../stage/asking.rs"]
