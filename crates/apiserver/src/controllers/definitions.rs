@@ -1,6 +1,7 @@
 //! Definitions become resources, and take their objects with them when they go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -18,54 +19,69 @@ use crate::verbs::{Ask, Sub};
 const MANAGER: &str = "kube-apiserver";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const BATCH: usize = 64;
+const FIRST_RETRY: Duration = Duration::from_millis(5);
+const LAST_RETRY: Duration = Duration::from_mins(1);
 
 /// Runs until the server ends.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(DEFINITIONS);
     let (_, mut cursor) = core.store.list_and_follow(&table, "");
-    settle(&core).await;
+    let mut patience = FIRST_RETRY;
     loop {
+        // Before the work: what changes during it is looked at again.
         let head = core.store.head();
-        let changed = tokio::select! {
+        let settled = settle(&core).await;
+        if !settled.failed {
+            patience = FIRST_RETRY;
+        }
+        tokio::select! {
             biased;
             _ = ending.wait_for(|ending| *ending) => return,
-            changed = cursor.next(BATCH) => changed,
-            () = core.store.changed_after(head), if leaving(&core) => Ok(Vec::new()),
-        };
-        if changed.is_err() {
-            cursor = core.store.list_and_follow(&table, "").1;
+            changed = cursor.next(BATCH) => {
+                if changed.is_err() {
+                    cursor = core.store.list_and_follow(&table, "").1;
+                }
+            }
+            () = core.store.changed_after(head), if settled.leaving => {}
+            () = tokio::time::sleep(patience), if settled.failed => {
+                patience = (patience * 2).min(LAST_RETRY);
+            }
         }
-        settle(&core).await;
     }
 }
 
-/// Whether a definition waits for its objects to go.
-fn leaving(core: &Core) -> bool {
-    let listing = core.store.list(DEFINITIONS, "");
-    listing
-        .objects
-        .values()
-        .any(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some())
+/// How far the definitions are.
+#[derive(Default)]
+struct Settled {
+    /// One waits for its objects to go.
+    leaving: bool,
+    /// Something did not work, and will not by waiting for a change.
+    failed: bool,
 }
 
-/// Brings every definition one step further, until none wants to go.
-async fn settle(core: &Arc<Core>) {
+/// Brings every definition one step further.
+async fn settle(core: &Arc<Core>) -> Settled {
+    let mut settled = Settled::default();
     core.refresh_kinds();
     let listing = core.store.list(DEFINITIONS, "");
     for entry in listing.objects.values() {
         let definition = &entry.value;
-        let done = if definition.pointer("/metadata/deletionTimestamp").is_some() {
+        let leaving = definition.pointer("/metadata/deletionTimestamp").is_some();
+        let done = if leaving {
             finalize(core, definition).await
         } else {
             establish(core, definition).await
         };
+        settled.leaving |= leaving;
         if let Err(refusal) = done {
-            tracing::warn!(why = refusal.message, "cannot settle a definition");
+            tracing::debug!(why = refusal.message, "cannot settle a definition");
+            settled.failed = true;
         }
     }
     core.refresh_kinds();
     services::settle(core).await;
+    settled
 }
 
 /// The conditions that a deletion starts with.
@@ -170,11 +186,12 @@ async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     }
     let stored = custom::stored(definition).filter(|resource| !builtin::is_shadow(resource));
     if let Some(resource) = stored {
-        let left = clear(core, &resource).await;
+        let (left, refused) = clear(core, &resource).await;
         if left > 0 {
             let reason = "InstanceDeletionInProgress";
             let why = "CustomResource deletion is in progress";
-            return mark(core, definition, condition(("Terminating", "True"), reason, why)).await;
+            mark(core, definition, condition(("Terminating", "True"), reason, why)).await?;
+            return refused.map_or(Ok(()), Err);
         }
         let reason = "InstanceDeletionCompleted";
         let why = "removed all instances";
@@ -192,9 +209,10 @@ async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(),
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Deletes every object; tells how many are left.
-async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> usize {
+/// Deletes every object; tells how many are left, and why one could not be deleted.
+async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Refusal>) {
     let user = User::with_groups("system:apiserver", &["system:masters"]);
+    let mut refused = None;
     let listing = core.store.list(&resource.table, "");
     for entry in listing.objects.values() {
         if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
@@ -203,11 +221,13 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> usize {
         let place =
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
         let mut ask = Ask::new(core, resource, place, &user).by(MANAGER);
-        if let Err(refusal) = delete::delete(&mut ask, &DeleteOptions::default()).await {
-            tracing::debug!(why = refusal.message, "cannot delete an object of a definition");
+        match delete::delete(&mut ask, &DeleteOptions::default()).await {
+            Ok(_) => {}
+            Err(refusal) if refusal.code == 404 => {}
+            Err(refusal) => refused = Some(refusal),
         }
     }
-    core.store.list(&resource.table, "").objects.len()
+    (core.store.list(&resource.table, "").objects.len(), refused)
 }
 
 struct Release {

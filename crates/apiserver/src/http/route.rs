@@ -70,3 +70,66 @@ fn place(group: &str, version: &str, rest: &[&str]) -> Place {
         extra: rest.len() > 3,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::http::Query;
+    use crate::http::negotiate::{negotiate, wants_aggregated};
+
+    /// A text of which nothing means anything in an address.
+    fn encoded(text: &str) -> String {
+        let digits = crate::clock::hex(text.as_bytes());
+        digits.as_bytes().chunks(2).flat_map(|pair| ['%', pair[0].into(), pair[1].into()]).collect()
+    }
+
+    #[test]
+    fn a_namespace_is_an_object_and_a_place() {
+        let named = |path: &str| {
+            let Route::Resource(place) = parse(path) else { panic!("{path} leads elsewhere") };
+            assert!(!place.extra, "{path}");
+            [place.namespace, place.plural, place.name, place.sub]
+        };
+        assert_eq!(named("/api/v1/namespaces/a"), ["", "namespaces", "a", ""]);
+        assert_eq!(named("/api/v1/namespaces/a/status"), ["", "namespaces", "a", "status"]);
+        assert_eq!(named("/api/v1/namespaces/a/maps/"), ["a", "maps", "", ""]);
+        assert_eq!(named("/api/v1/namespaces/a/status/b"), ["a", "status", "b", ""]);
+        assert_eq!(named("/apis/g/v1/namespaces/a/status"), ["a", "status", "", ""]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_reads_as_it_was(
+            (namespace, name) in (".{1,8}", ".{1,8}"),
+            pairs in prop::collection::vec(("[a-z]{1,3}", ".{1,8}"), 0..4),
+        ) {
+            let path = [encoded(&namespace), "maps".to_owned(), encoded(&name)].join("/");
+            let path = format!("/api/v1/namespaces/{path}");
+            let plural = "maps".to_owned();
+            let version = "v1".to_owned();
+            let wanted = Place { version, namespace, plural, name, ..Place::default() };
+            prop_assert_eq!(parse(&path), Route::Resource(wanted));
+            let texts: Vec<String> =
+                pairs.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+            let query = Query::parse(&texts.join("&"));
+            for (name, _) in &pairs {
+                let all = pairs.iter().filter(|(other, _)| other == name);
+                let all: Vec<&str> = all.map(|(_, value)| value.as_str()).collect();
+                prop_assert_eq!(query.get(name), all.first().copied());
+                prop_assert_eq!(query.all(name), all);
+            }
+        }
+
+        #[test]
+        fn no_address_and_no_header_makes_reading_panic(
+            texts in prop::collection::vec("([/?&=%+;,.]|apis?|v1|namespaces|watch|é|.){0,12}", 3),
+        ) {
+            let _ = parse(&texts[0]);
+            let query = Query::parse(&texts[1]);
+            let _ = (query.flag("watch"), query.number("v1"), query.all("é"));
+            let _ = (negotiate(&texts[2]), wants_aggregated(&texts[2]));
+        }
+    }
+}

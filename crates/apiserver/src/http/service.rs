@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -27,6 +27,8 @@ use crate::{discovery, openapi, verbs};
 
 /// The largest body that is read.
 const BODY_MAX: usize = 3 * 1024 * 1024;
+/// How long a client may take to send it.
+const BODY_TIME: Duration = Duration::from_secs(34);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -223,10 +225,15 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Error>,
 {
-    match Limited::new(body, BODY_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(BODY_MAX)),
-        Err(_) => Err(Refusal::bad_request("cannot read the body")),
+    let read = tokio::time::timeout(BODY_TIME, Limited::new(body, BODY_MAX).collect()).await;
+    match read {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(BODY_MAX)),
+        Ok(Err(_)) => Err(Refusal::bad_request("cannot read the body")),
+        Err(_) => {
+            let why = "request did not complete within the allotted timeout";
+            Err(Refusal::new(504, "Timeout", format!("Timeout: {why}")))
+        }
     }
 }
 

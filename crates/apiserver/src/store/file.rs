@@ -1,5 +1,10 @@
 //! The durable keeper: one file of three tables, one transaction per batch.
+//!
+//! A batch only appends to the log; the objects are those of the floor. What is forgotten of the
+//! log is first taken over into the objects, many changes at once, so a commit writes every object
+//! once and in one place.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -10,7 +15,10 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableErro
 
 use super::durability::{Durability, DurabilityError, Kept, Loaded, Record};
 
-type LogRow = (&'static str, &'static str, Option<&'static [u8]>, Option<&'static [u8]>);
+/// Table, key, and the object after the change.
+type LogRow = (&'static str, &'static str, Option<&'static [u8]>);
+/// Objects by table and key.
+type Objects = BTreeMap<(Arc<str>, Arc<str>), Bytes>;
 
 const OBJECTS: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("objects");
 const LOG: TableDefinition<u64, LogRow> = TableDefinition::new("log");
@@ -61,56 +69,72 @@ fn read(database: &Database) -> Result<Loaded, redb::Error> {
     };
     let number =
         |key| -> Result<u64, redb::Error> { Ok(meta.get(key)?.map_or(0, |value| value.value())) };
-    let mut loaded =
-        Loaded { head: number(HEAD)?, floor: number(FLOOR)?, objects: Vec::new(), log: Vec::new() };
+    let (head, floor) = (number(HEAD)?, number(FLOOR)?);
+    let mut objects = Objects::new();
     for row in transaction.open_table(OBJECTS)?.iter()? {
         let (key, value) = row?;
         let (table, key) = key.value();
         let value = Bytes::copy_from_slice(value.value());
-        loaded.objects.push(Kept { table: Arc::from(table), key: Arc::from(key), value });
+        objects.insert((Arc::from(table), Arc::from(key)), value);
     }
+    let mut log = Vec::new();
     for row in transaction.open_table(LOG)?.iter()? {
         let (revision, value) = row?;
-        let (table, key, old, new) = value.value();
-        loaded.log.push(Record {
-            revision: revision.value(),
-            table: Arc::from(table),
-            key: Arc::from(key),
-            old: old.map(Bytes::copy_from_slice),
-            new: new.map(Bytes::copy_from_slice),
-        });
+        let (table, key, new) = value.value();
+        let (table, key): (Arc<str>, Arc<str>) = (Arc::from(table), Arc::from(key));
+        let new = new.map(Bytes::copy_from_slice);
+        let place = (table.clone(), key.clone());
+        let old = match &new {
+            Some(value) => objects.insert(place, value.clone()),
+            None => objects.remove(&place),
+        };
+        log.push(Record { revision: revision.value(), table, key, old, new });
     }
-    Ok(loaded)
+    let kept = objects.into_iter().map(|((table, key), value)| Kept { table, key, value });
+    Ok(Loaded { head, floor, objects: kept.collect(), log })
 }
 
 fn write(database: &Database, batch: &[Record]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
+    // Made here so that a file is never found with one table and without another.
+    transaction.open_table(OBJECTS)?;
     {
-        let mut objects = transaction.open_table(OBJECTS)?;
         let mut log = transaction.open_table(LOG)?;
-        let mut meta = transaction.open_table(META)?;
         for record in batch {
-            let place = (&*record.table, &*record.key);
-            match &record.new {
-                Some(value) => objects.insert(place, value.as_ref())?.is_some(),
-                None => objects.remove(place)?.is_some(),
-            };
-            let row = (place.0, place.1, record.old.as_deref(), record.new.as_deref());
+            let row = (&*record.table, &*record.key, record.new.as_deref());
             log.insert(record.revision, row)?;
-            meta.insert(HEAD, record.revision)?;
+        }
+        if let Some(last) = batch.last() {
+            transaction.open_table(META)?.insert(HEAD, last.revision)?;
         }
     }
     transaction.commit()?;
     Ok(())
 }
 
+/// Takes the oldest changes over into the objects. Nothing new is said, so the next batch's sync
+/// is soon enough.
 fn forget(database: &Database, revision: u64) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(redb::Durability::None)?;
     {
+        let mut objects = transaction.open_table(OBJECTS)?;
         let mut log = transaction.open_table(LOG)?;
-        let mut meta = transaction.open_table(META)?;
+        let mut newest: BTreeMap<(String, String), Option<Vec<u8>>> = BTreeMap::new();
+        for row in log.range(..=revision)? {
+            let (_, row) = row?;
+            let (table, key, new) = row.value();
+            newest.insert((table.to_owned(), key.to_owned()), new.map(<[u8]>::to_vec));
+        }
+        for ((table, key), new) in &newest {
+            let place = (table.as_str(), key.as_str());
+            match new {
+                Some(value) => drop(objects.insert(place, value.as_slice())?),
+                None => drop(objects.remove(place)?),
+            }
+        }
         log.retain_in(..=revision, |_, _| false)?;
-        meta.insert(FLOOR, revision)?;
+        transaction.open_table(META)?.insert(FLOOR, revision)?;
     }
     transaction.commit()?;
     Ok(())

@@ -141,3 +141,76 @@ async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
     let lost = store.list_at_and_follow(&table, heads[0]).map(|_| ());
     assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));
 }
+
+/// A change of the table of things, with an image before and one after.
+fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) -> Record {
+    let image = |text: &str| bytes::Bytes::from(text.to_owned());
+    Record {
+        revision,
+        table: Arc::from("things"),
+        key: Arc::from(key),
+        old: old.map(image),
+        new: new.map(image),
+    }
+}
+
+#[test]
+fn what_is_forgotten_of_the_log_stays_in_the_objects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    let mut keeper = FileDurability::open(&path).expect("a file");
+    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    let changes = [
+        record(3, "a", (None, Some("a3"))),
+        record(4, "b", (None, Some("b4"))),
+        record(5, "a", (Some("a3"), Some("a5"))),
+        record(6, "b", (Some("b4"), None)),
+        record(7, "c", (None, Some("c7"))),
+        record(8, "a", (Some("a5"), None)),
+    ];
+    for batch in changes.chunks(2) {
+        keeper.commit(batch).expect("kept");
+    }
+    let kept = |key: &str, value: &'static str| Kept {
+        table: Arc::from("things"),
+        key: Arc::from(key),
+        value: bytes::Bytes::from(value),
+    };
+    for floor in [0, 3, 5, 6, 8] {
+        if floor > 0 {
+            keeper.compact(floor).expect("compacted");
+        }
+        let log = changes.iter().filter(|change| change.revision > floor).cloned().collect();
+        let wanted = Loaded { head: 8, floor, objects: vec![kept("c", "c7")], log };
+        assert_eq!(keeper.load().expect("all"), wanted, "{floor}");
+    }
+    keeper.commit(&[record(9, "c", (Some("c7"), Some("c9")))]).expect("kept");
+    drop(keeper);
+    let mut keeper = FileDurability::open(&path).expect("a file");
+    let log = vec![record(9, "c", (Some("c7"), Some("c9")))];
+    let wanted = Loaded { head: 9, floor: 8, objects: vec![kept("c", "c9")], log };
+    assert_eq!(keeper.load().expect("all"), wanted);
+}
+
+#[tokio::test]
+async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    let open = || FileDurability::open(&path).expect("a file");
+    let store = Store::open(Box::new(open())).expect("a store");
+    let mut given = Vec::new();
+    for name in ["a", "b", "c"] {
+        let made = store.write(write(name, Expect::Absent, Some(thing(name)))).await.expect("made");
+        given.push(made.expect("an entry").revision);
+    }
+    store.close().await;
+    let mut keeper = open();
+    keeper.compact(given[1]).expect("compacted");
+    let store = Store::open(Box::new(keeper)).expect("a store");
+    assert_eq!(store.list("things", "").objects.len(), 3);
+    let table: Arc<str> = Arc::from("things");
+    let late = store.cursor(&table, given[0]).err();
+    assert_eq!(late, Some(TooOld { asked: given[0], oldest: given[1] }));
+    let mut cursor = store.cursor(&table, given[1]).expect("known");
+    assert_eq!(cursor.next(10).await.expect("changes")[0].revision, given[2]);
+}

@@ -1,5 +1,6 @@
 //! Configurations of validating webhooks.
 
+use kube_cel::cel::Program;
 use serde_json::{Value, json};
 
 use crate::core::text;
@@ -72,6 +73,10 @@ fn validate_hook(hook: &Value, path: &Path, errors: &mut Vec<FieldError>) {
         let at = path.child("timeoutSeconds");
         errors.push(FieldError::invalid(&at, &json!(seconds), why));
     }
+    let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+    for (index, condition) in conditions.enumerate() {
+        validate_condition(condition, &path.child("matchConditions").index(index), errors);
+    }
     validate_client(&hook["clientConfig"], &path.child("clientConfig"), errors);
 }
 
@@ -89,6 +94,17 @@ fn validate_client(client: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     if scheme != "https" {
         let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
         errors.push(FieldError::invalid_text(&path.child("url"), scheme, why));
+    }
+}
+
+fn validate_condition(condition: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    if text(condition, "/name").is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    }
+    let expression = text(condition, "/expression");
+    if let Err(error) = Program::compile(expression) {
+        let why = format!("compilation failed: {error}");
+        errors.push(FieldError::invalid_text(&path.child("expression"), expression, why));
     }
 }
 

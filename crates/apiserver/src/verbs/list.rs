@@ -256,3 +256,26 @@ fn expired_page(start: &str, prefix: &str) -> Refusal {
     refusal.told = Some(Box::new(status));
     refusal
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_token_makes_reading_panic(
+            text in ".{0,20}",
+            revision in any::<i64>(),
+            start in ".{0,8}",
+        ) {
+            let _ = parse_token(&text);
+            let path = format!("/{start}");
+            let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": path});
+            let read = parse_token(&URL_SAFE_NO_PAD.encode(token.to_string()));
+            let wanted = u64::try_from(revision).ok().filter(|revision| *revision > 0);
+            prop_assert_eq!(read.ok(), Some((wanted, start.trim_start_matches('/').to_owned())));
+        }
+    }
+}

@@ -119,7 +119,9 @@ pub(crate) async fn dispatch(
         "GET" | "HEAD" if named && sub == Sub::Scale => {
             scale::get(&ask(core, call, place, (&resource, sub))?, &form)
         }
-        "GET" | "HEAD" if named && !call.query.flag("watch") => get(core, call, place, &resource),
+        "GET" | "HEAD" if named && !call.query.flag("watch") => {
+            get(core, call, place, &resource).await
+        }
         "GET" | "HEAD" if call.query.flag("watch") => {
             watch::watch(core, call, place, &resource).await
         }
@@ -223,7 +225,7 @@ fn subresource(resource: &Resource, place: &Place) -> Result<Sub, Refusal> {
     }
 }
 
-fn get(
+async fn get(
     core: &Core,
     call: &Call,
     place: &Place,
@@ -231,9 +233,10 @@ fn get(
 ) -> Result<Answer, Refusal> {
     let form = negotiate(&call.accept)?;
     if let Some(version) = call.query.get("resourceVersion") {
-        list::parse_version(version).map_err(|why| {
+        let version = list::parse_version(version).map_err(|why| {
             Refusal::bare(format!("resourceVersion: Invalid value: \"{version}\": {why}"))
         })?;
+        list::reached(core, version).await?;
     }
     let key = resource.key(&place.namespace, &place.name);
     let entry = if let Fault::ReadBehind(revisions) = call.fault {

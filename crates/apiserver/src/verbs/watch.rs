@@ -60,6 +60,8 @@ pub(super) async fn watch(
         resource.key(&place.namespace, &place.name).to_string()
     };
     let named = !place.name.is_empty();
+    let now = Instant::now();
+    let ends = now + life;
     let mut ready = VecDeque::new();
     let view = Shown { resource: resource.clone(), form, query: query.clone(), headed: false };
     if from_start && version > core.store.head() {
@@ -91,8 +93,8 @@ pub(super) async fn watch(
             ready,
             view,
             bookmarks,
-            ends: Instant::now() + life,
-            next_bookmark: next_bookmark(life),
+            ends,
+            next_bookmark: next_bookmark(now, ends),
             ending: core.ending.subscribe(),
             kinds: core.registry.changes(),
             core: core.clone(),
@@ -109,10 +111,11 @@ pub(super) async fn watch(
     })
 }
 
-fn next_bookmark(life: Duration) -> Instant {
-    let now = Instant::now();
-    let last = life.checked_sub(LAST_BOOKMARK).unwrap_or(life);
-    if life < BOOKMARK_EVERY { now + last } else { now + BOOKMARK_EVERY }
+/// Once in a while, and once more before the watch ends.
+fn next_bookmark(now: Instant, ends: Instant) -> Instant {
+    let regular = now + BOOKMARK_EVERY;
+    let last = ends.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(regular, |last| last.min(regular))
 }
 
 /// After how many events a fault ends the watch.
@@ -229,17 +232,23 @@ impl Watcher {
             Woken::Over => false,
             Woken::Kinds => self.still_served(),
             Woken::Bookmark => {
-                self.next_bookmark += BOOKMARK_EVERY;
+                self.next_bookmark = next_bookmark(self.next_bookmark, self.ends);
+                // Reading moves the cursor up to now, also where nothing happened.
+                let Ok(changes) = self.cursor.ready(BATCH) else { return false };
+                self.take(&changes);
                 self.ready.push_back(Told::Bookmark(self.cursor.revision(), false));
                 true
             }
             Woken::Changes(changes) => {
-                let told: Vec<Told> =
-                    changes.iter().filter_map(|change| self.told(change)).collect();
-                self.ready.extend(told);
+                self.take(&changes);
                 true
             }
         }
+    }
+
+    fn take(&mut self, changes: &[Arc<Change>]) {
+        let told: Vec<Told> = changes.iter().filter_map(|change| self.told(change)).collect();
+        self.ready.extend(told);
     }
 
     /// A watch ends with the definition of its resource.

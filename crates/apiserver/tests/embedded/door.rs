@@ -116,7 +116,12 @@ async fn a_client_that_agrees_on_no_keys_is_sent_away() {
 #[tokio::test]
 async fn a_client_that_never_ends_its_request_is_sent_away() {
     let (_server, told) = served().await;
-    for begun in ["", "GET /readyz HTTP/1.1\r\nhost:"] {
+    let token = &told.token;
+    let endless = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
+         content-length: 9\r\n\r\n{{"
+    );
+    for begun in ["", "GET /readyz HTTP/1.1\r\nhost:", &endless] {
         let mut stream = connect(&told, b"http/1.1").await;
         stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("asked");
         let mut answer = Vec::new();

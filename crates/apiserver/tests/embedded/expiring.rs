@@ -58,15 +58,20 @@ async fn events_are_forgotten_an_hour_after_their_last_write() {
 
 /// Makes writes of a stored event older, which no server does for its clients.
 fn age(file: &Path, name: &str, writes: Writes, by: Duration) {
-    const OBJECTS: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("objects");
+    const LOG: TableDefinition<u64, (&str, &str, Option<&[u8]>)> = TableDefinition::new("log");
     let then = json!((Timestamp::now() - by).to_string());
     let database = Database::open(file).expect("a closed file");
     let transaction = database.begin_write().expect("a transaction");
     {
-        let mut objects = transaction.open_table(OBJECTS).expect("objects");
+        let mut log = transaction.open_table(LOG).expect("a log");
         let key = format!("default/{name}");
-        let place = ("events", key.as_str());
-        let found = objects.get(place).expect("a read").expect("an event").value().to_vec();
+        let rows = log.iter().expect("a read").map(|row| row.expect("a row"));
+        let written = rows.filter_map(|(revision, row)| {
+            let (table, at, new) = row.value();
+            let meant = table == "events" && at == key;
+            meant.then(|| (revision.value(), new.expect("an event").to_vec()))
+        });
+        let (revision, found) = written.last().expect("a write");
         let mut event: Value = serde_json::from_slice(&found).expect("JSON");
         event["metadata"]["creationTimestamp"] = then.clone();
         if writes == Writes::All {
@@ -75,7 +80,7 @@ fn age(file: &Path, name: &str, writes: Writes, by: Duration) {
             }
         }
         let event = serde_json::to_vec(&event).expect("JSON");
-        objects.insert(place, event.as_slice()).expect("a write");
+        log.insert(revision, ("events", key.as_str(), Some(event.as_slice()))).expect("a write");
     }
     transaction.commit().expect("a commit");
 }

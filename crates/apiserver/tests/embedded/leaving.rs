@@ -1,6 +1,7 @@
 //! What is made while the place it is made in goes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_client::Client;
 use serde_json::{Value, json};
@@ -8,8 +9,9 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use usher_apiserver::{ApiServer, Durability, DurabilityError, Loaded, Record};
 
-use crate::ask;
+use crate::admitting::{configured, guard};
 use crate::refused::{DEFINITIONS, defined, definition};
+use crate::{ask, hook};
 
 /// Turns of the runtime: enough for every task to come to where it waits for the keeper.
 const TURNS: usize = 1000;
@@ -68,4 +70,29 @@ async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
         assert_eq!(deleted.await.expect("an answer"), 200, "{goes}");
         assert_eq!(made.await.expect("an answer"), 403, "{place}");
     }
+}
+
+#[tokio::test]
+async fn objects_of_a_definition_that_goes_are_tried_again_when_a_hook_refused_them() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    defined(&client, &definition("deep.example", "wells", "Well")).await;
+    let well = json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"}});
+    let wells = "/apis/deep.example/v1/namespaces/default/wells";
+    assert_eq!(ask(&client, "POST", wells, Some(&well)).await.0, 201);
+    let hook = hook::start().await;
+    let rules = json!([{
+        "operations": ["DELETE"], "apiGroups": ["deep.example"], "apiVersions": ["v1"],
+        "resources": ["wells"],
+    }]);
+    guard(&server, &configured(&hook, "denyfive", &json!({"rules": rules}))).await;
+    let named = format!("{DEFINITIONS}/wells.deep.example");
+    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
+    let gone = async {
+        while ask(&client, "GET", &named, None).await.0 != 404 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), gone).await.expect("the definition goes");
+    assert_eq!(hook.asked.lock().expect("asked").len(), 6);
 }

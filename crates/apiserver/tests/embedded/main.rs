@@ -1,37 +1,18 @@
 //! The server as its owner and its clients use it.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod admitting;
+#[path = "../stage/asking.rs"]
+mod asking;
 mod client;
 mod door;
 mod expiring;
 mod faults;
+#[path = "../replay/hook.rs"]
+mod hook;
 mod leaving;
 mod refused;
 mod watching;
 
-use kube_client::Client;
-use kube_client::client::Body;
-use serde_json::Value;
-
-/// What a client is answered: the status, and the body as JSON.
-pub(crate) async fn ask(
-    client: &Client,
-    method: &str,
-    path: &str,
-    body: Option<&Value>,
-) -> (u16, Value) {
-    use http_body_util::BodyExt as _;
-    let text = body.map(ToString::to_string).unwrap_or_default();
-    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = hyper::Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", media)
-        .body(Body::from(text.into_bytes()))
-        .expect("a request");
-    let response = client.send(request).await.expect("an answer");
-    let status = response.status().as_u16();
-    let bytes = response.into_body().collect().await.expect("a body").to_bytes();
-    (status, serde_json::from_slice(&bytes).unwrap_or_default())
-}
+pub(crate) use asking::ask;

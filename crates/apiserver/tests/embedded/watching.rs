@@ -1,5 +1,7 @@
 //! What watchers see while others write.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
@@ -11,16 +13,25 @@ use crate::ask;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 8;
 const WRITES: usize = 20;
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number")
 }
 
+/// A watch of maps that has begun.
+async fn begun(client: &Client, query: &str) -> Body {
+    let uri = format!("{MAPS}?watch=true&{query}");
+    let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
+    client.send(request).await.expect("a stream").into_body()
+}
+
 /// The events of a watch after a revision, until there are so many or it ends.
 async fn watched(client: &Client, after: u64, most: usize) -> Vec<Value> {
-    let uri = format!("{MAPS}?watch=true&resourceVersion={after}");
-    let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
-    let mut body = client.send(request).await.expect("a stream").into_body();
+    events(begun(client, &format!("resourceVersion={after}")).await, most).await
+}
+
+async fn events(mut body: Body, most: usize) -> Vec<Value> {
     let mut bytes = Vec::new();
     let mut events = Vec::new();
     while events.len() < most {
@@ -127,4 +138,54 @@ async fn a_watch_of_forgotten_changes_is_told_to_list_again() {
     server.forget_history();
     let events = watched(&client, start, 1).await;
     assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_tell_the_newest_revision_once_a_minute_and_before_the_end() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let start = version(&ask(&client, "GET", MAPS, None).await.1);
+    let query = format!("resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=90");
+    let marks = tokio::spawn(events(begun(&client, &query).await, usize::MAX));
+    let mut given = Vec::new();
+    for (name, then) in [("a", 70), ("b", 60)] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        given.push(version(&ask(&client, "POST", SECRETS, Some(&secret)).await.1));
+        tokio::time::sleep(Duration::from_secs(then)).await;
+    }
+    let marks = marks.await.expect("an end");
+    let told: Vec<u64> = marks.iter().map(|mark| version(&mark["object"])).collect();
+    assert!(marks.iter().all(|mark| mark["type"] == "BOOKMARK"), "{marks:?}");
+    assert_eq!(told, given);
+}
+
+#[tokio::test]
+async fn a_watch_that_changes_were_forgotten_under_ends_without_skipping_any() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let start = version(&ask(&client, "GET", MAPS, None).await.1);
+    let body = begun(&client, &format!("resourceVersion={start}")).await;
+    write(&server).await;
+    server.forget_history();
+    assert_eq!(events(body, usize::MAX).await, Vec::<Value>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_that_is_not_there_yet_is_waited_for() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let made = version(&ask(&client, "POST", MAPS, Some(&map)).await.1);
+    let ahead = |path: &str| format!("{path}?resourceVersion={}", made + 1);
+    for path in [ahead(MAPS), ahead(&format!("{MAPS}/a"))] {
+        let (code, told) = ask(&client, "GET", &path, None).await;
+        let cause = &told["details"]["causes"][0]["reason"];
+        assert_eq!((code, cause), (504, &json!("ResourceVersionTooLarge")), "{path}");
+    }
+    let (path, other) = (ahead(&format!("{MAPS}/a")), client.clone());
+    let read = tokio::spawn(async move { ask(&other, "GET", &path, None).await });
+    tokio::task::yield_now().await;
+    let change = json!({"data": {"k": "v"}});
+    let (_, changed) = ask(&client, "PATCH", &format!("{MAPS}/a"), Some(&change)).await;
+    assert_eq!(read.await.expect("an answer"), (200, changed));
 }

@@ -2,6 +2,11 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../stage/jumping.rs"]
+mod jumping;
+
+use std::collections::HashSet;
+
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
@@ -9,7 +14,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
 
+use jumping::jumping;
+
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const THINGS: &str = "/apis/hostile.example/v1/namespaces/default/things";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A request in its parts.
 #[derive(Debug, Clone)]
@@ -98,7 +107,9 @@ fn paths() -> impl Strategy<Value = String> {
         1 => "[a-zA-Z0-9.%~/_-]{0,6}",
     ];
     let free = prop::collection::vec(part, 0..8).prop_map(|parts| format!("/{}", parts.join("/")));
-    prop_oneof![2 => free, 2 => Just(MAPS.to_owned()), 3 => Just(format!("{MAPS}/a"))]
+    let thing = prop::sample::select(vec!["", "/a", "/a", "/a/status", "/a/scale"])
+        .prop_map(|rest| format!("{THINGS}{rest}"));
+    prop_oneof![2 => free, 2 => Just(MAPS.to_owned()), 3 => Just(format!("{MAPS}/a")), 5 => thing]
 }
 
 fn queries() -> impl Strategy<Value = String> {
@@ -136,26 +147,8 @@ fn queries() -> impl Strategy<Value = String> {
         .prop_map(|pairs| format!("{}&timeoutSeconds=1", pairs.join("&")))
 }
 
-fn bodies() -> impl Strategy<Value = Vec<u8>> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "[a-z0-9./ -]{0,8}".prop_map(Value::from),
-        prop::sample::select(vec![
-            "v1",
-            "ConfigMap",
-            "a",
-            "default",
-            "add",
-            "copy",
-            "/data",
-            "/metadata"
-        ])
-        .prop_map(Value::from),
-    ];
-    let key = prop::sample::select(vec![
+fn keys() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
         "apiVersion",
         "kind",
         "metadata",
@@ -183,27 +176,58 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
         "$patch",
         "spec",
         "items",
+        "size",
+        "tags",
+        "replicas",
+        "status",
     ])
-    .prop_map(str::to_owned);
-    let value = leaf.prop_recursive(5, 40, 6, move |inner| {
+    .prop_map(str::to_owned)
+}
+
+fn bodies() -> impl Strategy<Value = Vec<u8>> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z0-9./ -]{0,8}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "v1",
+            "ConfigMap",
+            "a",
+            "default",
+            "add",
+            "copy",
+            "/data",
+            "/metadata",
+            "hostile.example/v1",
+            "Thing",
+            "/spec/size",
+            "/spec/tags/-"
+        ])
+        .prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(5, 40, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(key.clone(), inner, 0..6)
+            prop::collection::btree_map(keys(), inner, 0..6)
                 .prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     });
     let map = value.clone().prop_map(|extra| {
-        let mut map = json!({
+        let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"},
         });
-        if let (Value::Object(map), Value::Object(extra)) = (&mut map, extra) {
-            map.extend(extra);
-        }
-        map
+        overlaid(map, extra)
+    });
+    let thing = value.clone().prop_map(|spec| {
+        let mut thing = thing();
+        thing["spec"] = overlaid(thing["spec"].take(), spec);
+        thing
     });
     prop_oneof![
         3 => value.prop_map(|value| value.to_string().into_bytes()),
-        3 => map.prop_map(|value| value.to_string().into_bytes()),
+        3 => prop_oneof![map, thing].prop_map(|value| value.to_string().into_bytes()),
         1 => noise(),
         1 => noise().prop_map(|rest| [b"k8s\0", &rest[..]].concat()),
     ]
@@ -213,19 +237,86 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..40)
 }
 
+/// An object with the fields of another laid over.
+fn overlaid(mut object: Value, extra: Value) -> Value {
+    if let (Value::Object(object), Value::Object(extra)) = (&mut object, extra) {
+        object.extend(extra);
+    }
+    object
+}
+
+fn thing() -> Value {
+    json!({
+        "apiVersion": "hostile.example/v1", "kind": "Thing", "metadata": {"name": "a"},
+        "spec": {"size": 1, "tags": ["x"]},
+    })
+}
+
+/// Serves things: with a bound, a default, a set, a rule, and both subresources.
+async fn define(client: &Client) {
+    let spec = json!({
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": "!has(self.tags) || size(self.tags) <= self.size"}],
+        "properties": {
+            "size": {"type": "integer", "minimum": 0, "default": 3},
+            "tags": {
+                "type": "array", "maxItems": 9, "x-kubernetes-list-type": "set",
+                "items": {"type": "string", "maxLength": 9},
+            },
+        },
+    });
+    let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let properties = json!({"spec": spec, "status": status});
+    let scale = json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.hostile.example"},
+        "spec": {
+            "group": "hostile.example",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": {"status": {}, "scale": scale},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
+            }],
+        },
+    });
+    let made = Hostile::to("POST", DEFINITIONS, "application/json", definition.to_string());
+    assert_eq!(made.send(client).await.expect("an answer").0, 201);
+    let first = Hostile::to("POST", THINGS, "application/json", thing().to_string());
+    while first.send(client).await.expect("an answer").0 != 201 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether a stored thing is one that its definition allows.
+fn is_thing(item: &Value) -> bool {
+    let Some(spec) = item.get("spec") else { return true };
+    let tags: Vec<&Value> = spec["tags"].as_array().into_iter().flatten().collect();
+    let once: HashSet<String> = tags.iter().map(ToString::to_string).collect();
+    spec["size"].as_u64().is_some_and(|size| tags.len() as u64 <= size)
+        && once.len() == tags.len()
+        && tags.iter().all(|tag| tag.is_string())
+        && spec.as_object().is_some_and(|spec| spec.keys().all(|k| k == "size" || k == "tags"))
+}
+
+async fn items(client: &Client, path: &str) -> Vec<Value> {
+    let list = Hostile::to("GET", path, "", "").send(client).await.expect("a list");
+    let mut list: Value = serde_json::from_slice(&list.1).expect("JSON");
+    list["items"].as_array_mut().map(std::mem::take).expect("items")
+}
+
 /// What is wrong with how requests were answered, one after another on one server.
 fn wrongs(requests: &[Hostile]) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    jumping(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let client = server.client();
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         let first = Hostile::to("POST", MAPS, "application/json", map.to_string());
         assert_eq!(first.send(&client).await.expect("an answer").0, 201);
+        define(&client).await;
         let mut wrong = Vec::new();
         for request in requests {
             let Some((code, bytes)) = request.send(&client).await else { continue };
@@ -237,14 +328,13 @@ fn wrongs(requests: &[Hostile]) -> Vec<String> {
                 wrong.push(format!("{code} is told as {status}"));
             }
         }
-        let list = Hostile::to("GET", MAPS, "", "").send(&client).await.expect("a list");
-        let list: Value = serde_json::from_slice(&list.1).expect("JSON");
-        for item in list["items"].as_array().expect("items") {
+        for item in items(&client, MAPS).await.into_iter().chain(items(&client, THINGS).await) {
             let metadata = &item["metadata"];
             let texts = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
             let data = item["data"].as_object().into_iter().flatten();
             if texts.iter().any(|key| metadata[key].as_str().is_none_or(str::is_empty))
                 || data.into_iter().any(|(_, value)| !value.is_string())
+                || item["kind"] == "Thing" && !is_thing(&item)
             {
                 wrong.push(format!("{item} is kept"));
             }

@@ -23,13 +23,13 @@ async fn family(kubectl: &Kubectl, name: &str) {
             "blockOwnerDeletion": true,
         }]},
     });
-    assert_eq!(ask(&kubectl.client(), "POST", MAPS, &map).await.0, 201);
+    assert_eq!(ask(&kubectl.client(), "POST", MAPS, Some(&map)).await.0, 201);
 }
 
 /// Holds an object back with a finalizer, or lets it go.
 async fn hold(kubectl: &Kubectl, path: &str, finalizers: Value) {
     let change = json!({"metadata": {"finalizers": finalizers}});
-    assert_eq!(ask(&kubectl.client(), "PATCH", path, &change).await.0, 200);
+    assert_eq!(ask(&kubectl.client(), "PATCH", path, Some(&change)).await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +55,7 @@ async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
     assert_eq!(finalizers, json!(["foregroundDeletion"]));
     hold(&kubectl, &map, Value::Null).await;
     kubectl.does(&["wait", "--for=delete", "thing/fore", "--timeout=60s"]);
-    assert_eq!(ask(&kubectl.client(), "GET", &map, &Value::Null).await.0, 404);
+    assert_eq!(ask(&kubectl.client(), "GET", &map, None).await.0, 404);
 
     delete("orphan", "--cascade=orphan");
     assert_eq!(kubectl.shows("cm/orphan-map")["metadata"]["ownerReferences"], Value::Null);

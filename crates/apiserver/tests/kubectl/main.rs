@@ -4,6 +4,8 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../stage/asking.rs"]
+mod asking;
 mod deleting;
 mod showing;
 mod writing;
@@ -14,10 +16,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use kube_client::Client;
-use kube_client::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use usher_apiserver::ApiServer;
+
+pub(crate) use asking::ask;
 
 /// A server, and a `kubectl` that finds it.
 pub(crate) struct Kubectl {
@@ -106,23 +109,6 @@ impl Kubectl {
     pub(crate) fn client(&self) -> Client {
         self.server.client()
     }
-}
-
-/// Asks beside `kubectl`; the body of the answer.
-pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    use http_body_util::BodyExt as _;
-    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let request = hyper::Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", media)
-        .body(Body::from(body.into_bytes()))
-        .expect("a request");
-    let response = client.send(request).await.expect("an answer");
-    let status = response.status().as_u16();
-    let bytes = response.into_body().collect().await.expect("a body").to_bytes();
-    (status, serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
 /// A thing, as it is written in files.

@@ -9,6 +9,7 @@ use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use proptest::prelude::*;
 use usher_apiserver::ApiServer;
 
+use crate::jumping::jumping;
 use crate::player::{FINALIZER, Player};
 use crate::sequence::{self, Step};
 
@@ -29,12 +30,7 @@ struct History {
 
 /// Does the steps with so many turns of the runtime between them, and waits for quiet.
 fn hurried(steps: &[(Step, usize)]) -> History {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    jumping(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
         let start = maps.list(&ListParams::default()).await.expect("a list").metadata;

@@ -13,6 +13,8 @@ mod player;
 mod sequence;
 
 mod hurried;
+#[path = "../stage/jumping.rs"]
+mod jumping;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,18 +23,14 @@ use kube_client::Api;
 use proptest::prelude::*;
 use usher_apiserver::ApiServer;
 
+use jumping::jumping;
 use model::{Model, World};
 use player::{Patience, Player};
 use sequence::Step;
 
 /// What is there after every step when all is quiet.
 fn lived(steps: &[Step]) -> Vec<World> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    jumping(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let mut player = Player::new(Api::default_namespaced(server.client()));
         let mut worlds = Vec::new();

@@ -1,4 +1,4 @@
-//! The webhook that the recordings talk to.
+//! The webhook that the recordings talk to, and some other tests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,11 @@ async fn answer(
     let mode = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
     let body = request.into_body().collect().await.expect("a body").to_bytes();
     let review: Value = serde_json::from_slice(&body).expect("a review");
-    asked.lock().expect("asked").push((mode.clone(), review.clone()));
+    let times = {
+        let mut asked = asked.lock().expect("asked");
+        asked.push((mode.clone(), review.clone()));
+        asked.len()
+    };
     let uid = review["request"]["uid"].clone();
     let told = |response: Value| {
         let (version, kind) = ("admission.k8s.io/v1", "AdmissionReview");
@@ -94,6 +98,8 @@ async fn answer(
             (200, told(json!({"uid": uid, "allowed": true, "warnings": warnings})))
         }
         "deny" => (200, denied(json!({"code": 403, "message": "still in use by corpus/other"}))),
+        "denyfive" if times > 5 => (200, allowed),
+        "denyfive" => (200, denied(json!({"code": 403, "message": "not yet"}))),
         "denynocode" => (200, denied(json!({"message": "no code given"}))),
         "deny200" => (200, denied(json!({"code": 200, "message": "code below 400"}))),
         "deny409" => (200, denied(json!({"code": 409, "reason": "Conflict", "message": "busy"}))),
