@@ -1,4 +1,4 @@
-//! Who is told that something changed: inotify, with one listing in place of what was missed.
+//! Who is told that something changed: inotify, with one round in place of what was missed.
 //!
 //! It only wakes. What a change means is read live by whoever was woken. Objects are watched by the
 //! folders of their kinds, where every change of one is a rename; the records of processes one by
