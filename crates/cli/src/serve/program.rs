@@ -179,7 +179,8 @@ impl Server {
             AgentMode::Fleet => {
                 let shard = fleet::settings::shard_id(&self.config)?;
                 let holding = Holding { store: Arc::clone(&self.store), shard, grace };
-                Ok(Agents::Fleet(composer::Fleet(Arc::new(holding))))
+                let wait = self.config.local.wait_interval.0;
+                Ok(Agents::Fleet(composer::Fleet { machines: Arc::new(holding), wait }))
             }
         }
     }
