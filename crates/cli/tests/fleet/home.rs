@@ -140,7 +140,9 @@ async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
     for (kind, count) in [("world/part", 2), ("world/substrate", 1)] {
         let found = within(&house, kind);
         assert_eq!(found.len(), count, "{found:?}");
-        found.iter().for_each(|it| house.take_away(it));
+        for it in &found {
+            house.take_away(it);
+        }
     }
     house.signal(Signal::CONT);
     house.signal_agents(Signal::CONT);
