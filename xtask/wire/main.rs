@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the code of both packages, and `descriptor.bin` for servers that are asked what they speak.
+/// Writes the code of both packages, and `descriptor.bin` for servers asked what they speak.
 fn make(protos: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(out)?;
     let mut bare = protox::Compiler::new([protos])?;

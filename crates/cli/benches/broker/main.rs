@@ -26,6 +26,11 @@ mod house;
 mod memory;
 #[path = "../../../store/benches/store/pace.rs"]
 mod pace;
+#[path = "../../tests/walk/port.rs"]
+mod port;
+#[expect(dead_code, reason = "shared with the tests")]
+#[path = "../../tests/walk/premises.rs"]
+mod premises;
 #[path = "../../../store/benches/store/report.rs"]
 mod report;
 #[path = "../../tests/walk/running.rs"]

@@ -110,6 +110,7 @@ impl Default for Local {
             machines: 64,
             forget_tokens: Span::secs(60),
             look_interval: Span::secs(30),
+            wait_interval: Span::secs(30),
         }
     }
 }
@@ -144,6 +145,7 @@ impl Config {
             ("local.agent_grace", local.agent_grace, tenth, HOUR),
             ("local.forget_tokens", local.forget_tokens, tenth, HOUR),
             ("local.look_interval", local.look_interval, tenth, HOUR),
+            ("local.wait_interval", local.wait_interval, tenth, HOUR),
         ];
         for (key, value, min, max_secs) in spans.into_iter().chain(fleet.spans()) {
             within(key, value, (Span(min), Span::secs(max_secs)))?;

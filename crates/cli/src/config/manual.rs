@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// What each setting means, in the order of the file.
-const MEANINGS: [(&str, &str); 60] = [
+const MEANINGS: [(&str, &str); 61] = [
     ("agent_image", "what agents run from, where they are containers"),
     ("api_url", "where agents find this server; empty is the address it listens on"),
     ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
@@ -61,6 +61,11 @@ const MEANINGS: [(&str, &str); 60] = [
     ),
     ("local.look_interval", "how often vanished hosts and nodes of this machine are looked for"),
     ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
+    (
+        "local.wait_interval",
+        "how often whoever found no machine of the fleet free looks again, although nothing was \
+        heard of one",
+    ),
     ("log", "how much is told on stderr: error, warn, info, debug or trace"),
     ("mesh.acknowledgements", "how long other nodes may take to acknowledge that one left"),
     ("mesh.drain_grace", "how long a node may take to leave"),

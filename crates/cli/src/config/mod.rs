@@ -168,6 +168,8 @@ pub struct Local {
     pub forget_tokens: Span,
     /// How often this machine's hosts are looked at.
     pub look_interval: Span,
+    /// How often whoever found no machine free looks again.
+    pub wait_interval: Span,
 }
 
 /// Who runs the agents of the local world.

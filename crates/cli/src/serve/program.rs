@@ -180,7 +180,8 @@ impl Server {
             AgentMode::Fleet => {
                 let shard = fleet::settings::shard_id(&self.config)?;
                 let holding = Holding { store: Arc::clone(&self.store), shard, grace };
-                Ok(Agents::Fleet(composer::Fleet(Arc::new(holding))))
+                let wait = self.config.local.wait_interval.0;
+                Ok(Agents::Fleet(composer::Fleet { machines: Arc::new(holding), wait }))
             }
         }
     }
@@ -414,9 +415,9 @@ async fn admit_holders(config: &Config, store: &Store) -> Result<(), Stop> {
     let holders = store.machine_holders(&fleet::settings::shard_id(config)?).await?;
     let Some(holder) = holders.first() else { return Ok(()) };
     Err(Stop::usage(format!(
-        "cannot leave the fleet: {} resources hold its machines, resource {holder} among them; set \
-         local.agent=fleet, deprovision them, and start again",
-        holders.len()
+        "cannot leave the fleet: resource {holder} holds a machine of it, and {} more do; set \
+         local.agent=fleet, deprovision what runs there, and start again",
+        holders.len() - 1
     )))
 }
 

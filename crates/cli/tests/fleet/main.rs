@@ -14,9 +14,17 @@ mod edges;
 mod figures;
 mod hold;
 mod home;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/house.rs"]
+mod house;
 mod kills;
 mod pair;
 mod plant;
+#[path = "../walk/port.rs"]
+mod port;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/premises.rs"]
+mod premises;
 #[path = "../walk/running.rs"]
 mod running;
 mod yard;

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
+use crate::house::USHER;
+use crate::port::Port;
 
-pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long one life of all machines may take while somebody dies.
 const PATIENCE: Duration = Duration::from_mins(3);
 const SETTINGS: [&str; 11] = [
@@ -33,6 +34,7 @@ pub(crate) struct Pair {
     dir: tempfile::TempDir,
     pub(crate) caller: Caller,
     address: String,
+    _ports: [Port; 2],
     fake: Fake,
     pub(crate) server: Option<Child>,
     pub(crate) provider: Option<Child>,
@@ -49,9 +51,19 @@ pub(crate) struct Fake {
 impl Pair {
     pub(crate) fn new(fake: Fake) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let caller = Caller { port: free_port(), data: dir.path().join("data") };
-        let address = format!("127.0.0.1:{}", free_port());
-        let mut pair = Self { dir, caller, address, fake, server: None, provider: None, deaths: 0 };
+        let ports = [Port::reserve(), Port::reserve()];
+        let caller = Caller { port: ports[0].number(), data: dir.path().join("data") };
+        let address = format!("127.0.0.1:{}", ports[1].number());
+        let mut pair = Self {
+            dir,
+            caller,
+            address,
+            _ports: ports,
+            fake,
+            server: None,
+            provider: None,
+            deaths: 0,
+        };
         pair.start_provider();
         pair
     }
@@ -173,15 +185,10 @@ impl Drop for Pair {
 }
 
 /// Waits until a server is ready.
-pub(crate) async fn until_ready(caller: &Caller) {
+async fn until_ready(caller: &Caller) {
     let begun = Instant::now();
     while !matches!(caller.ask("GET", "/readyz", None).await, Some((200, _))) {
         assert!(begun.elapsed() < PATIENCE, "never ready");
         sleep(SOON).await;
     }
-}
-
-pub(crate) fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
 }

@@ -24,7 +24,7 @@ use usher_store::{Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMa
 use crate::plant::Plant;
 
 /// How long something real may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 const LONG: Duration = Duration::from_hours(1);
 
 /// A provider, a store, and a shard between them.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,6 +12,8 @@ use usher_wire::fleet::{
     self, Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter,
     Machine, MachineRef, MachineState, TransitionAck,
 };
+
+use crate::port::Port;
 
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 
@@ -25,6 +26,7 @@ pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) client: Client,
     pub(crate) address: String,
+    _port: Port,
 }
 
 impl Drop for Running {
@@ -45,7 +47,8 @@ impl House {
 
     /// Starts it; nothing if it died at its failpoint before it listened.
     pub(crate) async fn start(&self, slots: usize, failpoint: Option<&str>) -> Option<Running> {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let port = Port::reserve();
+        let address = format!("127.0.0.1:{}", port.number());
         let mut command = Command::new(USHER);
         command
             .args(["provider", "local", "--look-interval=1h"])
@@ -59,8 +62,8 @@ impl House {
         }
         let child = command.spawn().unwrap();
         let client = fleet::client(fleet::channel(&address, None).unwrap());
-        let mut running = Running { child, client, address: address.clone() };
-        for _ in 0..2_000 {
+        let mut running = Running { child, client, address: address.clone(), _port: port };
+        for _ in 0..12_000 {
             if tokio::net::TcpStream::connect(&address).await.is_ok() {
                 return Some(running);
             }

@@ -3,3 +3,5 @@
 
 mod house;
 mod local;
+#[path = "../walk/port.rs"]
+mod port;

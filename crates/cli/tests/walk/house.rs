@@ -1,25 +1,24 @@
 //! A server of the real binary with a data directory of its own, and a client that asks it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::time::sleep;
 use usher_cli::serve::seed;
 use usher_store::migrate::Way;
 use usher_store::{Place, Store};
 
 use crate::caller::{Caller, SOON, declaration};
-use crate::running::running_below;
+use crate::port::Port;
 
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// Leases are short, so that the next server need not wait for those of a killed one.
 const SETTINGS: [&str; 8] = [
     "fleet.passing_interval=50ms",
@@ -32,13 +31,12 @@ const SETTINGS: [&str; 8] = [
     "log=debug",
 ];
 
-/// Where agents run: on machines of the fleet, or where the world runs them itself.
-const AGENTS: [&str; 2] = ["fleet/process", "world/process"];
-
 /// One server, its data and its client.
 pub(crate) struct House {
     dir: Arc<tempfile::TempDir>,
     caller: Caller,
+    /// Nobody else's, also while no server runs.
+    port: Port,
     server: Option<Child>,
     settings: Vec<String>,
     deaths: u32,
@@ -60,9 +58,10 @@ impl House {
         settings: &[&str],
     ) -> Self {
         let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
-        let caller = Caller { port: free_port(), data: dir.path().join("data") };
+        let port = Port::reserve();
+        let caller = Caller { port: port.number(), data: dir.path().join("data") };
         let (dir, server, deaths, kept) = (Arc::clone(dir), None, 0, None);
-        Self { dir, caller, server, settings, deaths, database, kept }
+        Self { dir, caller, port, server, settings, deaths, database, kept }
     }
 
     /// A house that serves from PostgreSQL and is ready, if there is one.
@@ -105,7 +104,12 @@ impl House {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.caller.port
+        self.port.number()
+    }
+
+    /// Where its database is, if that is not in its own directory.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.as_deref()
     }
 
     /// Who calls this server, whether it runs or not.
@@ -191,6 +195,11 @@ impl House {
     /// Asks the server to end and waits until it has; its exit code.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
         self.signal(rustix::process::Signal::TERM);
+        self.until_ended().await
+    }
+
+    /// Waits until the server has ended; its exit code.
+    pub(crate) async fn until_ended(&mut self) -> Option<i32> {
         let mut server = self.server.take()?;
         let begun = Instant::now();
         loop {
@@ -198,7 +207,7 @@ impl House {
                 return status.code();
             }
             assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.said());
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
     }
 
@@ -213,7 +222,7 @@ impl House {
                 return true;
             }
             assert!(begun.elapsed() < PATIENCE, "never ready: {}", self.said());
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
     }
 
@@ -269,7 +278,7 @@ impl House {
                 Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
             }
             assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
     }
 
@@ -280,46 +289,6 @@ impl House {
         let output = command.output().unwrap();
         let printed = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
-    }
-
-    /// One number, asked past the server.
-    pub(crate) async fn number(&self, sql: &str) -> i64 {
-        let mut conn = self.embedded().await;
-        let found = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut conn).await;
-        conn.close().await.unwrap();
-        found.unwrap()
-    }
-
-    /// Runs a statement past the server.
-    pub(crate) async fn execute(&self, sql: &str) {
-        let mut conn = self.embedded().await;
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
-        conn.close().await.unwrap();
-    }
-
-    async fn embedded(&self) -> sqlx::SqliteConnection {
-        let url = format!("sqlite://{}/usher.db", self.data().display());
-        sqlx::SqliteConnection::connect(&url).await.unwrap()
-    }
-
-    /// Everything the database holds, as text.
-    pub(crate) async fn dump(&self) -> String {
-        let Some(url) = &self.database else {
-            let files = ["usher.db", "usher.db-wal"].map(|it| self.data().join(it));
-            let bytes = files.map(|it| fs::read(it).unwrap_or_default()).concat();
-            return String::from_utf8_lossy(&bytes).into_owned();
-        };
-        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
-        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut conn).await.unwrap();
-        let mut text = String::new();
-        for table in tables {
-            let rows = format!("SELECT row_to_json(it)::text FROM \"{table}\" AS it");
-            let rows = sqlx::query_scalar::<_, String>(AssertSqlSafe(rows));
-            text.push_str(&rows.fetch_all(&mut conn).await.unwrap().join("\n"));
-        }
-        conn.close().await.unwrap();
-        text
     }
 
     /// Declares a node; its id.
@@ -357,7 +326,7 @@ impl House {
                 let why = self.why(id).await;
                 panic!("never {phase}: {why}\n{}", self.said());
             }
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
     }
 
@@ -367,61 +336,8 @@ impl House {
         while self.resource(id).await["reason"] != reason {
             let why = self.why(id).await;
             assert!(begun.elapsed() < PATIENCE, "never {reason}: {why}\n{}", self.said());
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
-    }
-
-    /// The processes that run in the folders of this world.
-    pub(crate) fn processes(&self) -> Vec<i32> {
-        let places = AGENTS.iter().map(|it| self.data().join(it));
-        places.flat_map(|it| running_below(&it, "")).collect()
-    }
-
-    /// What the one agent of this world keeps of itself, once it knows who it is: that may be a
-    /// moment after its resource is Ready.
-    pub(crate) async fn identity(&self) -> Value {
-        let begun = Instant::now();
-        loop {
-            let mut standing = self.standing().into_iter();
-            let unit = standing.find(|it| it.to_string_lossy().contains("/process/")).unwrap();
-            let text = fs::read_to_string(unit.join("identity.json")).unwrap_or_default();
-            let identity: Value = serde_json::from_str(&text).unwrap_or_default();
-            if identity["node"]["secret"].is_string() {
-                return identity;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{identity}");
-            sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Signals every agent of this world.
-    pub(crate) fn signal_agents(&self, signal: rustix::process::Signal) {
-        signal_agents(&self.data(), "", signal);
-    }
-
-    /// What lies in the world, but for the world itself.
-    pub(crate) fn standing(&self) -> Vec<PathBuf> {
-        let kinds = ["anchor", "substrate", "part", "provider-config", "external-secret"];
-        let kinds = kinds.iter().map(|it| self.data().join("world").join(it));
-        let agents = AGENTS.iter().chain(&["fleet/hosts"]).map(|it| self.data().join(it));
-        let entries = kinds.chain(agents).flat_map(|it| fs::read_dir(it).into_iter().flatten());
-        let paths = entries.map(|it| it.unwrap().path());
-        paths.filter(|it| !is_hidden(it)).collect()
-    }
-
-    /// What lies in the world without a name, half made or half erased, and notes of what is gone.
-    pub(crate) fn unnamed(&self) -> Vec<PathBuf> {
-        let world = self.data().join("world");
-        let entries = ["aside", "owned", "process", "."].into_iter().flat_map(|folder| {
-            fs::read_dir(world.join(folder)).into_iter().flatten().map(move |it| (folder, it))
-        });
-        let paths = entries.map(|(folder, it)| (folder, it.unwrap().path()));
-        let unnamed =
-            paths.filter(|(folder, path)| ["aside", "owned"].contains(folder) || is_hidden(path));
-        let fleet = ["hosts", "process"].map(|it| self.data().join("fleet").join(it));
-        let of_fleet = fleet.into_iter().flat_map(|it| fs::read_dir(it).into_iter().flatten());
-        let of_fleet = of_fleet.map(|it| it.unwrap().path()).filter(|it| is_hidden(it));
-        unnamed.map(|(_, path)| path).chain(of_fleet).collect()
     }
 
     /// Waits until this generation of a resource is Ready.
@@ -433,19 +349,8 @@ impl House {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "{it}\n{}", self.said());
-            sleep(Duration::from_millis(20)).await;
+            sleep(SOON).await;
         }
-    }
-
-    /// Waits until nothing of anybody is left, and looks everywhere.
-    pub(crate) async fn until_nothing_is_left(&mut self) {
-        let begun = Instant::now();
-        while !self.standing().is_empty() || !self.processes().is_empty() {
-            let left = (self.standing(), self.processes());
-            assert!(begun.elapsed() < PATIENCE, "left: {left:?}\n{}", self.said());
-            sleep(Duration::from_millis(20)).await;
-        }
-        self.caller.nothing_is_left_inside().await;
     }
 
     /// Waits until this was told of a resource: a transaction that is open anywhere on the server
@@ -485,22 +390,4 @@ pub(crate) async fn furnish(place: &Place) {
     let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
     seed::seed(&store).await.unwrap();
     store.close().await;
-}
-
-/// A port that nobody has at this moment.
-pub(crate) fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
-}
-
-/// Signals the agents whose folders have such names.
-pub(crate) fn signal_agents(data: &Path, like: &str, signal: rustix::process::Signal) {
-    for number in AGENTS.iter().flat_map(|it| running_below(&data.join(it), like)) {
-        let pid = rustix::process::Pid::from_raw(number).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-}
-
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'))
 }

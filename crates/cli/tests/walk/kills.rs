@@ -10,7 +10,8 @@ use usher_provider::point::Point;
 
 use crate::caller::{Caller, SOON};
 use crate::figures::{Dice, asked};
-use crate::house::{House, PATIENCE, signal_agents};
+use crate::house::{House, PATIENCE};
+use crate::premises::signal_agents;
 use crate::together::side_by_side;
 
 /// How many nodes walk at a time while servers are killed at random.
@@ -66,7 +67,6 @@ async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u6
             house.until_ready().await;
             let caller = house.caller().clone();
             walked.extend(house.alive_while(walk_past(&caller, point, passing)).await);
-            house.until_nothing_is_left().await;
             // What is done now and then may come after the walk.
             let waited = Instant::now();
             while house.deaths() == deaths {
@@ -74,6 +74,11 @@ async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u6
                 assert!(waited.elapsed() < PATIENCE, "{never} {point} for the {passing}. time");
                 sleep(SOON).await;
             }
+            if house.has_died() {
+                house.start(None);
+                house.until_ready().await;
+            }
+            house.until_nothing_is_left().await;
             house.kill();
         }
     }

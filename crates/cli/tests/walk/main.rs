@@ -13,6 +13,8 @@ mod house;
 mod kills;
 mod many;
 mod order;
+mod port;
+mod premises;
 mod refusals;
 mod rest;
 mod runbook;

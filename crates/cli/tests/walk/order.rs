@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::house::{House, PATIENCE};
+use crate::rest::NEVER_LOST;
 
 /// Watches a substrate from outside the server.
 struct Recorder {
@@ -138,15 +139,17 @@ async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
 /// Red by: a drain without an end, or a substrate that goes while there is still time.
 #[tokio::test]
 async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
-    let settings =
-        ["mesh.drain_grace=3s", "mesh.acknowledgements=1s", "broker.drain_deadline=500ms"];
+    // It is overdue at once, and there is time to read that before it is put out.
+    let settings = [
+        NEVER_LOST,
+        "mesh.drain_grace=20s",
+        "mesh.acknowledgements=1s",
+        "broker.drain_deadline=100ms",
+    ];
     let mut house = House::up(&settings).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
-    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
-    let work = unit.unwrap().join("in-flight");
-    fs::create_dir_all(&work).unwrap();
-    fs::write(work.join("job"), "").unwrap();
+    house.give_work();
     let recorder = Recorder::of(&house, &id);
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainOverdue").await;
@@ -192,17 +195,16 @@ async fn what_never_had_a_node_is_shown_out_all_the_same() {
 /// Red by: a node that stays registered because somebody took its substrate away.
 #[tokio::test]
 async fn a_substrate_that_is_removed_while_its_node_drains_changes_no_end() {
-    let mut house = House::up(&["mesh.drain_grace=4s", "mesh.acknowledgements=1s"]).await;
+    let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=1s"];
+    let mut house = House::up(&settings).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
-    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
-    let work = unit.unwrap().join("in-flight");
-    fs::create_dir_all(&work).unwrap();
-    fs::write(work.join("job"), "").unwrap();
+    let job = house.give_work();
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainingNode").await;
     assert!(why(&house).contains("its node is being shown out of the mesh"));
-    fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
+    house.take_away(&house.data().join(format!("world/substrate/pr-{id}")));
+    fs::remove_file(job).unwrap();
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     let told = house.told(&id).await;

@@ -89,6 +89,23 @@ async fn who_runs_agents_does_not_change_while_there_are_some() {
     assert!(said.starts_with("usher: cannot leave the machines of this directory"), "{said}");
 }
 
+/// Red by: a machine of a provider elsewhere that nobody gives back any more.
+#[tokio::test]
+async fn whoever_holds_machines_does_not_leave_the_fleet() {
+    let mut house = House::up(&["local.agent=fleet"]).await;
+    let id = house.provision("node").await;
+    house.until_phase(&id, "Ready").await;
+    assert_eq!(house.stop().await, Some(0));
+    // As if the hosts were not of this directory.
+    let [hosts, elsewhere] = ["fleet/hosts", "hosts"].map(|it| house.data().join(it));
+    fs::rename(&hosts, &elsewhere).unwrap();
+    house.set("local.agent=process");
+    let (code, said) = run(&mut house.command("up"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.starts_with("usher: cannot leave the fleet: resource "), "{said}");
+    fs::rename(&elsewhere, &hosts).unwrap();
+}
+
 /// Red by: a token, a key or a bearer that reaches a log or an answer.
 #[tokio::test]
 async fn no_secret_reaches_a_log_an_answer_or_the_database() {

@@ -8,7 +8,7 @@ use crate::rest::{NEVER_LOST, until_settled};
 /// Red by: a node that is called gone while its process runs, or an event that is told twice.
 #[tokio::test]
 async fn a_node_enrols_and_leaves_and_nothing_is_left() {
-    let mut house = House::up(&[]).await;
+    let mut house = House::up(&[NEVER_LOST]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     assert_eq!(house.processes().len(), 1, "one agent runs");
@@ -37,21 +37,29 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
 /// Red by: a server that forgets, or that wakes a node which is as it was left.
 #[tokio::test]
 async fn what_is_ready_survives_a_restart_and_is_left_alone() {
-    let mut house = House::up(&[]).await;
+    let mut house = House::up(&[NEVER_LOST]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     let before = (house.processes(), house.resource(&id).await["version"].clone());
     assert_eq!(house.stop().await, Some(0));
     assert_eq!(house.processes(), before.0, "the agent goes on");
+    let said_before = house.said().len();
     house.start(None);
     assert!(house.until_ready().await);
     let after = house.resource(&id).await["version"].clone();
     assert_eq!((house.processes(), after), before);
-    assert!(house.said().contains("woken=0"), "{}", house.said());
+    let said = house.said().split_off(said_before);
+    assert_eq!(figures_of("woken", &said), ["0"], "{said}");
     house.deprovision(&id).await;
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(&id).await, ALL);
+}
+
+/// The values that a log has for a field, in order.
+fn figures_of<'a>(field: &str, log: &'a str) -> Vec<&'a str> {
+    let words = log.split_whitespace().filter_map(|it| it.split_once('='));
+    words.filter(|(key, _)| *key == field).map(|(_, value)| value).collect()
 }
 
 /// Red by: a substrate that is believed to stand because it once did.
@@ -61,17 +69,8 @@ async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     let first = house.insist("GET", "/v1/nodes", None).await["items"][0]["id"].clone();
-    std::fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
-    let begun = std::time::Instant::now();
-    loop {
-        let it = house.resource(&id).await;
-        if it["phase"] == "Ready" && it["generation"] == 2 {
-            break;
-        }
-        let waited = begun.elapsed();
-        assert!(waited < crate::house::PATIENCE, "{it} {}", house.said());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    house.take_away(&house.data().join(format!("world/substrate/pr-{id}")));
+    house.until_generation(&id, 2).await;
     let nodes = house.insist("GET", "/v1/nodes?all=true", None).await;
     let live: Vec<_> = nodes["items"].as_array().unwrap().iter().collect();
     let stages: Vec<_> = live.iter().map(|it| it["stage"].as_str().unwrap()).collect();
@@ -101,7 +100,8 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
 /// Red by: a timer in Ready, or a sign of life that writes.
 #[tokio::test]
 async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
-    let mut house = House::up(&[NEVER_LOST]).await;
+    // The shard counts its lists, and asks for one in every cycle.
+    let mut house = House::up(&[NEVER_LOST, "fleet.cycle_interval=1h"]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     // What the last changes woke has its turn first.
@@ -183,19 +183,17 @@ async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
 /// Red by: a substrate that goes while its node works, or a drain without an end.
 #[tokio::test]
 async fn work_in_flight_is_waited_for_within_the_grace() {
-    let mut house = House::up(&["mesh.drain_grace=3s", "mesh.acknowledgements=1s"]).await;
+    let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=1s"];
+    let mut house = House::up(&settings).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
-    let unit = house.standing().into_iter().find(|it| it.to_string_lossy().contains("/process/"));
-    let work = unit.unwrap().join("in-flight");
-    std::fs::create_dir_all(&work).unwrap();
-    std::fs::write(work.join("job"), "").unwrap();
+    let job = house.give_work();
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainingNode").await;
     let why = house.why(&id).await;
     assert_eq!(why["blockers"][0]["kind"], "peer", "{why}");
     assert_eq!(house.resource(&id).await["phase"], "Deregistering", "the substrate is untouched");
-    std::fs::remove_file(work.join("job")).unwrap();
+    std::fs::remove_file(job).unwrap();
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(&id).await, ALL);

@@ -12,6 +12,8 @@ mod contract;
 #[cfg(test)]
 mod declare;
 #[cfg(test)]
+mod demand;
+#[cfg(test)]
 mod enrolment;
 #[cfg(test)]
 mod fleet;
@@ -25,6 +27,8 @@ mod ledger;
 mod log;
 #[cfg(test)]
 mod lost;
+#[cfg(test)]
+mod orders;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]

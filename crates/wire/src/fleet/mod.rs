@@ -1,7 +1,7 @@
 //! What a shard and a provider of machines say to each other, and the connections for it.
 //!
 //! The messages are made from `proto` by `cargo xtask generate`; names and numbers on the wire are
-//! those that other shards and providers speak. Our own way out of FAILED is a service beside theirs.
+//! those that other shards and providers speak. Our own way out of FAILED stands beside.
 //!
 //! **Invariants**
 //! - A bootstrap blob is never printed.

@@ -21,10 +21,6 @@ use super::render::{SETTINGS_FILE, TOKEN_FILE};
 use super::watch::Closeness;
 use crate::serve::supervisor::{PROCESS_LOCK, Unit, Units, Wanted};
 
-/// How long a part waits at most for a free machine before it looks again: a server beside this one
-/// may have let one go.
-const WAIT_AFTER: Duration = Duration::from_secs(30);
-
 /// Who runs the agents of this world's machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Agents {
@@ -43,11 +39,17 @@ pub enum Agents {
 
 /// A fleet that has machines.
 #[derive(Clone, Debug)]
-pub struct Fleet(pub Arc<dyn Machines>);
+pub struct Fleet {
+    /// Its machines.
+    pub machines: Arc<dyn Machines>,
+    /// How long a part waits at most for a free machine before it looks again: a server beside this
+    /// one may have let one go.
+    pub wait: Duration,
+}
 
 impl PartialEq for Fleet {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.machines, &other.machines) && self.wait == other.wait
     }
 }
 
@@ -231,17 +233,12 @@ impl Composer {
     }
 
     /// Sees to it that the machine of a part is had, and notes how it is.
-    async fn have(
-        &self,
-        Fleet(fleet): &Fleet,
-        part: &Object,
-        now: Timestamp,
-    ) -> Result<Next, Error> {
+    async fn have(&self, fleet: &Fleet, part: &Object, now: Timestamp) -> Result<Next, Error> {
         let Some(holder) = holder(part) else { return Ok(Next::Rest) };
-        let footing = fleet.have(&part.name, holder).await;
+        let footing = fleet.machines.have(&part.name, holder).await;
         let footing = footing.map_err(|trouble| no_answer(&part.name, trouble))?;
         let next = match &footing {
-            Some(Footing::Waiting) => Next::Free(now.after(WAIT_AFTER)),
+            Some(Footing::Waiting) => Next::Free(now.after(fleet.wait)),
             Some(Footing::Stands | Footing::Failed { .. }) | None => Next::Rest,
         };
         if part.footing != footing {
@@ -259,13 +256,15 @@ impl Composer {
 
     /// Everybody who holds a machine of the fleet.
     pub async fn holders(&self) -> Result<Vec<ResourceId>, Error> {
-        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(vec![]) };
+        let Agents::Fleet(Fleet { machines: fleet, .. }) = &self.agents else { return Ok(vec![]) };
         fleet.holders().await.map_err(|trouble| no_answer("machines", trouble))
     }
 
     /// Looks after a machine that may be held without a part.
     pub async fn reclaim(&self, holder: ResourceId) -> Result<Stray, Error> {
-        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(Stray::Over) };
+        let Agents::Fleet(Fleet { machines: fleet, .. }) = &self.agents else {
+            return Ok(Stray::Over);
+        };
         let no_answer = |trouble| no_answer(&holder.to_string(), trouble);
         if !fleet.is_held(holder).await.map_err(no_answer)? {
             return Ok(Stray::Over);
@@ -292,7 +291,7 @@ impl Composer {
 
     /// Tells who is worth another look because of the fleet, if there is one.
     pub async fn stirs(&self) -> Result<Option<UnboundedReceiver<Stir>>, Error> {
-        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return Ok(None) };
+        let Agents::Fleet(Fleet { machines: fleet, .. }) = &self.agents else { return Ok(None) };
         fleet.stirs().await.map(Some).map_err(|trouble| no_answer("machines", trouble))
     }
 
@@ -363,9 +362,9 @@ pub(super) fn holder(part: &Object) -> Option<ResourceId> {
 }
 
 /// Sees to it that nothing of a part's machine is left; whether nothing is.
-async fn is_given_back(Fleet(fleet): &Fleet, part: &Object) -> Result<bool, Error> {
+async fn is_given_back(fleet: &Fleet, part: &Object) -> Result<bool, Error> {
     let Some(holder) = holder(part) else { return Ok(true) };
-    let given = fleet.give_back(&part.name, holder).await;
+    let given = fleet.machines.give_back(&part.name, holder).await;
     given.map_err(|trouble| no_answer(&part.name, trouble))
 }
 

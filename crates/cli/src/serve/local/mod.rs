@@ -124,7 +124,7 @@ impl<I> LocalWorld<I> {
     /// A part whose machine is held still stands, also if somebody removed it: it is absent only
     /// once nothing of its machine is left.
     async fn look_at_fleet(&self, record: &Record<Resource>, look: &mut Look) {
-        let Agents::Fleet(Fleet(fleet)) = &self.agents else { return };
+        let Agents::Fleet(Fleet { machines: fleet, .. }) = &self.agents else { return };
         for (part, uid) in look::missing_machines(record, look) {
             part.heard = match fleet.is_held(record.state.id()).await {
                 Ok(true) => Ok(ComposedState::Present { uid, ours: true }),
