@@ -138,8 +138,8 @@ async fn begin_config(
     queue::insert(conn, &[life]).await
 }
 
-/// So many more users of ProviderConfigs, as their own rule counts them, and a look at each that had
-/// none. Nothing is read: the fewer statements, the shorter others wait for the rows.
+/// So many more users of ProviderConfigs, as their own rule counts them, and a look at each that
+/// had none. Nothing is read: the fewer statements, the shorter others wait for the rows.
 async fn join(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
     let mut users: BTreeMap<Uuid, i64> = BTreeMap::new();
     for it in group {

@@ -17,8 +17,8 @@ use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Order, ResourceWrite};
 
-/// Carries an order out; the resource then, and its version. Asking again changes and tells nothing;
-/// the life is woken either way. The note of the order says the resource's own project.
+/// Carries an order out; the resource then, and its version. Asking again changes and tells
+/// nothing; the life is woken either way. The note of the order says the resource's own project.
 pub(crate) async fn carry_out(
     conn: &mut Conn,
     (id, order): (ResourceId, &Order),
