@@ -69,6 +69,11 @@ pub struct Acceptance {
     pub key: Option<RememberedKey>,
 }
 
+impl Acceptance {
+    /// The version of a resource that was just accepted.
+    pub const VERSION: Version = Version(1);
+}
+
 /// An idempotency key to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedKey {

@@ -11,7 +11,7 @@ use usher_domain::object::id::{ProviderConfigId, ResourceId, TokenId};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
 use usher_kernel::schedule::{Claim, Entry};
-use usher_kernel::{Generation, Record, Timestamp, Trouble};
+use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -201,10 +201,11 @@ verbs! {
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of a life in the queue.
     fn entry(life: Life) -> Result<Option<Entry>, Error>;
-    /// Carries out what a person orders about a resource, and wakes it.
+    /// Carries out what a person orders about a resource, and wakes it; how it is then, and its
+    /// version. It is noted in the resource's own project.
     fn order(
         id: ResourceId, order: Order, audit: Option<audit::Entry>
-    ) -> Result<Resource, Error>;
+    ) -> Result<(Resource, Version), Error>;
     /// Issues the token of a generation, unless the resource is leaving; asking again changes
     /// nothing.
     fn issue(

@@ -222,8 +222,11 @@ impl Store {
             config.record.state = new;
             config.entry = Entry::new(now);
         } else {
-            config.record.state = config.record.state.joined();
-            config.entry.wake(now);
+            let joined = config.record.state.joined();
+            if joined.is_news_to(&config.record.state) {
+                config.entry.wake(now);
+            }
+            config.record.state = joined;
         }
         config.record.version = config.record.version.next();
         Ok(index)
@@ -393,9 +396,12 @@ impl Store {
             let config = &mut self.config;
             let heard_until = config.entry.heard_until();
             let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
-            config.record.state = config.record.state.parted(&outstanding, now);
+            let parted = config.record.state.parted(&outstanding, now);
+            if parted.is_news_to(&config.record.state) {
+                config.entry.wake(now);
+            }
+            config.record.state = parted;
             config.record.version = config.record.version.next();
-            config.entry.wake(now);
         }
         if bury {
             self.resources[index].tombstone.get_or_insert_with(|| Entry::new(now));

@@ -306,10 +306,14 @@ fn an_end_releases_what_was_held_and_begins_a_tombstone(port: &mut dyn Port) {
     let tombstone = Life::Tombstone(first.id());
     assert!(port.entry(tombstone).expect("it answers").is_some(), "a tombstone watches");
     assert_eq!(port.entry(Life::Tombstone(second.id())), Ok(None));
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
-    claim(port, config);
     let told = types(port).into_iter().filter(|it| it.1 == EventType::Deleted).count();
     assert_eq!(told, 1);
+    // Whoever has a user left rests; the last one that leaves wakes it under its lease.
+    let entry = port.entry(config).expect("it answers").expect("it is in the queue");
+    assert_eq!(entry.wake_seq, leased.claim.wake_seq);
+    end(port, second.id());
+    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    claim(port, config);
 }
 
 fn a_provider_config_that_is_ready_wakes_its_users(port: &mut dyn Port) {

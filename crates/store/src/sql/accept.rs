@@ -8,7 +8,6 @@ use sqlx::types::Json;
 use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_kernel::Version;
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -18,8 +17,6 @@ use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Acceptance, RememberedKey};
-
-const FIRST: Version = Version(1);
 
 /// An accepted declaration, and what its write is known by.
 #[derive(Debug)]
@@ -59,7 +56,9 @@ impl Together for Declared {
         let books = group.iter().map(|it| (it.life().id(), it.acceptance.accepted.rows.as_slice()));
         names::begin(conn, &books.collect::<Vec<_>>()).await?;
         queue::insert(conn, &lives).await?;
-        let told = group.iter().map(|it| (it.resource(), FIRST, &it.acceptance.accepted.event));
+        let told = group
+            .iter()
+            .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));
         events::tell(conn, &told.collect::<Vec<_>>()).await?;
         let notes = group.iter().filter_map(|it| it.acceptance.audit.as_ref());
         note(conn, &notes.collect::<Vec<_>>()).await?;
@@ -139,8 +138,8 @@ async fn begin_config(
     queue::insert(conn, &[life]).await
 }
 
-/// So many more users of ProviderConfigs, as their own rule counts them, and a look at each.
-/// Nothing is read: the fewer statements, the shorter others wait for the rows.
+/// So many more users of ProviderConfigs, as their own rule counts them, and a look at each that
+/// had none. Nothing is read: the fewer statements, the shorter others wait for the rows.
 async fn join(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
     let mut users: BTreeMap<Uuid, i64> = BTreeMap::new();
     for it in group {
@@ -164,12 +163,17 @@ async fn join(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
     }
     let mut sql =
         QueryBuilder::<Db>::new("UPDATE provider_configs SET users = users + v.column2 FROM (");
-    sql.push_values(users, |mut values, (id, count)| {
-        values.push_bind(id).push_bind(count);
+    sql.push_values(&users, |mut values, (id, count)| {
+        values.push_bind(*id).push_bind(*count);
     });
-    sql.push(") AS v WHERE provider_configs.id = v.column1");
-    sql.build().execute(&mut *conn).await.doing("join a ProviderConfig")?;
-    queue::wake_kind(conn, "provider_config", ids).await?;
+    sql.push(") AS v WHERE provider_configs.id = v.column1 RETURNING id, users");
+    let joined = sql.build_query_as::<(Uuid, i64)>().fetch_all(&mut *conn).await;
+    let joined = joined.doing("join a ProviderConfig")?.into_iter();
+    let first = joined.filter(|(id, count)| users.get(id) == Some(count));
+    let first: Vec<Uuid> = first.map(|(id, _)| id).collect();
+    if !first.is_empty() {
+        queue::wake_kind(conn, "provider_config", first).await?;
+    }
     Ok(())
 }
 

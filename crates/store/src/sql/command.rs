@@ -8,7 +8,7 @@ use usher_domain::broker::command::{self, Change, Outstanding};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
-use usher_kernel::{Record, Timestamp};
+use usher_kernel::{Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -17,14 +17,18 @@ use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Order, ResourceWrite};
 
-/// Carries an order out. Asking again changes and tells nothing; the life is woken either way.
+/// Carries an order out; the resource then, and its version. Asking again changes and tells
+/// nothing; the life is woken either way. The note of the order says the resource's own project.
 pub(crate) async fn carry_out(
     conn: &mut Conn,
     (id, order): (ResourceId, &Order),
     audit: Option<&audit::Entry>,
     (write_id, bound): (Uuid, Duration),
-) -> Result<Resource, Error> {
+) -> Result<(Resource, Version), Error> {
     let record = hold(conn, id, order).await?;
+    let project = Some(record.state.fields().project);
+    let audit = audit.map(|it| audit::Entry { project, ..it.clone() });
+    let mut version = record.version;
     let life = awake(&record.state);
     let entry = queue::entry(conn, Life::Resource(id), true).await?;
     let now = match &entry {
@@ -37,6 +41,7 @@ pub(crate) async fn carry_out(
     let next = change.next.clone();
     if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {
         commit::advance(conn, &[(*id.as_uuid(), record.version, write_id)]).await?;
+        version = version.next();
         let write = ResourceWrite {
             version: record.version,
             before: record.state,
@@ -59,8 +64,8 @@ pub(crate) async fn carry_out(
             queue::wake(conn, awake(&next)).await?
         }
     };
-    accept::note_order(conn, audit).await?;
-    Ok(next)
+    accept::note_order(conn, audit.as_ref()).await?;
+    Ok((next, version))
 }
 
 /// Holds every row that the order may move, in the one order of locks, and reads the record.

@@ -186,19 +186,31 @@ async fn release_tenancy(conn: &mut Conn, resource: &Resource) -> Result<(), Err
     Ok(())
 }
 
-/// One user less of a ProviderConfig, and a look at it.
+/// One user less of a ProviderConfig. With the last one its quiet time begins, and a look at it is
+/// due; of the others nothing is read, because everybody who parts waits for these rows.
 async fn part(conn: &mut Conn, id: ProviderConfigId, request_bound: Duration) -> Result<(), Error> {
     let life = Life::ProviderConfig(id);
-    record::lock(conn, life.id()).await?;
-    let record = record::config(conn, id).await?;
+    sqlx::query::<Db>("UPDATE lives SET version = version + 1, write_id = $2 WHERE id = $1")
+        .bind(life.id())
+        .bind(Uuid::now_v7())
+        .execute(&mut *conn)
+        .await
+        .doing("part from a ProviderConfig")?;
+    let sql = "UPDATE provider_configs SET users = users - 1 WHERE id = $1 AND users > 1";
+    let parted = sqlx::query::<Db>(sql).bind(life.id()).execute(&mut *conn).await;
+    if parted.doing("part from a ProviderConfig")?.rows_affected() > 0 {
+        return Ok(());
+    }
+    let before = record::config(conn, id).await?.state;
     let Some(entry) = queue::entry(conn, life, true).await? else {
         return Err(Error::NotFound { what: format!("the entry of {life}") });
     };
     let outstanding = Outstanding { heard_until: entry.entry().heard_until(), request_bound };
-    let next = record.state.parted(&outstanding, entry.now.0);
-    advance(conn, &[(life.id(), record.version, Uuid::now_v7())]).await?;
+    let next = before.parted(&outstanding, entry.now.0);
     record::update_config(conn, &next).await?;
-    queue::wake(conn, life).await?;
+    if next.is_news_to(&before) {
+        queue::wake(conn, life).await?;
+    }
     Ok(())
 }
 

@@ -193,7 +193,7 @@ impl Port {
         id: ResourceId,
         order: Order,
         audit: Option<audit::Entry>,
-    ) -> Result<Resource, Error> {
+    ) -> Result<(Resource, Version), Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
         let written = self
             .door

@@ -209,7 +209,7 @@ async fn write_group(
     if group.len() == 1 {
         return write_alone(conn, group, replies).await;
     }
-    sqlx::raw_sql("BEGIN IMMEDIATE; SAVEPOINT job").execute(&mut *conn).await?;
+    send(conn, "BEGIN IMMEDIATE; SAVEPOINT job").await?;
     group.reverse();
     while let Some(job) = group.pop() {
         let reply = job(Some(&mut *conn)).await;
@@ -221,9 +221,14 @@ async fn write_group(
             (false, false) => "ROLLBACK TO job",
             (false, true) => "ROLLBACK TO job; RELEASE job; COMMIT",
         };
-        sqlx::raw_sql(next).execute(&mut *conn).await?;
+        send(conn, next).await?;
     }
     Ok(())
+}
+
+/// These texts are few and always the same, so each is prepared once.
+async fn send(conn: &mut Conn, text: &'static str) -> Result<(), sqlx::Error> {
+    sqlx::query::<Db>(text).execute(conn).await.map(|_| ())
 }
 
 /// Nobody else's writes have to outlive the failure of the only job.
@@ -232,13 +237,13 @@ async fn write_alone(
     group: &mut Vec<Queued>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    send(conn, "BEGIN IMMEDIATE").await?;
     let Some(job) = group.pop() else { return Ok(()) };
     let reply = job(Some(&mut *conn)).await;
     let end = if reply.keep { "COMMIT" } else { "ROLLBACK" };
     let kept = reply.keep;
     replies.push(reply);
-    let ended = sqlx::raw_sql(end).execute(&mut *conn).await;
+    let ended = send(conn, end).await;
     // After some failures SQLite has rolled back by itself.
-    if kept { ended.map(|_| ()) } else { Ok(()) }
+    if kept { ended } else { Ok(()) }
 }

@@ -174,7 +174,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
 
         let read = bed.store.resource(first.id()).await.unwrap();
         bed.store.commit(ending(&read)).await.unwrap();
-        assert_eq!(users(&bed, config).await, (1, Version(3)), "woken with one user less");
+        assert_eq!(users(&bed, config).await, (1, Version(3)), "one user less");
         assert!(bed.store.tenancy(tenancy).await.unwrap().unwrap().released_at.is_some());
         let tombstone = Life::Tombstone(first.id());
         assert!(bed.store.entry(tombstone).await.unwrap().is_some());
@@ -197,6 +197,33 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         assert!(bed.store.put_away(id, claim, Duration::ZERO).await.unwrap());
         assert_eq!(bed.store.occupancy(world.project).await.unwrap().tombstones, 0);
         assert!(bed.store.resource(id).await.is_ok(), "its receipt stays");
+    })
+    .await;
+}
+
+/// Red by: a ProviderConfig that looks whenever anybody comes or goes, or not when it must.
+#[tokio::test]
+async fn only_the_first_user_and_the_last_wake_their_provider_config() {
+    on_both(async |bed: Bed| {
+        let world = World::new(&bed.store).await;
+        let first = world.declare("web").await;
+        let config = first.pinned().provider_config;
+        let wakes = async || {
+            let entry = bed.store.entry(Life::ProviderConfig(config)).await.unwrap();
+            entry.unwrap().wake_seq
+        };
+        let end = async |id| {
+            let read = bed.store.resource(id).await.unwrap();
+            bed.store.commit(ending(&read)).await.unwrap();
+        };
+        let second = world.declare("other").await;
+        assert_eq!((users(&bed, config).await.0, wakes().await), (2, 0), "it has users already");
+        end(first.id()).await;
+        assert_eq!((users(&bed, config).await.0, wakes().await), (1, 0), "it still has one");
+        end(second.id()).await;
+        assert_eq!((users(&bed, config).await.0, wakes().await), (0, 1), "it may go");
+        world.declare("again").await;
+        assert_eq!((users(&bed, config).await.0, wakes().await), (1, 2), "it is wanted again");
     })
     .await;
 }

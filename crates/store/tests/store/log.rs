@@ -224,7 +224,7 @@ async fn an_event_says_who_what_when_and_with_which_version() {
         let world = World::new(&bed.store).await;
         let resource = world.declare("web").await;
         bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
-        let again = bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
+        let (again, _) = bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
         let told = told(&bed.store, Cursor::START, 2).await;
         let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();

@@ -252,7 +252,7 @@ impl Port for Real {
             Order::Reap => usher_store::Order::Reap { by },
             Order::Retry => usher_store::Order::Retry,
         };
-        self.run(self.store.order(resource, order, None))
+        self.run(self.store.order(resource, order, None)).map(|(resource, _)| resource)
     }
 
     fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No> {

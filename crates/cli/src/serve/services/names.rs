@@ -12,7 +12,7 @@ use usher_domain::object::id::{BlueprintId, CloudId, CredentialId, ProjectId, Re
 use usher_domain::object::offender::shortened;
 use usher_domain::object::slug::Slug;
 use usher_domain::projects::Project;
-use usher_kernel::Record;
+use usher_kernel::{Record, Version};
 use usher_store::Titles;
 
 use super::{Services, failure, missing};
@@ -26,7 +26,16 @@ impl Services {
 
     /// A resource with what its row does not say.
     pub(super) async fn view(&self, record: &Record<Resource>) -> Answer<ResourceView> {
-        let id = record.state.id();
+        self.view_of(&record.state, record.version).await
+    }
+
+    /// The same of one whose book is not at hand.
+    pub(super) async fn view_of(
+        &self,
+        resource: &Resource,
+        version: Version,
+    ) -> Answer<ResourceView> {
+        let id = resource.id();
         let titles = self.store.titles(id).await.map_err(failure)?;
         let Some(Titles { name: _, project, blueprint, credential, reason }) = titles else {
             return Err(Refusal::ProvisionedResourceNotFound { what: id.to_string() }.into());
@@ -34,8 +43,8 @@ impl Services {
         let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
         let project = project.unwrap_or_else(|| "gone".to_owned());
         Ok(ResourceView {
-            resource: record.state.clone(),
-            version: record.version,
+            resource: resource.clone(),
+            version,
             reason: reason.and_then(|it| it.parse().ok()),
             project: project.parse().map_err(|_| broken("the project"))?,
             blueprint: match blueprint {

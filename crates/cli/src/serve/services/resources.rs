@@ -136,8 +136,8 @@ impl Services {
             return Ok(Some(replayed));
         }
         let accepted = accept::provision(command, &snapshot.views, &self.mint(), snapshot.now)?;
-        let id = accepted.resource.id();
-        let subject = (Some(command.project), id.to_string());
+        let resource = accepted.resource.clone();
+        let subject = (Some(command.project), resource.id().to_string());
         let mut detail = Map::new();
         detail.insert("name".to_owned(), Value::from(command.name.as_str()));
         let acceptance = Acceptance {
@@ -156,8 +156,7 @@ impl Services {
         match written {
             Ok(()) => {
                 self.tally.count(Count::Accepted);
-                let record = self.record(id).await?;
-                let resource = self.view(&record).await?;
+                let resource = self.view_of(&resource, Acceptance::VERSION).await?;
                 Ok(Some(Provisioned { resource, replayed: false }))
             }
             Err(Error::ViewsMoved { .. } | Error::Conflict) => Ok(None),
@@ -207,13 +206,12 @@ impl Services {
         if let Order::Abandon { reason, .. } = &order {
             detail.insert("reason".to_owned(), Value::from(reason.as_str()));
         }
-        let project = self.record(id).await?.state.fields().project;
-        let note = entry(caller, action, (Some(project), id.to_string()), detail);
+        let note = entry(caller, action, (None, id.to_string()), detail);
         let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         Failpoint::BeforeOrder.pass();
         let ordered = self.store.order(id, order, Some(note)).await;
         Failpoint::AfterOrder.pass();
-        ordered.map_err(missing(refusal))?;
-        self.view(&self.record(id).await?).await
+        let (resource, version) = ordered.map_err(missing(refusal))?;
+        self.view_of(&resource, version).await
     }
 }

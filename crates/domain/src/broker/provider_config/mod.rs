@@ -139,6 +139,12 @@ impl ProviderConfig {
         next
     }
 
+    /// Whether somebody who rests on how it was is worth another look: the first user came, or the
+    /// last one left. How many there are in between decides nothing.
+    pub const fn is_news_to(&self, before: &Self) -> bool {
+        (self.users == 0) != (before.users == 0)
+    }
+
     /// The row as its next driver takes it: a driver that has given its lease back in peace since
     /// the last user left is not waited for any more.
     #[must_use]

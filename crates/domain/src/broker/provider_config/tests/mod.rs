@@ -122,6 +122,16 @@ fn users_are_counted_and_never_below_none() {
 }
 
 #[test]
+fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
+    let with = |users| config(|it| it.users = users);
+    for (before, after, news) in
+        [(0, 0, false), (0, 1, true), (1, 2, false), (2, 1, false), (1, 0, true)]
+    {
+        assert_eq!(with(after).is_news_to(&with(before)), news, "{before} to {after}");
+    }
+}
+
+#[test]
 fn the_quiet_time_begins_when_the_last_user_leaves() {
     let with = |users, quiet_until| {
         config(|it| {
