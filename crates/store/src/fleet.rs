@@ -200,7 +200,7 @@ pub enum MachineOrder {
         holder: ResourceId,
         /// What shall become of it.
         wanted: Wanted,
-        /// The row that this was decided by: the same resource may hold it for something else by now.
+        /// The row that this was decided by: its holder may have it for something else by now.
         read: Version,
     },
     /// It goes back to the plan.

@@ -406,8 +406,8 @@ fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Refuses to run agents elsewhere while resources hold machines of a fleet: nobody would give these
-/// back.
+/// Refuses to run agents elsewhere while resources hold machines of a fleet: nobody would give
+/// these back.
 async fn admit_holders(config: &Config, store: &Store) -> Result<(), Stop> {
     if config.local.agent == AgentMode::Fleet {
         return Ok(());

@@ -162,13 +162,12 @@ impl Writer {
             pass(Point::SnapshotStaged);
             staged
         });
-        self.taking = match spawned {
-            Ok(thread) => Taking::Writing(thread, Vec::new()),
-            Err(_) => {
-                // It is tried again when that much has passed once more.
-                self.blob_since = self.blob_since.map(|_| Instant::now());
-                Taking::None
-            }
+        self.taking = if let Ok(thread) = spawned {
+            Taking::Writing(thread, Vec::new())
+        } else {
+            // It is tried again when as much time has passed once more.
+            self.blob_since = self.blob_since.map(|_| Instant::now());
+            Taking::None
         };
     }
 

@@ -5,25 +5,21 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
-use usher_domain::broker::phase::Phase as ResourcePhase;
 use usher_domain::fleet::accept::Adopted;
 use usher_domain::fleet::aggregate::{Fields, Machine};
-use usher_domain::fleet::command::{self, Change};
 use usher_domain::fleet::event::Event;
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::object::id::{MachineLifeId, ResourceId};
-use usher_kernel::{Book, Record, Row, Timestamp, Version};
+use usher_kernel::{Book, Record, Row, Version};
 use uuid::Uuid;
 
 use super::super::super::{Conn, Db};
 use super::super::record::{self, corrupt};
 use super::shards;
 use crate::error::{Doing as _, Error};
-use crate::fleet::{
-    Cycle, HOLDER, MachineOrder, MachineQuery, MachineWrite, Roll, StoredMachine, Written,
-};
+use crate::fleet::{Cycle, HOLDER, MachineQuery, MachineWrite, Roll, StoredMachine, Written};
 use crate::keepable;
 
 /// How many rows one statement writes: databases bound the values of a statement.
@@ -148,7 +144,7 @@ async fn insert(
 type Crossing<'a> = (MachineLifeId, &'a Machine, Version, &'a Event);
 
 /// Tells of crossings in the one log, in their transaction.
-async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
+pub(super) async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
     }
@@ -332,7 +328,7 @@ pub(crate) async fn read(conn: &mut Conn, id: MachineLifeId) -> Result<StoredMac
     one(conn, id, "").await
 }
 
-async fn one(
+pub(super) async fn one(
     conn: &mut Conn,
     id: MachineLifeId,
     lock: &'static str,
@@ -396,90 +392,7 @@ pub(crate) async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
     Ok(done.rows_affected())
 }
 
-/// Carries out an order on the row as it is, and marks it for its shard.
-pub(crate) async fn order(
-    conn: &mut Conn,
-    id: MachineLifeId,
-    order: MachineOrder,
-    write_id: Uuid,
-) -> Result<StoredMachine, Error> {
-    if let MachineOrder::Hold { holder, .. } = &order {
-        hold_no_other(conn, id, *holder).await?;
-    }
-    let StoredMachine { record, .. } = one(conn, id, lock!()).await?;
-    let now: Timestamp = record::now(conn).await?;
-    let machine = &record.state;
-    if let MachineOrder::Aim { read, .. } | MachineOrder::LetGo { read, .. } = &order
-        && *read != record.version
-    {
-        return Err(Error::Conflict);
-    }
-    let changed = match order {
-        MachineOrder::Hold { holder, wanted } => command::hold(machine, holder, wanted),
-        MachineOrder::Aim { holder, wanted, .. } => command::aim(machine, holder, wanted),
-        MachineOrder::LetGo { holder, .. } => command::let_go(machine, holder),
-        MachineOrder::Settle(settlement) => command::settle(machine, settlement, now),
-    };
-    let Change { next, event } = changed.map_err(Error::FleetRefused)?;
-    if next == *machine {
-        return Ok(StoredMachine { id, record });
-    }
-    let version = record.version.next();
-    mark(conn, (id, &next), write_id).await?;
-    if let Some(event) = &event {
-        tell(conn, &[(id, &next, version, event)]).await?;
-    }
-    Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
-}
-
-/// Refuses a resource that holds another machine already, or is out. Its row is locked, so that of two
-/// who take one for it at the same time the second sees the first.
-async fn hold_no_other(
-    conn: &mut Conn,
-    id: MachineLifeId,
-    holder: ResourceId,
-) -> Result<(), Error> {
-    let sql = concat!("SELECT phase FROM resources WHERE id = $1", lock!());
-    let locked = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid());
-    let phase = locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
-    if phase.is_some_and(|it| it == ResourcePhase::Deleted.as_str()) {
-        return Err(Error::Conflict);
-    }
-    let sql =
-        "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";
-    let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());
-    let other = other.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
-    match other {
-        Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld { what })),
-        None => Ok(()),
-    }
-}
-
-/// Writes a locked row for somebody who is not its shard.
-async fn mark(
-    conn: &mut Conn,
-    (id, next): (MachineLifeId, &Machine),
-    write_id: Uuid,
-) -> Result<(), Error> {
-    let sql = "UPDATE machines SET version = version + 1, write_id = $2, phase = $3, cluster = $4,
-        holder = $5, disputed = $6, woken = $7, fields = $8 WHERE id = $1";
-    let fields = next.fields();
-    sqlx::query::<Db>(sql)
-        .bind(*id.as_uuid())
-        .bind(write_id)
-        .bind(next.phase().as_str())
-        .bind(cluster(next))
-        .bind(fields.holder.map(|it| *it.as_uuid()))
-        .bind(fields.disputed.is_some())
-        .bind(true)
-        .bind(Json(fields.clone()))
-        .execute(&mut *conn)
-        .await
-        .doing("write a machine")?;
-    Ok(())
-}
-
-fn cluster(machine: &Machine) -> Option<String> {
+pub(super) fn cluster(machine: &Machine) -> Option<String> {
     machine.state().binding().map(|it| it.cluster.to_string())
 }
 

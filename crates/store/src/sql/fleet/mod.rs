@@ -2,5 +2,6 @@
 
 pub(crate) mod demand;
 pub(crate) mod machines;
+pub(crate) mod orders;
 pub(crate) mod port;
 pub(crate) mod shards;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::super::accept;
 use super::super::port::Port;
-use super::{demand, machines, shards};
+use super::{demand, machines, orders, shards};
 use crate::error::Error;
 use crate::fleet::{
     Acquisition, Brake, Cycle, Demand, Heard, ListedAt, MachineOrder, MachineQuery, Roll, RollUp,
@@ -184,7 +184,7 @@ impl Port {
             .door
             .write(move |conn| {
                 Box::pin(async move {
-                    let machine = machines::order(conn, id, order, write_id).await?;
+                    let machine = orders::order(conn, id, order, write_id).await?;
                     accept::note_order(conn, audit.as_ref()).await?;
                     Ok(machine)
                 })
