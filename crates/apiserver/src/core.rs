@@ -62,7 +62,7 @@ impl Core {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        self.ready.load(Ordering::Acquire) && !self.store.has_failed()
     }
 }
 

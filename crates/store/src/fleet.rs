@@ -293,6 +293,8 @@ verbs! {
     ) -> Result<Roll, Error>;
     /// Reads which resources hold machines of a shard.
     fn machine_holders(shard: &ShardId) -> Result<Vec<ResourceId>, Error>;
+    /// Finds a resource that holds a machine of another provider than this, and that provider.
+    fn holder_beside(provider: &str) -> Result<Option<(ResourceId, String)>, Error>;
     /// Finds the newest life of a machine's name, of one provider or of each.
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
     /// Carries out what is ordered about a machine, and lets its shard know.

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ const LOG: TableDefinition<u64, LogRow> = TableDefinition::new("log");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const HEAD: &str = "head";
 const FLOOR: &str = "floor";
+const FORMAT: &str = "format";
+/// What the rows of this file mean.
+const THIS_FORMAT: u64 = 2;
+/// What of the file may be held in memory beside the objects, which are there anyway.
+const CACHE_BYTES: usize = 16 << 20;
 
 /// Objects, the newest changes and two numbers in one file.
 pub struct FileDurability {
@@ -35,19 +41,58 @@ impl FileDurability {
     /// Opens the file, or makes it. It holds secrets, so nobody but its owner may read it.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
         let file = owned(path).map_err(|source| DurabilityError::new("open", source))?;
-        let database = redb::Builder::new().create_file(file);
+        let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
         let database = database.map_err(|source| DurabilityError::new("open", source))?;
+        begin(&database).map_err(|source| DurabilityError::new("begin", source))?;
+        entered(path).map_err(|source| DurabilityError::new("open", source))?;
         Ok(Self { database })
     }
 }
 
-fn owned(path: &Path) -> std::io::Result<File> {
+/// The file, which is nobody else's at the moment. One whose maker died before it had a beginning
+/// holds nothing and is begun again.
+fn owned(path: &Path) -> io::Result<File> {
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    let file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.try_lock()?;
+    let mut first = [0; 64];
+    let read = file.read_at(&mut first, 0)?;
+    if first.get(..read).is_some_and(|it| it.iter().all(|byte| *byte == 0)) {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Makes the name of a new file outlive the machine, too.
+fn entered(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Makes every table, so that a file is never found with one and without another.
+fn begin(database: &Database) -> Result<(), redb::Error> {
+    match database.begin_read()?.open_table(META) {
+        Ok(_) => return Ok(()),
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let transaction = database.begin_write()?;
+    transaction.open_table(OBJECTS)?;
+    transaction.open_table(LOG)?;
+    transaction.open_table(META)?.insert(FORMAT, THIS_FORMAT)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 impl Durability for FileDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
+        let format = format(&self.database);
+        let format = format.map_err(|source| DurabilityError::new("read", source))?;
+        if format != THIS_FORMAT {
+            let why = format!("its format is {format}, and this server reads {THIS_FORMAT}");
+            return Err(DurabilityError::new("read", why));
+        }
         read(&self.database).map_err(|source| DurabilityError::new("read", source))
     }
 
@@ -60,13 +105,14 @@ impl Durability for FileDurability {
     }
 }
 
+fn format(database: &Database) -> Result<u64, redb::Error> {
+    let meta = database.begin_read()?.open_table(META)?;
+    Ok(meta.get(FORMAT)?.map_or(0, |value| value.value()))
+}
+
 fn read(database: &Database) -> Result<Loaded, redb::Error> {
     let transaction = database.begin_read()?;
-    let meta = match transaction.open_table(META) {
-        Ok(meta) => meta,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Loaded::default()),
-        Err(error) => return Err(error.into()),
-    };
+    let meta = transaction.open_table(META)?;
     let number =
         |key| -> Result<u64, redb::Error> { Ok(meta.get(key)?.map_or(0, |value| value.value())) };
     let (head, floor) = (number(HEAD)?, number(FLOOR)?);
@@ -96,8 +142,6 @@ fn read(database: &Database) -> Result<Loaded, redb::Error> {
 
 fn write(database: &Database, batch: &[Record]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    // Made here so that a file is never found with one table and without another.
-    transaction.open_table(OBJECTS)?;
     {
         let mut log = transaction.open_table(LOG)?;
         for record in batch {

@@ -5,6 +5,7 @@
 //! ever sees what a crash could take back. A watcher is a cursor: it reads the ring of its resource
 //! from the last revision it told, and nothing is buffered for it.
 
+mod backlog;
 mod cursor;
 pub(crate) mod durability;
 mod file;
@@ -17,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use backlog::Backlog;
 pub(crate) use cursor::{Cursor, TooOld};
 pub use durability::{Durability, DurabilityError, Kept, Loaded, Record};
 pub use file::FileDurability;
@@ -79,9 +81,10 @@ impl Store {
 
     /// A store over a keeper, with everything that the keeper remembers.
     pub(crate) fn open(mut keeper: Box<dyn Durability>) -> Result<Self, DurabilityError> {
-        let state = State::from_loaded(keeper.load()?)?;
-        let shared = Arc::new(Shared::new(state));
-        let writer = Writer::threaded(shared.clone(), keeper)?;
+        let loaded = keeper.load()?;
+        let backlog = Backlog::of(&loaded.log);
+        let shared = Arc::new(Shared::new(State::from_loaded(loaded)?));
+        let writer = Writer::threaded(shared.clone(), keeper, backlog)?;
         Ok(Self { shared, writer })
     }
 
@@ -195,6 +198,11 @@ impl Store {
         if progress.wait_for(|now| now.published > revision).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Whether nothing can be kept any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.progress.borrow().failed
     }
 
     /// Waits until a revision is published; false when the keeper failed.

@@ -214,3 +214,83 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
     let mut cursor = store.cursor(&table, given[1]).expect("known");
     assert_eq!(cursor.next(10).await.expect("changes")[0].revision, given[2]);
 }
+
+/// A keeper that breaks at its work.
+struct Broken {
+    breaks: fn() -> Result<(), DurabilityError>,
+    compacts: bool,
+}
+
+impl Durability for Broken {
+    fn load(&mut self) -> Result<Loaded, DurabilityError> {
+        // Enough has gathered that the next change compacts, if it is kept.
+        let log = (1..20_000).map(|it| record(it, "k", (None, None))).collect();
+        Ok(Loaded { head: 20_000, log, ..Loaded::default() })
+    }
+
+    fn commit(&mut self, _batch: &[Record]) -> Result<(), DurabilityError> {
+        if self.compacts { Ok(()) } else { (self.breaks)() }
+    }
+
+    fn compact(&mut self, _revision: u64) -> Result<(), DurabilityError> {
+        (self.breaks)()
+    }
+}
+
+/// Red by: a writer that waits for a keeper which is not there any more, or a health that hides it.
+#[tokio::test]
+async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
+    let fails = || Err(DurabilityError::new("write", "the disk is full"));
+    let panics = || panic!("a keeper that panics on purpose");
+    let breaks: [fn() -> Result<(), DurabilityError>; 2] = [fails, panics];
+    for (breaks, compacts) in [(breaks[0], false), (breaks[1], false), (breaks[0], true)] {
+        let store = Store::open(Box::new(Broken { breaks, compacts })).expect("a store");
+        let first = store.write(write("a", Expect::Absent, Some(thing("a")))).await;
+        assert_eq!(first.is_ok(), compacts, "what was kept is answered");
+        store.shared.progress.subscribe().wait_for(|it| it.failed).await.expect("a failure");
+        assert!(store.has_failed());
+        let later = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
+        assert_eq!(later.map(|_| ()), Err(WriteError::Failed));
+        let there = store.list("things", "").objects.len();
+        assert_eq!(there, usize::from(compacts), "what was not kept is not shown");
+    }
+}
+
+/// Red by: a start that is killed at its first moment and leaves a file that nobody can open.
+#[test]
+fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f");
+    std::fs::write(&path, vec![0; 1 << 20]).expect("a file");
+    let mut keeper = FileDurability::open(&path).expect("a file");
+    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    assert!(FileDurability::open(&path).is_err(), "it is in use");
+    drop(keeper);
+    let other = folder.path().join("g");
+    std::fs::write(&other, "something else").expect("a file");
+    assert!(FileDurability::open(&other).is_err());
+    assert_eq!(std::fs::read(&other).expect("a file"), b"something else");
+}
+
+/// Red by: a fold that is on the disk without what it took over, or a log that goes before it.
+#[test]
+fn a_crash_around_a_compaction_finds_all_that_was_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, copied] = ["f", "g"].map(|it| folder.path().join(it));
+    let mut keeper = FileDurability::open(&path).expect("a file");
+    let after_crash = || {
+        std::fs::copy(&path, &copied).expect("a copy");
+        let found = FileDurability::open(&copied).expect("a file").load().expect("all");
+        (found.head, found.objects.len())
+    };
+    for revision in 2..40 {
+        let key = format!("k{revision}");
+        keeper.commit(&[record(revision, &key, (None, Some("v")))]).expect("kept");
+        let all = (revision, usize::try_from(revision - 1).expect("a count"));
+        assert_eq!(after_crash(), all);
+        if revision % 5 == 0 {
+            keeper.compact(revision - 2).expect("compacted");
+            assert_eq!(after_crash(), all);
+        }
+    }
+}

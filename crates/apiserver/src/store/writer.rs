@@ -6,12 +6,10 @@ use std::thread::JoinHandle;
 
 use serde_json::Value;
 
+use super::backlog::Backlog;
 use super::durability::{Durability, DurabilityError, Record};
-use super::table::{Change, Entry, RING_CHANGES, stamp};
+use super::table::{Change, Entry, stamp};
 use super::{Progress, Shared, State};
-
-/// How many changes a keeper may gather before the oldest are forgotten.
-const COMPACT_EVERY: u64 = 1024;
 
 /// What a write expects to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,12 +77,13 @@ impl Writer {
     pub(super) fn threaded(
         shared: Arc<Shared>,
         keeper: Box<dyn Durability>,
+        backlog: Backlog,
     ) -> Result<Self, DurabilityError> {
         let (sender, receiver) = channel();
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
             .name("apiserver-keeper".to_owned())
-            .spawn(move || keep(&theirs, keeper, &receiver))
+            .spawn(move || keep(&theirs, (keeper, backlog), &receiver))
             .map_err(|source| DurabilityError::new("start a thread for", source))?;
         let jobs = Some(Mutex::new(Some(sender)));
         Ok(Self { shared, jobs, keeper: Mutex::new(Some(thread)) })
@@ -156,18 +155,20 @@ impl Writer {
 }
 
 /// The keeper's thread: takes what waits as one batch, keeps it, publishes it, until nobody writes.
-fn keep(shared: &Shared, mut keeper: Box<dyn Durability>, jobs: &Receiver<Job>) {
-    let mut compacted = shared.read().floor;
+fn keep(
+    shared: &Shared,
+    (mut keeper, mut backlog): (Box<dyn Durability>, Backlog),
+    jobs: &Receiver<Job>,
+) {
+    let _watched = Watched(shared);
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
         let records: Vec<Record> = batch.iter().map(Job::record).collect();
-        let kept = keeper.commit(&records);
-        let mut state = shared.write();
-        if let Err(error) = kept {
-            tracing::error!(%error, "the API server keeps nothing any more");
-            fail(shared, &mut state);
+        if let Err(error) = keeper.commit(&records) {
+            give_up(shared, &error);
             return;
         }
+        let mut state = shared.write();
         for job in &batch {
             let place = (job.table.clone(), job.change.key.clone());
             if state.pending.get(&place).is_some_and(|(newest, _)| *newest <= job.change.revision) {
@@ -179,9 +180,31 @@ fn keep(shared: &Shared, mut keeper: Box<dyn Durability>, jobs: &Receiver<Job>) 
         // Told under the lock, so that it cannot come after a failure and take it back.
         shared.progress.send_replace(Progress { published, failed });
         drop(state);
-        let oldest = published.saturating_sub(RING_CHANGES as u64);
-        if oldest > compacted + COMPACT_EVERY && keeper.compact(oldest).is_ok() {
-            compacted = oldest;
+        for record in &records {
+            backlog.note(record);
+        }
+        if let Some(revision) = backlog.forget()
+            && let Err(error) = keeper.compact(revision)
+        {
+            give_up(shared, &error);
+            return;
+        }
+    }
+}
+
+fn give_up(shared: &Shared, error: &DurabilityError) {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, "the API server keeps nothing any more");
+    fail(shared, &mut shared.write());
+}
+
+/// Whoever waits for a keeper that panicked is told.
+struct Watched<'a>(&'a Shared);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            fail(self.0, &mut self.0.write());
         }
     }
 }

@@ -187,11 +187,9 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> 
                 Ok(entry) => {
                     return entry.ok_or_else(|| Refusal::bare("cannot read what was written"));
                 }
-                Err(WriteError::Changed(revision)) => {
-                    ask.core.store.published(revision).await;
-                }
+                Err(WriteError::Changed(revision)) => seen(ask, revision).await?,
                 Err(WriteError::Leaving(revision)) => {
-                    ask.core.store.published(revision).await;
+                    seen(ask, revision).await?;
                     lifecycle(ask, &name)?;
                     return Err(terminating(ask.resource, &name));
                 }
@@ -217,6 +215,11 @@ pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
         return Err(Refusal::bad_request(why));
     }
     Ok(())
+}
+
+/// Waits until what stood in the way can be read, or will never be there.
+async fn seen(ask: &Ask<'_>, revision: u64) -> Result<(), Refusal> {
+    if ask.core.store.published(revision).await { Ok(()) } else { Err(not_kept()) }
 }
 
 /// The file does not take writes any more.

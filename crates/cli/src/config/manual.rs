@@ -24,7 +24,7 @@ const MEANINGS: [(&str, &str); 61] = [
     ("fleet.cycle_interval", "how often to list machines and to plan although nothing was heard"),
     ("fleet.delete_deadline", "a host that was not given back by then is asked for again"),
     ("fleet.drain_deadline", "a machine that did not leave by then, and its grace, is asked again"),
-    ("fleet.failed_wait", "how long a failed machine is left alone before it is given back"),
+    ("fleet.failed_wait", "how long a failed machine is left alone before it is salvaged"),
     ("fleet.full_list_interval", "how often to list all machines, and not only what changed"),
     ("fleet.idle_on_demand", "how long a machine that is paid for while it stands is kept idle"),
     ("fleet.idle_spot", "how long a machine that may be taken away is kept idle"),

@@ -406,18 +406,19 @@ fn admit_agents(config: &Config, data: &DataDir) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Refuses to run agents elsewhere while resources hold machines of a fleet: nobody would give
-/// these back.
+/// Refuses to run agents elsewhere than on the machines that resources hold: nobody would give
+/// these back, and no other provider can say anything of them.
 async fn admit_holders(config: &Config, store: &Store) -> Result<(), Stop> {
-    if config.local.agent == AgentMode::Fleet {
-        return Ok(());
-    }
-    let holders = store.machine_holders(&fleet::settings::shard_id(config)?).await?;
-    let Some(holder) = holders.first() else { return Ok(()) };
+    let provider = match (config.local.agent, fleet::settings::provider(config)) {
+        (AgentMode::Fleet, Some(at)) => at.name,
+        (AgentMode::Fleet, None) => home::NAME.to_owned(),
+        (AgentMode::Process | AgentMode::External, _) => String::new(),
+    };
+    let Some((holder, other)) = store.holder_beside(&provider).await? else { return Ok(()) };
     Err(Stop::usage(format!(
-        "cannot leave the fleet: resource {holder} holds a machine of it, and {} more do; set \
-         local.agent=fleet, deprovision what runs there, and start again",
-        holders.len() - 1
+        "cannot leave the machines of provider \"{other}\": resource {holder} holds one; set \
+         local.agent=fleet with that provider as before, deprovision what runs there, and start \
+         again"
     )))
 }
 

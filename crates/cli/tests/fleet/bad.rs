@@ -1,5 +1,7 @@
 //! Providers that lie, stammer, are silent, or speak of others.
 
+use std::time::Duration;
+
 use usher_cli::serve::fleet::tally::{Kind, Outcome};
 use usher_domain::fleet::phase::Phase;
 use usher_wire::fleet::{HostRef, Machine, MachineState};
@@ -88,6 +90,35 @@ async fn a_node_that_turns_into_garbage_stays_as_it_was_and_recovers() {
     })
     .await;
     assert!(yard.told().await.iter().all(|it| it.data["to"] != "Failed"));
+    yard.stop().await;
+}
+
+/// Red by: a Delete that is sent to what failed, or a failure that hinders others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
+    let mut yard = Yard::closed(2).await;
+    yard.figures.life.deadlines.failed = Duration::ZERO;
+    yard.start();
+    yard.until(Phase::Speculative, 2).await;
+    yard.plant.bend("m0", |it| {
+        it.set_state(MachineState::Failed);
+        "no quota".clone_into(&mut it.last_error);
+    });
+    yard.eventually("asked in vain", || {
+        yard.tally.outcomes(Kind::Salvage, Outcome::Unsupported) > 0
+    })
+    .await;
+    yard.need("a", 2, 100).await;
+    yard.until(Phase::Configured, 1).await;
+    assert_eq!(yard.count(Phase::Failed).await, 1);
+    let deletes = yard.shown();
+    assert!(!deletes.contains("kind=\"Delete\""), "no public verb is sent to it: {deletes}");
+    // Somebody cleaned up there.
+    yard.plant.bend("m0", |it| {
+        it.set_state(MachineState::Speculative);
+        it.last_error.clear();
+    });
+    yard.until(Phase::Configured, 2).await;
     yard.stop().await;
 }
 

@@ -102,7 +102,7 @@ async fn whoever_holds_machines_does_not_leave_the_fleet() {
     house.set("local.agent=process");
     let (code, said) = run(&mut house.command("up"));
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.starts_with("usher: cannot leave the fleet: resource "), "{said}");
+    assert!(said.starts_with("usher: cannot leave the machines of provider "), "{said}");
     fs::rename(&elsewhere, &hosts).unwrap();
 }
 

@@ -47,7 +47,7 @@ closed_set! {
         Failed = "Failed",
         /// It failed and a resource holds it: whoever holds it lets it go first.
         FailedAndHeld = "FailedAndHeld",
-        /// It failed; what is left of it is given back.
+        /// It failed; what is left of it is taken away.
         CleaningUp = "CleaningUp",
         /// It had failed and is usable again.
         Recovered = "Recovered",

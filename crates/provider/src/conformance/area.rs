@@ -176,7 +176,7 @@ pub fn list() -> impl Iterator<Item = Behaviour> {
 }
 
 /// Those that need machines that can be given back.
-const DELETES: [u16; 6] = [109, 204, 215, 310, 409, 807];
+const DELETES: [u16; 10] = [109, 204, 215, 310, 409, 807, 1301, 1302, 1303, 1304];
 
 /// Those up to B1205 are the public ones; what follows is our own.
 const TITLES: [(u16, &str); 97] = [

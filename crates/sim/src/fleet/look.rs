@@ -64,7 +64,7 @@ impl State {
         };
         let fresh = shard.issuer.reserve();
         shard.reserved.insert(fresh, tick + 2 * LEASE + 2 * REQUEST_BOUND);
-        let by = "provider".to_owned();
+        let by = "p".to_owned();
         Look { by, at, source, stamp, heard, listing, paused, superseded: false, fresh }
     }
 

@@ -98,7 +98,7 @@ impl Holding {
         Ok(false)
     }
 
-    /// Takes one machine; whether the resource holds one now.
+    /// Takes one machine; whether the resource holds one now, or needs none any more.
     async fn take_one(
         &self,
         machine: &StoredMachine,
@@ -108,7 +108,8 @@ impl Holding {
         let wanted = Wanted { target: target.clone(), grace: self.grace };
         let order = MachineOrder::Hold { holder, wanted };
         match self.store.order_machine(machine.id, order, None).await {
-            Ok(_) => Ok(true),
+            // A resource that was given up meanwhile is not found.
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
             // Somebody was faster, perhaps for this very resource.
             Err(Error::FleetRefused(_)) => Ok(self.held(holder).await?.is_some()),
             Err(error) => Err(error),

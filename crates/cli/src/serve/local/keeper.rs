@@ -218,7 +218,9 @@ impl Keeper {
     /// Takes the next piece of a round, once nothing else is due.
     fn go_round(&mut self, now: Timestamp) -> Result<(), Error> {
         let Some(round) = &mut self.round else { return Ok(()) };
-        if now < self.round_at || self.due.next().is_some_and(|at| at <= now) {
+        // Whoever waits for the fleet, as the round does, does not hold it up for ever.
+        let is_due = |at: Timestamp| at <= now && at != self.round_at;
+        if now < self.round_at || self.due.next().is_some_and(is_due) {
             return Ok(());
         }
         for _ in 0..BATCH {

@@ -1,7 +1,7 @@
 //! What a keeper knows of parts whose machines are a fleet's: which part a holder has, who waits
 //! for a free machine, and who holds one without a part.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use usher_domain::object::id::ResourceId;
@@ -19,11 +19,13 @@ const LAST_LOOK: Duration = Duration::from_mins(5);
 pub(super) struct OnFleet {
     /// The part of each holder, by its name.
     parts: BTreeMap<ResourceId, String>,
-    /// The parts that wait for a free machine, the longest first, and which of them still do.
-    queue: VecDeque<String>,
-    waiting: BTreeSet<String>,
-    /// The parts that were told of a machine and have not looked yet.
-    called: BTreeSet<String>,
+    /// The parts that wait for a free machine, the longest first, and the place of each.
+    queue: BTreeMap<u64, String>,
+    waiting: BTreeMap<String, u64>,
+    /// The parts that were told of a machine and have not looked yet, with the place they had.
+    called: BTreeMap<String, u64>,
+    /// How many places were given.
+    places: u64,
     /// Holders whose part is not there.
     strays: BTreeMap<ResourceId, Stray>,
     /// When it is asked who holds a machine, if it shall be.
@@ -96,34 +98,31 @@ impl OnFleet {
         }
     }
 
-    /// A part that found no machine free. Whoever was called in vain is the first again.
+    /// A part that found no machine free. Whoever was called in vain has the place it had.
     pub(super) fn wait(&mut self, name: &str) {
-        let was_called = self.called.remove(name);
-        if !self.waiting.insert(name.to_owned()) {
+        if self.waiting.contains_key(name) {
             return;
         }
-        if was_called {
-            self.queue.push_front(name.to_owned());
-        } else {
-            self.queue.push_back(name.to_owned());
-        }
+        let place = self.called.remove(name).unwrap_or(self.places);
+        self.places += 1;
+        self.queue.insert(place, name.to_owned());
+        self.waiting.insert(name.to_owned(), place);
     }
 
     /// A part that waits for none; whether it was called, so that another one may be.
     pub(super) fn wait_no_more(&mut self, name: &str) -> bool {
-        self.waiting.remove(name);
-        self.called.remove(name)
+        if let Some(place) = self.waiting.remove(name) {
+            self.queue.remove(&place);
+        }
+        self.called.remove(name).is_some()
     }
 
     /// Calls whoever waits longest.
     pub(super) fn call(&mut self) -> Option<String> {
-        loop {
-            let first = self.queue.pop_front()?;
-            if self.waiting.remove(&first) {
-                self.called.insert(first.clone());
-                return Some(first);
-            }
-        }
+        let (place, first) = self.queue.pop_first()?;
+        self.waiting.remove(&first);
+        self.called.insert(first.clone(), place);
+        Some(first)
     }
 }
 
@@ -195,16 +194,21 @@ mod tests {
 
     /// Red by: somebody who is overtaken each time that a machine was free for a moment.
     #[test]
-    fn whoever_was_called_in_vain_is_the_first_again() {
+    fn whoever_was_called_in_vain_has_the_place_it_had() {
         let mut fleet = OnFleet::default();
-        for name in ["a", "b"] {
+        for name in ["a", "b", "c"] {
             fleet.wait(name);
         }
         for _ in 0..2 {
-            assert_eq!(fleet.call(), Some("a".to_owned()));
-            fleet.wait("a");
+            let called = [fleet.call(), fleet.call()].map(Option::unwrap);
+            assert_eq!(called, ["a", "b"]);
+            for name in called {
+                fleet.wait(&name);
+            }
         }
         assert!(!fleet.wait_no_more("a"));
-        assert_eq!(fleet.call(), Some("b".to_owned()));
+        fleet.wait("a");
+        let order: Vec<String> = std::iter::from_fn(|| fleet.call()).collect();
+        assert_eq!(order, ["b", "c", "a"], "whoever waits anew waits behind the others");
     }
 }

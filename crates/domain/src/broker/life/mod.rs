@@ -101,7 +101,8 @@ impl Broker {
     }
 
     /// A look that missed something does not count as rest: nothing may change any more that would
-    /// show what it missed. Nobody rests beyond a deadline, so that its reason is told in time.
+    /// show what it missed. Who looks again anyway does so at its deadline, whose reason is told in
+    /// time then.
     fn wake(&self, rest: Rest, next: &Resource, (blind, now): (bool, Timestamp)) -> Wake {
         let later = now.after(self.interval);
         match rest {

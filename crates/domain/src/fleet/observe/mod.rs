@@ -31,6 +31,8 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
     let stale = is_stale(machine, look);
     let (report, record) = match &look.heard {
         Err(_) => (Reported::Unknown, None),
+        // Only its own provider can say anything of a machine.
+        Ok(_) if look.by != machine.fields().provider => (Reported::Unknown, None),
         Ok(_) if stale => (Reported::Stale, None),
         Ok(None) if look.source != Source::Get => (Reported::Missing, None),
         // Two answers that contradict each other are none.

@@ -41,6 +41,17 @@ fn only_a_question_about_this_machine_makes_it_absent() {
 }
 
 #[test]
+fn what_another_provider_says_is_not_about_this_machine() {
+    let it = machine(|_| ());
+    for heard in [None, Some(report(Phase::Idle)), Some(report(Phase::Failed))] {
+        let elsewhere = Look { by: "q".to_owned(), ..look(heard) };
+        let seen = fold(&it, &elsewhere);
+        assert_eq!((seen.facts.report, seen.report), (Reported::Unknown, None));
+        assert_eq!(seen.sightings[0].answer, Answer::Unknown(Unknown::Unreachable));
+    }
+}
+
+#[test]
 fn a_look_from_before_the_last_order_says_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound);
     let early = Token { sequence: LAST.sequence - 1, ..LAST };

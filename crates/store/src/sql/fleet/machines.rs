@@ -349,6 +349,18 @@ pub(crate) async fn holders(conn: &mut Conn, shard: &ShardId) -> Result<Vec<Reso
     Ok(found.into_iter().map(ResourceId::from_uuid).collect())
 }
 
+/// Finds a resource that holds a machine of another provider than this, and that provider.
+pub(crate) async fn holder_beside(
+    conn: &mut Conn,
+    provider: &str,
+) -> Result<Option<(ResourceId, String)>, Error> {
+    let sql = "SELECT holder, provider FROM machines WHERE holder IS NOT NULL AND phase <> 'Gone'
+        AND provider <> $1 LIMIT 1";
+    let found = sqlx::query_as::<Db, (Uuid, String)>(sql).bind(provider.to_owned());
+    let found = found.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
+    Ok(found.map(|(holder, provider)| (ResourceId::from_uuid(holder), provider)))
+}
+
 /// Finds the newest life of a name with each provider.
 pub(crate) async fn find(
     conn: &mut Conn,

@@ -62,7 +62,7 @@ async fn hold_no_other(
     let locked = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid());
     let phase = locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
     if phase.is_some_and(|it| it == ResourcePhase::Deleted.as_str()) {
-        return Err(Error::Conflict);
+        return Err(Error::NotFound { what: format!("resource \"{holder}\", which is out") });
     }
     let sql =
         "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";

@@ -165,6 +165,13 @@ impl Port {
         machines::holders(&mut *self.door.read().await?, shard).await
     }
 
+    pub(crate) async fn holder_beside(
+        &self,
+        provider: &str,
+    ) -> Result<Option<(ResourceId, String)>, Error> {
+        machines::holder_beside(&mut *self.door.read().await?, provider).await
+    }
+
     pub(crate) async fn find_machines(
         &self,
         name: &str,
