@@ -152,7 +152,7 @@ impl Suite {
         let wanted = has(behaviour.profile)
             // Prices belong to the spot market as well.
             || behaviour.id == 802 && has(Profile::Spot)
-            || behaviour.deletes && has(Profile::Cloud);
+            || behaviour.deletes && behaviour.profile == Profile::Core && has(Profile::Cloud);
         wanted && !(behaviour.deletes && has(Profile::BareMetal))
     }
 
