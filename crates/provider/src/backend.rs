@@ -10,7 +10,7 @@ use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 use crate::book::Standing;
 
 /// How long the node of a machine that failed may take to end.
-const LAST_GRACE: Duration = Duration::from_secs(10);
+pub const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// A verb on one machine.
 #[derive(Clone, Debug)]

@@ -280,11 +280,9 @@ impl Bootstrap for Parts {
 
 impl Parts {
     fn boot(&self, part: &str) -> Result<Option<Boot>, crate::serve::local::error::Error> {
-        let Some(part) = self.0.get(Kind::Part, part)? else { return Ok(None) };
-        let Some(owner) = part.owner.filter(|_| part.deleting_at.is_none()) else {
-            return Ok(None);
-        };
-        let found = self.0.get(owner.kind, &owner.name)?.filter(|it| it.uid == owner.uid);
-        Ok(found.and_then(|it| it.substrate).and_then(|it| it.boot))
+        match self.0.get(Kind::Part, part)?.filter(|it| it.deleting_at.is_none()) {
+            Some(part) => self.0.boot_of(&part),
+            None => Ok(None),
+        }
     }
 }

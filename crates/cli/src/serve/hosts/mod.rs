@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::Deserialize;
 use usher_kernel::Uid;
+use usher_provider::backend::LAST_GRACE;
 use usher_provider::book::Standing;
 use usher_provider::{Backend, Fault, Lost, Made, Order};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
@@ -42,8 +43,6 @@ const UNNAMED: &str = ".unnamed-";
 const SETTINGS_FILE: &str = "agent.json";
 const TOKEN_FILE: &str = "bootstrap-token";
 const BLOB_FILE: &str = "bootstrap";
-/// How long the node of a machine that failed may take to end.
-const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// What is offered.
 #[derive(Clone, Debug)]

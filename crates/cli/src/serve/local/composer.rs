@@ -15,7 +15,7 @@ use usher_kernel::{Timestamp, Trouble, Uid};
 use super::compose::{self, Part, Step};
 use super::error::Error;
 use super::machines::{Machines, Reclaim, Stir};
-use super::object::{Boot, Footing, Kind, Object, Owner, Reference, Sort};
+use super::object::{Footing, Kind, Object, Owner, Reference, Sort};
 use super::registry::{Change, Registry};
 use super::render::{SETTINGS_FILE, TOKEN_FILE};
 use super::watch::Closeness;
@@ -301,7 +301,7 @@ impl Composer {
         if !machine || self.disk(&part.name, Units::read)?.is_some() {
             return Ok(Next::Rest);
         }
-        let Some(boot) = self.boot_of(part)? else { return Ok(Next::Rest) };
+        let Some(boot) = self.registry.boot_of(part)? else { return Ok(Next::Rest) };
         let settings = boot.settings.to_string();
         let files = [(SETTINGS_FILE, settings.as_bytes()), (TOKEN_FILE, boot.token.as_bytes())];
         let unit = self.unit(part);
@@ -309,14 +309,6 @@ impl Composer {
         let _change = self.registry.change().await?;
         self.disk(&part.name, |units, name| units.record(name, &unit, &files))?;
         Ok(Next::Rest)
-    }
-
-    /// What the machine is started with, from the very substrate that owns it.
-    fn boot_of(&self, part: &Object) -> Result<Option<Boot>, Error> {
-        let Some(owner) = &part.owner else { return Ok(None) };
-        let found = self.registry.get(owner.kind, &owner.name)?;
-        let own = found.filter(|it| it.uid == owner.uid);
-        Ok(own.and_then(|it| it.substrate).and_then(|it| it.boot))
     }
 
     fn unit(&self, part: &Object) -> Unit {

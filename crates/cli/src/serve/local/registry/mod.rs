@@ -35,7 +35,7 @@ use usher_kernel::{Timestamp, Uid};
 use uuid::Uuid;
 
 use super::error::Error;
-use super::object::{Kind, Object};
+use super::object::{Boot, Kind, Object};
 use crate::failpoint::Failpoint;
 use crate::serve::supervisor::{ignore_missing, private_folder, rename_exclusively, write_private};
 
@@ -125,6 +125,13 @@ impl Registry {
             found => found.map_err(Error::disk(&changes))?.len(),
         };
         Ok(Pin { identity: Uid::new(identity.trim()), revision })
+    }
+
+    /// What the machine of a part is started with, from the very substrate that owns the part.
+    pub fn boot_of(&self, part: &Object) -> Result<Option<Boot>, Error> {
+        let Some(owner) = &part.owner else { return Ok(None) };
+        let own = self.get(owner.kind, &owner.name)?.filter(|it| it.uid == owner.uid);
+        Ok(own.and_then(|it| it.substrate).and_then(|it| it.boot))
     }
 
     /// The object under a name. A folder without a readable object is neither there nor absent.
