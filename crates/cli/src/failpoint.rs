@@ -20,11 +20,11 @@ pub enum Failpoint {
     ObjectStaged,
     /// An object stands under its name.
     ObjectCreated,
-    /// An object was written again.
+    /// An object was changed.
     ObjectWritten,
-    /// An object lost its name and is not erased yet.
+    /// An object is gone and is still noted.
     ObjectUnnamed,
-    /// An object is erased.
+    /// An object is gone, and nothing of it is noted.
     ObjectErased,
     /// A process was recorded and not started.
     UnitRecorded,

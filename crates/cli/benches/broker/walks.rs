@@ -226,7 +226,7 @@ async fn readiness(house: &House, bench: &Bench, count: usize) {
             tokio::spawn(async move {
                 let id = bench.provision(&json!({ "readyAfterMs": READY_AFTER_MS })).await;
                 let heard = bench.follower.until(&id, "Ready").await;
-                let object = data.join(format!("world/substrate/pr-{id}/object.json"));
+                let object = data.join(format!("world/substrate/pr-{id}.json"));
                 let ready = fs::metadata(object).unwrap().modified().unwrap();
                 bench.go(&id).await;
                 heard.duration_since(ready).unwrap_or_default()

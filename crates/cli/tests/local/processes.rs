@@ -49,7 +49,7 @@ async fn secrets_lie_where_they_must_and_nowhere_else() {
     let token = yard.stage.memory.token(yard.resource().generation());
     let root = yard.stage.root();
     let xr = yard.resource().pinned().xr_name.clone();
-    let own = root.join("substrate").join(&xr).join("object.json");
+    let own = root.join("substrate").join(format!("{xr}.json"));
     assert_eq!(holding(&root, token.expose()), std::slice::from_ref(&own));
     let identity = yard.machine().1.join("identity.json");
     assert_eq!(holding(&root, NODE_SECRET), std::slice::from_ref(&identity));
@@ -186,7 +186,7 @@ async fn a_machine_that_was_removed_by_hand_is_not_absent_before_its_process_end
     yard.kill(keeper);
     clear(&part);
     let seen = look(&yard).await;
-    let name = part.file_name().unwrap().to_str().unwrap();
+    let name = part.file_stem().unwrap().to_str().unwrap();
     assert!(is_present(&seen, name), "{seen:?}");
     signal(agent, Signal::KILL);
     yard.until("it ended", |it| it.processes().is_empty()).await;

@@ -161,17 +161,18 @@ impl LocalStage {
     }
 }
 
-/// Removes a folder that others are still writing in.
-pub(crate) fn clear(folder: &Path) {
+/// Removes a file, or a folder that others are still writing in.
+pub(crate) fn clear(path: &Path) {
     for _ in 0..1_000 {
-        match fs::remove_dir_all(folder) {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        match removed {
             Ok(()) => return,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return,
             Err(why) if why.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
-            Err(why) => panic!("{}: {why}", folder.display()),
+            Err(why) => panic!("{}: {why}", path.display()),
         }
     }
-    panic!("{} cannot be removed", folder.display());
+    panic!("{} cannot be removed", path.display());
 }
 
 fn kind(name: &Name) -> Kind {

@@ -22,7 +22,7 @@ struct Recorder {
 impl Recorder {
     /// Begins to watch a substrate that stands.
     fn of(house: &House, id: &str) -> Self {
-        let path = house.data().join(format!("world/substrate/pr-{id}/object.json"));
+        let path = house.data().join(format!("world/substrate/pr-{id}.json"));
         assert!(path.exists(), "{}", path.display());
         let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -50,7 +50,7 @@ fn asked_at(path: &Path) -> Option<i64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         return i64::try_from(now.as_micros()).ok();
     };
-    serde_json::from_str::<Value>(&text).ok()?["deleting_at"].as_i64()
+    serde_json::from_str::<Value>(text.lines().last()?).ok()?["deleting_at"].as_i64()
 }
 
 /// Shows a resource out and compares when its node left with when its substrate was asked to go.
@@ -203,7 +203,7 @@ async fn a_substrate_that_is_removed_while_its_node_drains_changes_no_end() {
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainingNode").await;
     assert!(why(&house).contains("its node is being shown out of the mesh"));
-    house.take_away(&house.data().join(format!("world/substrate/pr-{id}")));
+    house.take_away(&house.data().join(format!("world/substrate/pr-{id}.json")));
     fs::remove_file(job).unwrap();
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;

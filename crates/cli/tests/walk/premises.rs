@@ -93,11 +93,11 @@ impl House {
         job
     }
 
-    /// Takes a folder away under those who use it. Whoever still writes there may hinder its
-    /// removal, and nobody looks for it any more.
-    pub(crate) fn take_away(&self, folder: &Path) {
+    /// Takes a file or a folder away under those who use it. Whoever still writes there may hinder
+    /// its removal, and nobody looks for it any more.
+    pub(crate) fn take_away(&self, path: &Path) {
         let away = tempfile::tempdir_in(self.data()).unwrap();
-        fs::rename(folder, away.path().join("taken")).unwrap();
+        fs::rename(path, away.path().join("taken")).unwrap();
     }
 
     /// Signals every agent of this world.

@@ -148,8 +148,9 @@ async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
     let said = until_trouble(&house).await;
     says(&said, &["Deregistering", "nothing is lost and the step is repeated with back-off"]);
     assert_eq!(house.resource(&id).await["phase"], "Deregistering");
-    let substrate = house.data().join(format!("world/substrate/pr-{id}/object.json"));
-    let object: Value = serde_json::from_str(&fs::read_to_string(substrate).unwrap()).unwrap();
+    let substrate = house.data().join(format!("world/substrate/pr-{id}.json"));
+    let states = fs::read_to_string(substrate).unwrap();
+    let object: Value = serde_json::from_str(states.lines().last().unwrap()).unwrap();
     assert_eq!(object["deleting_at"], Value::Null, "nobody asked it to go");
     house.execute("DROP TRIGGER stuck").await;
     retry(&house);
@@ -203,7 +204,7 @@ async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_fi
     let id = ready(&mut house).await;
     // While nobody may change the world, what vanished is not made again.
     let lock = locked(&house);
-    fs::remove_dir_all(house.data().join(format!("world/substrate/pr-{id}"))).unwrap();
+    fs::remove_file(house.data().join(format!("world/substrate/pr-{id}.json"))).unwrap();
     house.deprovision(&id).await;
     house.until_phase(&id, "Deprovisioning").await;
     let node = house.insist("GET", "/v1/nodes?all=true", None).await;

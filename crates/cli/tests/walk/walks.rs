@@ -69,7 +69,7 @@ async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     let first = house.insist("GET", "/v1/nodes", None).await["items"][0]["id"].clone();
-    house.take_away(&house.data().join(format!("world/substrate/pr-{id}")));
+    house.take_away(&house.data().join(format!("world/substrate/pr-{id}.json")));
     house.until_generation(&id, 2).await;
     let nodes = house.insist("GET", "/v1/nodes?all=true", None).await;
     let live: Vec<_> = nodes["items"].as_array().unwrap().iter().collect();

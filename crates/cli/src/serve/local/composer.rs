@@ -118,10 +118,7 @@ impl Composer {
         now: Timestamp,
     ) -> Result<(), Error> {
         for (kind, name) in self.registry.owned(Kind::Substrate, &substrate.name)? {
-            let Some(part) = self.registry.get(kind, &name)? else { continue };
-            if part.owner.as_ref().is_some_and(|it| it.uid == substrate.uid) {
-                change.mark(kind, (&name, &part.uid), now)?;
-            }
+            change.mark_owned(kind, (&name, &substrate.uid), now)?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// It can be no folder's name.
+    /// It can be no file's name.
     #[error("cannot use name \"{name}\"")]
     Name {
         /// The name.

@@ -182,7 +182,7 @@ impl Eyes<'_> {
         open_parts(&record.book).map(look).collect()
     }
 
-    /// A part is absent if there is no folder and nobody holds the lock of its process.
+    /// A part is absent if there is no object and nobody holds the lock of its process.
     fn part(self, record: &Record<Resource>, name: &Name) -> Result<ComposedState, Error> {
         // Asked first: a process that ends after the question had a part until then.
         let running = self.running(name)?;

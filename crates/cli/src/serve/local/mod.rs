@@ -1,4 +1,4 @@
-//! The local world: a substrate is a folder with parts and a supervised agent, on this machine.
+//! The local world: a substrate is a file with parts and a supervised agent, on this machine.
 //!
 //! Read in this order: [`object`] (what lies on the disk), [`registry`] (how it is changed),
 //! `render` (what should lie there), `look` and `verbs` (the ports of the lives),
@@ -10,7 +10,7 @@
 //! **Invariants**
 //! - What is created under an anchor that is gone is refused; what stands under one is collected.
 //! - Deleting a substrate marks its parts and waits for none of them.
-//! - Absent is: the right world, no folder, nobody holding the lock of its process, and no machine
+//! - Absent is: the right world, no object, nobody holding the lock of its process, and no machine
 //!   held for it.
 //! - A part of a look that could not be read is unknown, never absent.
 

@@ -64,8 +64,10 @@ mod tests {
         let units = Units::open(registry.root().join("process")).unwrap();
         let stands = [(Kind::Part, "b"), (Kind::Part, "a"), (Kind::Anchor, "c")];
         for (kind, name) in stands {
-            std::fs::create_dir(registry.path(kind, name)).unwrap();
+            std::fs::write(registry.path(kind, name), "").unwrap();
         }
+        // Whatever else lies there is no object.
+        std::fs::create_dir(registry.folder(Kind::Part).join("e")).unwrap();
         std::fs::create_dir(units.folder("d")).unwrap();
         let mut round = Round::new();
         let met = std::iter::from_fn(|| round.next(&registry, &units).unwrap());

@@ -1,8 +1,8 @@
 //! Who is told that something changed: inotify, with one round in place of what was missed.
 //!
 //! It only wakes. What a change means is read live by whoever was woken. Objects are watched by the
-//! folders of their kinds, where every change of one is a rename; the records of processes one by
-//! one, and only for whoever must know when a process ends.
+//! folders of their kinds, where each is a file; the records of processes one by one, and only for
+//! whoever must know when a process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,7 +18,7 @@ use usher_domain::object::name;
 
 use super::error::Error;
 use super::object::{Kind, Object};
-use super::registry::{Registry, about_to_be};
+use super::registry::{Registry, object_in};
 use super::round::Round;
 use crate::serve::supervisor::Units;
 
@@ -230,15 +230,7 @@ impl Watch {
     fn item(&mut self, wd: i32, name: Option<&str>, flags: ReadFlags) -> Option<Item> {
         match self.watched.get(&wd)? {
             Watched::Unit(name) => Some(Item::Unit(name.clone())),
-            Watched::Kind(kind) => {
-                let name = name?;
-                if !name.starts_with('.') {
-                    return Some(Item::Object(*kind, name.to_owned()));
-                }
-                let written =
-                    flags.contains(ReadFlags::MOVED_FROM).then(|| about_to_be(name))??;
-                Some(Item::Object(*kind, written.to_owned()))
-            }
+            Watched::Kind(kind) => Some(Item::Object(*kind, object_in(name?)?.to_owned())),
             Watched::Units => {
                 let name = name.filter(|it| !it.starts_with('.'))?.to_owned();
                 if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
@@ -267,17 +259,16 @@ impl Watch {
     }
 
     fn add(&mut self, path: &Path, watched: Watched) -> Result<(), Error> {
-        let renames = WatchFlags::MOVED_FROM
+        let changes = WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
+            | WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        // What is about to be an object is told when it is one.
         let flags = match watched {
-            Watched::Kind(_) => renames,
-            Watched::Units | Watched::Unit(_) => {
-                renames | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE
-            }
+            // An object is made elsewhere and moved here.
+            Watched::Kind(_) => changes,
+            Watched::Units | Watched::Unit(_) => changes | WatchFlags::CREATE,
         };
         let wd = inotify::add_watch(self.events.get_ref(), path, flags);
         let wd = wd.map_err(|why| Error::disk(path)(why.into()))?;
@@ -373,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Red by: a change that only a watch of the object's own folder would see.
+    /// Red by: a change that only a watch of the object's own file would see.
     #[tokio::test]
     async fn an_object_that_comes_changes_and_goes_is_told_each_time() {
         let dir = tempfile::tempdir().unwrap();
@@ -389,6 +380,9 @@ mod tests {
         assert_eq!(changes(&mut watch).await, told);
         change.mark(Kind::Anchor, ("a", &made.uid), Timestamp::ZERO).unwrap();
         assert_eq!(changes(&mut watch).await, told);
+        let path = registry.path(Kind::Anchor, "a");
+        std::fs::write(&path, std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(changes(&mut watch).await, told, "as a person writes it");
         change.remove(Kind::Anchor, "a", &made.uid).unwrap();
         assert_eq!(changes(&mut watch).await, told);
         assert_eq!(watch.lives, BTreeMap::new());

@@ -1,27 +1,28 @@
 //! Objects by kind and name: what an API server is for a cluster, a folder is here.
 //!
 //! ```text
-//!   <world>/id                         what a rebuilt world does not have
-//!           changes                    as long as there were changes: the revision
-//!           lock                       held during every change
-//!           <kind>/<name>/object.json  one object
-//!           <kind>/.<name>             what it is about to be, until it is moved into its folder
-//!           owned/<owner>/<object>     what belongs to what
+//!   <world>/id                  what a rebuilt world does not have
+//!           changes             as long as there were changes: the revision
+//!           lock                held during every change
+//!           <kind>/<name>.json  one object: its states, a line each, of which the last one counts
+//!           owned/<owner>       what belongs to what
+//!           aside               what has no name yet
 //! ```
 //!
 //! **Invariants**
-//! - An object appears, changes and disappears by one rename, whole. Two of one name never stand.
-//! - Every such rename is seen in the folder of the kind, so nobody has to watch each object.
+//! - An object appears by one rename and disappears by one unlink, whole. It changes by one write to
+//!   the end of its file. Two of one name never stand.
+//! - All of that is seen in the folder of the kind, so nobody has to watch each object.
 //! - Preconditions (the uid, the owner's existence) are judged under the lock.
 //! - The revision is raised first: a crash can waste one and never repeats one. It is the length of
 //!   a file, which is read and written at once and leaves no file behind.
-//! - A read takes no lock: an object is replaced as a whole, and whoever asks for the revision
-//!   first reads nothing older than that.
-//! - A folder that is there and cannot be read is not absent.
+//! - A read takes no lock: the beginning of a file is a state that was, and whoever asks for the
+//!   revision first reads nothing older than that.
+//! - A file that is there and cannot be read is not absent.
 //! - What belongs to an owner is noted before it stands, and until it does not any more.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,24 +38,21 @@ use uuid::Uuid;
 use super::error::Error;
 use super::object::{Boot, Kind, Object};
 use crate::failpoint::Failpoint;
-use crate::serve::supervisor::{ignore_missing, private_folder, rename_exclusively, write_private};
+use crate::serve::supervisor::{ignore_missing, private_folder, rename_exclusively};
 
+mod lines;
 mod notes;
+mod states;
 
 use notes::Notes;
 
 const ID: &str = "id";
 const CHANGES: &str = "changes";
 const LOCK: &str = "lock";
-const OBJECT: &str = "object.json";
-/// Where objects are written before they have a name, and lie after they lost it.
+/// How the file of an object ends.
+const ENDING: &str = ".json";
+/// Where files are written before they have a name.
 const ASIDE: &str = "aside";
-/// How the file begins that an object is about to be.
-const NEXT: char = '.';
-/// How files begin that are written before they have a name.
-const STAGED: &str = ".staged-";
-/// How much of an object is read at once; most are smaller.
-const PIECE: usize = 8 * 1024;
 /// How long a change waits for its turn.
 const LOCK_BOUND: Duration = Duration::from_secs(10);
 /// How often it asks.
@@ -75,6 +73,12 @@ pub struct Change<'a> {
     _lock: File,
 }
 
+/// An object as it was just read, and all that its file holds.
+struct Found {
+    object: Object,
+    content: Vec<u8>,
+}
+
 impl Registry {
     /// The world below `root`; a new one if nothing is there.
     pub async fn open(root: PathBuf) -> Result<Self, Error> {
@@ -82,16 +86,16 @@ impl Registry {
         make(&root).map_err(Error::disk(&root))?;
         let registry = Self { root, turn: Arc::default() };
         let change = registry.change().await?;
-        let id = registry.root.join(ID);
-        if !id.try_exists().map_err(Error::disk(&id))? {
-            change.count()?;
-            registry.replace(&id, Uuid::new_v4().to_string().as_bytes())?;
-        }
         for folder in Kind::ALL.map(Kind::folder).into_iter().chain([ASIDE]) {
             let path = registry.root.join(folder);
             make(&path).map_err(Error::disk(&path))?;
         }
         registry.sweep()?;
+        let id = registry.root.join(ID);
+        if !id.try_exists().map_err(Error::disk(&id))? {
+            change.count()?;
+            lines::replace(&registry.aside(), &id, Uuid::new_v4().to_string().as_bytes())?;
+        }
         change.index()?;
         drop(change);
         Ok(registry)
@@ -107,9 +111,9 @@ impl Registry {
         self.root.join(kind.folder())
     }
 
-    /// The folder of an object.
+    /// The file of an object.
     pub fn path(&self, kind: Kind, name: &str) -> PathBuf {
-        self.folder(kind).join(name)
+        self.folder(kind).join(format!("{name}{ENDING}"))
     }
 
     /// What the world says it is. Whoever lost its memory says so.
@@ -134,29 +138,22 @@ impl Registry {
         Ok(own.and_then(|it| it.substrate).and_then(|it| it.boot))
     }
 
-    /// The object under a name. A folder without a readable object is neither there nor absent.
+    /// The object under a name. A file without a readable object is neither there nor absent.
     pub fn get(&self, kind: Kind, name: &str) -> Result<Option<Object>, Error> {
-        let folder = self.path(kind, checked(name)?);
-        let path = folder.join(OBJECT);
-        match read_whole(&path) {
-            Ok(bytes) => match serde_json::from_slice::<Object>(&bytes) {
-                Ok(object) if object.name == name => Ok(Some(object)),
-                Ok(_) | Err(_) => Err(Error::Corrupt { path }),
-            },
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                if !folder.try_exists().map_err(Error::disk(&folder))? {
-                    // Where the whole kind is gone, nothing is proven of one.
-                    let all = self.folder(kind);
-                    let there = all.try_exists().map_err(Error::disk(&all))?;
-                    return if there { Ok(None) } else { Err(Error::Corrupt { path: all }) };
-                }
-                // It may have come between the two questions.
-                if path.try_exists().map_err(Error::disk(&path))? {
-                    return self.get(kind, name);
-                }
-                Err(Error::Corrupt { path })
-            }
-            Err(why) => Err(Error::disk(&path)(why)),
+        Ok(self.read(kind, name)?.map(|it| it.object))
+    }
+
+    fn read(&self, kind: Kind, name: &str) -> Result<Option<Found>, Error> {
+        let path = self.path(kind, checked(name)?);
+        let Some(content) = lines::read(&path)? else {
+            // Where the whole kind is gone, nothing is proven of one.
+            let all = self.folder(kind);
+            let there = all.try_exists().map_err(Error::disk(&all))?;
+            return if there { Ok(None) } else { Err(Error::Corrupt { path: all }) };
+        };
+        match states::latest(&content) {
+            Some(object) if object.name == name => Ok(Some(Found { object, content })),
+            Some(_) | None => Err(Error::Corrupt { path }),
         }
     }
 
@@ -168,8 +165,9 @@ impl Registry {
 
     /// The names of a kind, sorted.
     pub fn names(&self, kind: Kind) -> Result<Vec<String>, Error> {
-        let mut names = entries(&self.folder(kind))?;
-        names.retain(|it| checked(it).is_ok());
+        let files = entries(&self.folder(kind))?;
+        let mut names: Vec<String> =
+            files.iter().filter_map(|it| object_in(it)).map(str::to_owned).collect();
         names.sort();
         Ok(names)
     }
@@ -199,30 +197,20 @@ impl Registry {
         Ok(Change { registry: self, _turn: turn, _lock: file })
     }
 
-    /// Writes a file anew, whole.
-    fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
-        let staged = self.root.join(format!("{STAGED}{}", Uuid::new_v4()));
-        write_private(&staged, content).map_err(Error::disk(&staged))?;
-        fs::rename(&staged, path).map_err(Error::disk(path))
-    }
-
-    /// Removes what a crash left between two names. Under the lock nobody else is at it.
+    /// Removes what a crash left without a name. Under the lock nobody else is at it.
     fn sweep(&self) -> Result<(), Error> {
-        let aside = self.root.join(ASIDE);
-        for entry in fs::read_dir(&aside).map_err(Error::disk(&aside))? {
-            let path = entry.map_err(Error::disk(&aside))?.path();
-            ignore_missing(fs::remove_dir_all(&path)).map_err(Error::disk(&path))?;
-        }
-        let kinds = Kind::ALL.map(|kind| (self.folder(kind), String::from(NEXT)));
-        for (folder, beginning) in kinds.into_iter().chain([(self.root.clone(), STAGED.into())]) {
-            for name in entries(&folder)?.iter().filter(|it| it.starts_with(&beginning)) {
-                let path = folder.join(name);
-                if path.is_file() {
-                    ignore_missing(fs::remove_file(&path)).map_err(Error::disk(&path))?;
-                }
-            }
+        let aside = self.aside();
+        for name in entries(&aside)? {
+            let path = aside.join(name);
+            let removed =
+                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            ignore_missing(removed).map_err(Error::disk(&path))?;
         }
         Ok(())
+    }
+
+    fn aside(&self) -> PathBuf {
+        self.root.join(ASIDE)
     }
 
     fn notes(&self) -> Notes {
@@ -234,7 +222,7 @@ impl Change<'_> {
     /// Creates an object unless something has its name; what it belongs to must stand.
     pub fn create(&self, kind: Kind, mut object: Object) -> Result<Object, Error> {
         let name = checked(&object.name)?.to_owned();
-        if self.registry.get(kind, &name)?.is_some() {
+        if self.registry.stands(kind, &name)? {
             return Err(Error::Exists { name });
         }
         if let Some(owner) = &object.owner {
@@ -245,15 +233,12 @@ impl Change<'_> {
         }
         object.uid = Uid::new(Uuid::new_v4().to_string());
         object.revision = self.count()?;
-        let staged = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
-        private_folder().create(&staged).map_err(Error::disk(&staged))?;
-        let content = staged.join(OBJECT);
-        write_private(&content, &bytes(&object, &content)?).map_err(Error::disk(&content))?;
+        let path = self.registry.path(kind, &name);
+        let staged = lines::stage(&self.registry.aside(), &line(&object, &path)?)?;
         if let Some(owner) = &object.owner {
             self.registry.notes().add(owner, kind, &name)?;
         }
         Failpoint::ObjectStaged.pass();
-        let path = self.registry.path(kind, &name);
         rename_exclusively(&staged, &path).map_err(|why| {
             let taken = why.kind() == io::ErrorKind::AlreadyExists;
             if taken { Error::Exists { name } } else { Error::disk(&path)(why) }
@@ -264,10 +249,7 @@ impl Change<'_> {
 
     /// The very object that is meant.
     pub fn get(&self, kind: Kind, name: &str, uid: &Uid) -> Result<Option<Object>, Error> {
-        match self.registry.get(kind, name)? {
-            Some(found) if found.uid != *uid => Err(Error::NotThatOne { name: name.to_owned() }),
-            found => Ok(found),
-        }
+        Ok(self.read(kind, name, uid)?.map(|it| it.object))
     }
 
     /// Writes the very object that is meant, if the change changes anything.
@@ -277,31 +259,27 @@ impl Change<'_> {
         (name, uid): (&str, &Uid),
         change: impl FnOnce(&mut Object),
     ) -> Result<Object, Error> {
-        let found = self.get(kind, name, uid)?;
-        let before = found.ok_or_else(|| Error::NotThatOne { name: name.to_owned() })?;
-        let mut object = before.clone();
-        change(&mut object);
-        if object == before {
-            return Ok(before);
-        }
-        object.revision = self.count()?;
-        let path = self.registry.path(kind, name).join(OBJECT);
-        let next = self.registry.folder(kind).join(format!("{NEXT}{name}"));
-        write_private(&next, &bytes(&object, &path)?).map_err(Error::disk(&next))?;
-        fs::rename(&next, &path).map_err(Error::disk(&path))?;
-        Failpoint::ObjectWritten.pass();
-        Ok(object)
+        let found = self.read(kind, name, uid)?;
+        self.write(kind, found.ok_or_else(|| not_that_one(name))?, change)
     }
 
     /// Notes that the very object that is meant was asked to go; nothing if it is gone.
     pub fn mark(&self, kind: Kind, (name, uid): (&str, &Uid), now: Timestamp) -> Result<(), Error> {
-        if self.get(kind, name, uid)?.is_none() {
-            return Ok(());
-        }
-        let asked = |it: &mut Object| {
-            it.deleting_at.get_or_insert(now);
-        };
-        self.update(kind, (name, uid), asked).map(|_| ())
+        let Some(found) = self.read(kind, name, uid)? else { return Ok(()) };
+        self.write_mark(kind, found, now)
+    }
+
+    /// The same of whatever has a name, if it belongs to this very owner.
+    pub fn mark_owned(
+        &self,
+        kind: Kind,
+        (name, owner): (&str, &Uid),
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let found = self.registry.read(kind, name)?;
+        let is_owned = |it: &Found| it.object.owner.as_ref().is_some_and(|it| it.uid == *owner);
+        let Some(found) = found.filter(is_owned) else { return Ok(()) };
+        self.write_mark(kind, found, now)
     }
 
     /// Takes the very object that is meant away; nothing if it is gone.
@@ -309,10 +287,8 @@ impl Change<'_> {
         let Some(found) = self.get(kind, name, uid)? else { return Ok(()) };
         self.count()?;
         let path = self.registry.path(kind, name);
-        let unnamed = self.registry.root.join(ASIDE).join(Uuid::new_v4().to_string());
-        fs::rename(&path, &unnamed).map_err(Error::disk(&path))?;
+        fs::remove_file(&path).map_err(Error::disk(&path))?;
         Failpoint::ObjectUnnamed.pass();
-        ignore_missing(fs::remove_dir_all(&unnamed)).map_err(Error::disk(&unnamed))?;
         let notes = self.registry.notes();
         if let Some(owner) = &found.owner {
             notes.remove(owner, kind, name)?;
@@ -321,6 +297,46 @@ impl Change<'_> {
         notes.sweep_of(kind, name, |kind, name| self.registry.stands(kind, name))?;
         Failpoint::ObjectErased.pass();
         Ok(())
+    }
+
+    fn read(&self, kind: Kind, name: &str, uid: &Uid) -> Result<Option<Found>, Error> {
+        match self.registry.read(kind, name)? {
+            Some(found) if found.object.uid != *uid => Err(not_that_one(name)),
+            found => Ok(found),
+        }
+    }
+
+    fn write_mark(&self, kind: Kind, found: Found, now: Timestamp) -> Result<(), Error> {
+        let asked = |it: &mut Object| {
+            it.deleting_at.get_or_insert(now);
+        };
+        self.write(kind, found, asked).map(|_| ())
+    }
+
+    fn write(
+        &self,
+        kind: Kind,
+        Found { object: before, content }: Found,
+        change: impl FnOnce(&mut Object),
+    ) -> Result<Object, Error> {
+        let mut object = before.clone();
+        change(&mut object);
+        if object == before {
+            return Ok(before);
+        }
+        object.revision = self.count()?;
+        let path = self.registry.path(kind, &object.name);
+        let line = line(&object, &path)?;
+        if lines::takes(&content, &line) {
+            lines::append(&path, &line).map_err(|why| match why.kind() {
+                io::ErrorKind::NotFound => not_that_one(&object.name),
+                _ => Error::disk(&path)(why),
+            })?;
+        } else {
+            lines::replace(&self.registry.aside(), &path, &line)?;
+        }
+        Failpoint::ObjectWritten.pass();
+        Ok(object)
     }
 
     /// Raises the revision before anything changes.
@@ -342,7 +358,7 @@ impl Change<'_> {
         if notes.exist()? {
             return notes.sweep(|kind, name| registry.stands(kind, name));
         }
-        notes.found(&registry.root.join(ASIDE), |notes| {
+        notes.found(|notes| {
             for kind in Kind::ALL {
                 for name in registry.names(kind)? {
                     // What cannot be read says of no owner; whoever has it on record asks for it.
@@ -356,46 +372,29 @@ impl Change<'_> {
     }
 }
 
-/// Reads a file that is never written in place: what comes in one piece is all of it.
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = vec![0; PIECE];
-    let read = loop {
-        match file.read(&mut bytes) {
-            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            read => break read?,
-        }
-    };
-    bytes.truncate(read);
-    if read == PIECE {
-        file.read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+fn line(object: &Object, path: &Path) -> Result<Vec<u8>, Error> {
+    states::line(object).map_err(|_| Error::Corrupt { path: path.to_owned() })
 }
 
-fn bytes(object: &Object, path: &Path) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(object).map_err(|_| Error::Corrupt { path: path.to_owned() })
+fn not_that_one(name: &str) -> Error {
+    Error::NotThatOne { name: name.to_owned() }
 }
 
 /// The names in a folder.
 fn entries(folder: &Path) -> Result<Vec<String>, Error> {
-    listing(folder).map_err(Error::disk(folder))
-}
-
-fn listing(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        names.extend(entry?.file_name().into_string());
+    for entry in fs::read_dir(folder).map_err(Error::disk(folder))? {
+        names.extend(entry.map_err(Error::disk(folder))?.file_name().into_string());
     }
     Ok(names)
 }
 
-/// The object that a file in the folder of a kind is about to be.
-pub(super) fn about_to_be(file: &str) -> Option<&str> {
-    file.strip_prefix(NEXT).filter(|it| checked(it).is_ok())
+/// The object that a file in the folder of a kind is of.
+pub(super) fn object_in(file: &str) -> Option<&str> {
+    file.strip_suffix(ENDING).filter(|it| checked(it).is_ok())
 }
 
-/// Names become folders, so they must be plain.
+/// Names become files, so they must be plain.
 fn checked(name: &str) -> Result<&str, Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     if name.is_empty() || name.starts_with('.') || name.len() > 200 || !name.bytes().all(plain) {

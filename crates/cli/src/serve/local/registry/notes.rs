@@ -1,15 +1,17 @@
 //! Notes of what belongs to what, so that nobody reads through all objects to find a few.
 //!
-//! A note is an empty file. It is made before what it is about, and goes after that. Where the
-//! folder of all notes is missing nothing is known; it is made as a whole when the world is opened.
+//! Each owner has a file of lines, `+<object>` and `-<object>`; it goes with the last of them. A
+//! line is written before what it is about stands, or after that is gone, so whoever reads without
+//! the lock misses nothing that stands. Where the folder of all notes is missing nothing is known;
+//! it is made as a whole when the world is opened.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::error::Error;
 use super::super::object::{Kind, Owner};
-use super::{checked, entries, listing};
+use super::{ASIDE, checked, entries, lines};
 use crate::serve::supervisor::{ignore_missing, private_folder, write_private};
 
 /// The folder of all notes, in that of the world.
@@ -18,12 +20,20 @@ const OWNED: &str = "owned";
 /// The notes of one world.
 pub(super) struct Notes {
     root: PathBuf,
+    aside: PathBuf,
+}
+
+/// What a line says of an object.
+#[derive(Clone, Copy)]
+enum Sign {
+    Stands,
+    Gone,
 }
 
 impl Notes {
     /// The notes of the world below `root`.
     pub(super) fn below(root: &Path) -> Self {
-        Self { root: root.join(OWNED) }
+        Self { root: root.join(OWNED), aside: root.join(ASIDE) }
     }
 
     /// Whether there are any, so that what is not noted is not there.
@@ -32,12 +42,8 @@ impl Notes {
     }
 
     /// Makes all of them at once, written aside before.
-    pub(super) fn found(
-        &self,
-        aside: &Path,
-        fill: impl FnOnce(&Self) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let staged = Self { root: aside.join(OWNED) };
+    pub(super) fn found(&self, fill: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
+        let staged = Self { root: self.aside.join(OWNED), aside: self.aside.clone() };
         private_folder().create(&staged.root).map_err(Error::disk(&staged.root))?;
         fill(&staged)?;
         fs::rename(&staged.root, &self.root).map_err(Error::disk(&self.root))
@@ -45,30 +51,25 @@ impl Notes {
 
     /// What is noted of an owner, sorted.
     pub(super) fn of(&self, kind: Kind, name: &str) -> Result<Vec<(Kind, String)>, Error> {
-        let notes = listed(&self.root.join(label(kind, name)))?;
-        // Where all notes are gone, nothing is proven of these.
-        if notes.is_empty() && !self.exist()? {
-            return Err(Error::Corrupt { path: self.root.clone() });
-        }
-        let mut owned: Vec<(Kind, String)> = notes.iter().filter_map(|it| labelled(it)).collect();
+        let noted = match lines::read(&self.path(kind, name))? {
+            Some(content) => noted(&content),
+            // Where all notes are gone, nothing is proven of these.
+            None if !self.exist()? => return Err(Error::Corrupt { path: self.root.clone() }),
+            None => return Ok(vec![]),
+        };
+        let mut owned: Vec<(Kind, String)> = noted.iter().filter_map(|it| labelled(it)).collect();
         owned.sort();
         Ok(owned)
     }
 
     /// Notes that something belongs to an owner.
     pub(super) fn add(&self, owner: &Owner, kind: Kind, name: &str) -> Result<(), Error> {
-        let folder = self.root.join(label(owner.kind, &owner.name));
-        match private_folder().create(&folder) {
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(Error::disk(&folder))?,
-        }
-        let note = folder.join(label(kind, name));
-        write_private(&note, b"").map_err(Error::disk(&note))
+        self.amend(owner, Sign::Stands, label(kind, name))
     }
 
-    /// Takes a note away.
+    /// Notes that it does not any more.
     pub(super) fn remove(&self, owner: &Owner, kind: Kind, name: &str) -> Result<(), Error> {
-        forget(&self.root.join(label(owner.kind, &owner.name)), &label(kind, name))
+        self.amend(owner, Sign::Gone, label(kind, name))
     }
 
     /// Takes the notes of every owner away of what does not stand.
@@ -76,7 +77,9 @@ impl Notes {
         &self,
         stands: impl Fn(Kind, &str) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        entries(&self.root)?.iter().try_for_each(|it| sweep(&self.root.join(it), &stands))
+        let mut files = entries(&self.root)?;
+        files.retain(|it| self.root.join(it).is_file());
+        files.iter().try_for_each(|it| self.sweep_file(&self.root.join(it), &stands))
     }
 
     /// The same of one owner.
@@ -86,44 +89,92 @@ impl Notes {
         name: &str,
         stands: impl Fn(Kind, &str) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        sweep(&self.root.join(label(kind, name)), &stands)
+        self.sweep_file(&self.path(kind, name), &stands)
     }
-}
 
-fn sweep(folder: &Path, stands: &impl Fn(Kind, &str) -> Result<bool, Error>) -> Result<(), Error> {
-    for note in listed(folder)? {
-        let stands = match labelled(&note) {
-            Some((kind, name)) => stands(kind, &name)?,
-            None => false,
+    fn path(&self, kind: Kind, name: &str) -> PathBuf {
+        self.root.join(label(kind, name))
+    }
+
+    fn amend(&self, owner: &Owner, sign: Sign, label: String) -> Result<(), Error> {
+        let path = self.path(owner.kind, &owner.name);
+        let content = lines::read(&path)?;
+        let mut noted = content.as_deref().map(noted).unwrap_or_default();
+        let line = format!("{}{label}\n", sign.as_char());
+        let is_news = match sign {
+            Sign::Stands => noted.insert(label),
+            Sign::Gone => noted.remove(&label),
         };
-        if !stands {
-            let note = folder.join(note);
-            ignore_missing(fs::remove_file(&note)).map_err(Error::disk(&note))?;
+        match content {
+            _ if noted.is_empty() => remove(&path),
+            _ if !is_news => Ok(()),
+            None => write_private(&path, line.as_bytes()).map_err(Error::disk(&path)),
+            Some(content) if lines::takes(&content, line.as_bytes()) => {
+                lines::append(&path, line.as_bytes()).map_err(Error::disk(&path))
+            }
+            Some(_) => self.write(&path, &noted),
         }
     }
-    remove_empty(folder)
-}
 
-/// The notes in an owner's folder; none if it has none.
-fn listed(folder: &Path) -> Result<Vec<String>, Error> {
-    match listing(folder) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(vec![]),
-        listed => listed.map_err(Error::disk(folder)),
+    fn sweep_file(
+        &self,
+        path: &Path,
+        stands: &impl Fn(Kind, &str) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let Some(content) = lines::read(path)? else { return Ok(()) };
+        let noted = noted(&content);
+        let mut kept = BTreeSet::new();
+        for label in &noted {
+            if let Some((kind, name)) = labelled(label)
+                && stands(kind, &name)?
+            {
+                kept.insert(label.clone());
+            }
+        }
+        if kept.is_empty() {
+            remove(path)
+        } else if kept == noted {
+            Ok(())
+        } else {
+            self.write(path, &kept)
+        }
+    }
+
+    /// Writes the file of an owner anew.
+    fn write(&self, path: &Path, noted: &BTreeSet<String>) -> Result<(), Error> {
+        let line = |label: &String| format!("{}{label}\n", Sign::Stands.as_char());
+        let content: String = noted.iter().map(line).collect();
+        lines::replace(&self.aside, path, content.as_bytes())
     }
 }
 
-/// Takes a note away, and the folder of its owner if it was the last one.
-fn forget(folder: &Path, note: &str) -> Result<(), Error> {
-    let note = folder.join(note);
-    ignore_missing(fs::remove_file(&note)).map_err(Error::disk(&note))?;
-    remove_empty(folder)
+impl Sign {
+    const fn as_char(self) -> char {
+        match self {
+            Self::Stands => '+',
+            Self::Gone => '-',
+        }
+    }
 }
 
-fn remove_empty(folder: &Path) -> Result<(), Error> {
-    match fs::remove_dir(folder) {
-        Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
-        done => ignore_missing(done).map_err(Error::disk(folder)),
+/// What the lines of a file leave; one that does not end was torn by a crash.
+fn noted(content: &[u8]) -> BTreeSet<String> {
+    let mut noted = BTreeSet::new();
+    for line in content.split_inclusive(|it| *it == b'\n') {
+        let Some(line) = line.strip_suffix(b"\n").and_then(|it| str::from_utf8(it).ok()) else {
+            continue;
+        };
+        if let Some(label) = line.strip_prefix(Sign::Stands.as_char()) {
+            noted.insert(label.to_owned());
+        } else if let Some(label) = line.strip_prefix(Sign::Gone.as_char()) {
+            noted.remove(label);
+        }
     }
+    noted
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    ignore_missing(fs::remove_file(path)).map_err(Error::disk(path))
 }
 
 /// Kind and name as one word.
