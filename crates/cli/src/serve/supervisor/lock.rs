@@ -1,10 +1,12 @@
-//! Lock files: who holds one, asked without taking it.
+//! Locks of a record: who holds one, asked without taking it.
 //!
-//! A process takes a record lock, so the kernel itself names the holder. A supervisor takes a lock
-//! that belongs to its open file, so that nothing else this process opens and closes lets it go.
+//! A process takes a record lock on a file, so the kernel itself names the holder. Its supervisor
+//! takes one on the folder, which belongs to what it opened, so that nothing else this process opens
+//! and closes lets it go. A folder needs no file to be locked.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -38,7 +40,7 @@ pub(super) fn holder(path: &Path) -> io::Result<Holder> {
 
 /// Takes a process's lock file in place of the process; `None` if somebody holds it.
 pub(super) fn seize(path: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let file = open(path)?;
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
         Ok(_) => Ok(Some(file)),
         Err(nix::Error::EAGAIN | nix::Error::EACCES) => Ok(None),
@@ -56,23 +58,20 @@ pub(super) struct Kept {
     _bell: File,
 }
 
-/// Takes a supervisor's lock file; `None` if another supervisor holds it.
-pub(super) fn keep(path: &Path) -> io::Result<Option<Kept>> {
-    let write = || OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    // Whoever only asks opens for reading, and so rings nobody's bell.
-    let lock = match File::open(path) {
-        Ok(file) => file,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            write()?;
-            File::open(path)?
-        }
-        Err(why) => return Err(why),
-    };
+/// Takes the supervisor's lock of a record, which is that of its folder; `None` if another
+/// supervisor holds it. It rings with the process's lock file, which is made if nobody did yet.
+pub(super) fn keep(folder: &Path, bell: &Path) -> io::Result<Option<Kept>> {
+    let lock = File::open(folder)?;
     match lock.try_lock() {
-        Ok(()) => Ok(Some(Kept { lock, _bell: write()? })),
+        Ok(()) => Ok(Some(Kept { lock, _bell: open(bell)? })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(why)) => Err(why),
     }
+}
+
+/// Opens a process's lock file for writing; makes it if it is not there.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn whole_file() -> libc::flock {
@@ -120,11 +119,13 @@ mod tests {
     #[test]
     fn one_supervisor_keeps_a_directory() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let kept = keep(&path).unwrap();
+        let bell = dir.path().join("lock");
+        let keep = || keep(dir.path(), &bell).unwrap();
+        let kept = keep();
         assert!(kept.is_some());
-        assert!(keep(&path).unwrap().is_none());
+        assert!(keep().is_none());
+        assert_eq!(holder(&bell).unwrap(), Holder::Nobody, "the process can still have its own");
         drop(kept);
-        assert!(keep(&path).unwrap().is_some());
+        assert!(keep().is_some());
     }
 }

@@ -24,7 +24,7 @@ pub use lock::Holder;
 use lock::Kept;
 use rules::SOON;
 pub use rules::{Act, Memory, Process, Wanted, rules};
-pub use unit::{LEFT, PROCESS_LOCK, SUPERVISOR_LOCK, Unit, Units};
+pub use unit::{LEFT, PROCESS_LOCK, Unit, Units};
 pub(in crate::serve) use unit::{
     has_entries, ignore_missing, private_folder, rename_exclusively, write_private,
 };
@@ -137,9 +137,9 @@ impl Supervisor {
 
     /// Takes the supervisor's lock of a record, unless it is held here or elsewhere.
     fn keep(&mut self, name: &str) -> io::Result<bool> {
-        let path = self.units.folder(name).join(SUPERVISOR_LOCK);
+        let folder = self.units.folder(name);
         if let Some(tended) = self.tended.get(name)
-            && is_same(&tended.kept.lock, &path)?
+            && is_same(&tended.kept.lock, &folder)?
         {
             return Ok(true);
         }
@@ -150,7 +150,7 @@ impl Supervisor {
             self.killed.extend(tended.child);
         }
         self.killed.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
-        let Some(kept) = lock::keep(&path)? else { return Ok(false) };
+        let Some(kept) = lock::keep(&folder, &folder.join(PROCESS_LOCK))? else { return Ok(false) };
         let memory = Memory::default();
         self.tended.insert(name.to_owned(), Tended { kept, child: None, handle: None, memory });
         Ok(true)

@@ -1,13 +1,13 @@
 //! The record of a process: a directory that is there before the process and goes after it.
 //!
 //! ```text
-//!   <root>/<name>/unit.json        what to run, and for whom
-//!                 process.lock     held by the process while it lives
-//!                 supervisor.lock  held by whoever supervises it
-//!                 left             written by a process that left in order
-//!                 started          it was started at least once
-//!                 failed           why it cannot be started at all
-//!                 log              what it says
+//!   <root>/<name>/              held by whoever supervises it
+//!                 unit.json     what to run, and for whom
+//!                 process.lock  held by the process while it lives; made by whoever needs it first
+//!                 left          written by a process that left in order
+//!                 started       it was started at least once
+//!                 failed        why it cannot be started at all
+//!                 log           what it says
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,8 +25,6 @@ use crate::failpoint::Failpoint;
 
 /// What the process holds while it lives.
 pub const PROCESS_LOCK: &str = "process.lock";
-/// What its supervisor holds.
-pub const SUPERVISOR_LOCK: &str = "supervisor.lock";
 /// What a process writes when it left in order.
 pub const LEFT: &str = usher_agent::LEFT_FILE;
 
@@ -113,9 +111,6 @@ impl Units {
         let staged = self.root.join(format!("{STAGED}{}", uuid::Uuid::new_v4()));
         private_folder().create(&staged)?;
         write_private(&staged.join(UNIT), &serde_json::to_vec(unit)?)?;
-        for file in [PROCESS_LOCK, SUPERVISOR_LOCK] {
-            write_private(&staged.join(file), b"")?;
-        }
         for (file, content) in files {
             write_private(&staged.join(file), content)?;
         }
@@ -268,6 +263,10 @@ mod tests {
         assert_eq!(units.names().unwrap(), ["a"]);
         assert_eq!(units.read("a").unwrap(), Some(unit()));
         assert_eq!(fs::read(units.folder("a").join("token")).unwrap(), b"secret");
+        let files = fs::read_dir(units.folder("a")).unwrap().map(|it| it.unwrap().file_name());
+        let mut files: Vec<_> = files.collect();
+        files.sort();
+        assert_eq!(files, ["token", UNIT], "nobody holds anything yet");
         assert_eq!(units.read("b").unwrap(), None);
     }
 
