@@ -1,8 +1,8 @@
 //! Locks of a record: who holds one, asked without taking it.
 //!
 //! A process takes a record lock on a file, so the kernel itself names the holder. Its supervisor
-//! takes one on the folder, which belongs to what it opened, so that nothing else this process opens
-//! and closes lets it go. A folder needs no file to be locked.
+//! takes a lock on the folder, which needs no file, and which belongs to what it opened, so that
+//! nothing else this process opens and closes lets it go.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! **Invariants**
-//! - An object appears by one rename and disappears by one unlink, whole. It changes by one write to
-//!   the end of its file. Two of one name never stand.
+//! - An object appears by one rename and disappears by one unlink, whole. It changes by one write
+//!   to the end of its file. Two of one name never stand.
 //! - All of that is seen in the folder of the kind, so nobody has to watch each object.
 //! - Preconditions (the uid, the owner's existence) are judged under the lock.
 //! - The revision is raised first: a crash can waste one and never repeats one. It is the length of
@@ -328,9 +328,9 @@ impl Change<'_> {
         let path = self.registry.path(kind, &object.name);
         let line = line(&object, &path)?;
         if lines::takes(&content, &line) {
-            lines::append(&path, &line).map_err(|why| match why.kind() {
-                io::ErrorKind::NotFound => not_that_one(&object.name),
-                _ => Error::disk(&path)(why),
+            lines::append(&path, &line).map_err(|why| {
+                let gone = why.kind() == io::ErrorKind::NotFound;
+                if gone { not_that_one(&object.name) } else { Error::disk(&path)(why) }
             })?;
         } else {
             lines::replace(&self.registry.aside(), &path, &line)?;

@@ -82,8 +82,7 @@ mod tests {
         let value = leaf.prop_recursive(2, 8, 3, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-                prop::collection::btree_map("[a-z\n]{0,3}", inner, 0..3)
-                    .prop_map(|it| Value::from_iter(it)),
+                prop::collection::btree_map("[a-z\n]{0,3}", inner, 0..3).prop_map(Value::from_iter),
             ]
         });
         prop::collection::vec(value, 1..4)
