@@ -1,8 +1,8 @@
-//! Calls to the control plane: one connection each, bounded in time and size.
+//! Calls to the control plane: one connection for all that follow each other, bounded in size.
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -82,7 +82,12 @@ pub struct Client {
     port: u16,
     base: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The connection of the last call, for the next one.
+    kept: Mutex<Option<Sender>>,
 }
+
+/// Who sends requests over a connection.
+type Sender = http1::SendRequest<Full<Bytes>>;
 
 trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
@@ -107,7 +112,7 @@ impl Client {
         };
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { host, port, base, tls })
+        Ok(Self { host, port, base, tls, kept: Mutex::default() })
     }
 
     /// Posts a message and reads the answer.
@@ -129,7 +134,9 @@ impl Client {
         bearer: Option<&Secret>,
         message: &Q,
     ) -> Result<(), Error> {
-        self.send(path, bearer, message).await.map(|_| ())
+        let response = self.send(path, bearer, message).await?;
+        // An answer that is not read to its end spoils the connection.
+        read(response).await.map(|_| ())
     }
 
     /// Opens a stream of events.
@@ -145,7 +152,8 @@ impl Client {
         if let Some(value) = last_event.and_then(|it| HeaderValue::from_str(it).ok()) {
             headers.insert(HeaderName::from_static("last-event-id"), value);
         }
-        Ok(accepted(self.exchange(request).await?).await?.into_body())
+        let (_, response) = send_over(self.open().await?, request).await?;
+        Ok(accepted(response).await?.into_body())
     }
 
     async fn send<Q: Serialize>(
@@ -180,15 +188,42 @@ impl Client {
         request.body(Full::new(body)).map_err(|_| Error::Conversation)
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+    /// Asks over the connection of the last call, if that still stands.
+    async fn exchange(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Error> {
+        let kept = self.kept().take();
+        if let Some(mut sender) = kept
+            && sender.ready().await.is_ok()
+        {
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    *self.kept() = Some(sender);
+                    return Ok(response);
+                }
+                // What was not sent is sent over another one.
+                Err(mut why) => request = why.take_message().ok_or(Error::Conversation)?,
+            }
+        }
+        let (sender, response) = send_over(self.open().await?, request).await?;
+        *self.kept() = Some(sender);
+        Ok(response)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Sender>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open(&self) -> Result<Sender, Error> {
         let stream = self.connect().await.map_err(Error::Unreachable)?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(|_| Error::Conversation)?;
+        let (sender, connection) = handshake.map_err(|_| Error::Conversation)?;
         // It ends with the sender and the body.
         tokio::spawn(async move {
             let _ = connection.await;
         });
-        sender.send_request(request).await.map_err(|_| Error::Conversation)
+        Ok(sender)
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Wire>> {
@@ -199,6 +234,14 @@ impl Client {
             Some((connector, name)) => Ok(Box::new(connector.connect(name.clone(), stream).await?)),
         }
     }
+}
+
+async fn send_over(
+    mut sender: Sender,
+    request: Request<Full<Bytes>>,
+) -> Result<(Sender, Response<Incoming>), Error> {
+    let response = sender.send_request(request).await.map_err(|_| Error::Conversation)?;
+    Ok((sender, response))
 }
 
 /// Turns a refusal into an error that holds its code and nothing else of it.

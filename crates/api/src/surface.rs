@@ -10,6 +10,7 @@
 //! - Rights are judged before a body is read.
 //! - A panic in a route is one answer, not the end of the process.
 
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,17 +48,28 @@ const BEARER_MAX: usize = 512;
 
 /// Everything a route can reach.
 #[derive(Clone)]
-pub struct Surface {
+pub struct Surface(Arc<Within>);
+
+/// What a surface reaches; every request has its own hand on it.
+pub struct Within {
     pub(crate) ports: Ports,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     pub(crate) document: Arc<str>,
 }
 
+impl Deref for Surface {
+    type Target = Within;
+
+    fn deref(&self) -> &Within {
+        &self.0
+    }
+}
+
 impl Surface {
     /// A surface over these ports. What is measured was registered before.
     pub fn new(ports: Ports, registry: Arc<Registry>, metrics: Metrics) -> Self {
-        Self { ports, registry, metrics, document: openapi::text().into() }
+        Self(Arc::new(Within { ports, registry, metrics, document: openapi::text().into() }))
     }
 
     /// The router of every route.
