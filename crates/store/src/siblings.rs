@@ -135,6 +135,11 @@ verbs! {
     fn blueprints() -> Result<Vec<Blueprint>, Error>;
     /// Reads the versions of a blueprint, oldest first.
     fn blueprint_versions(blueprint: BlueprintId) -> Result<Vec<BlueprintVersion>, Error>;
+    /// Finds what a declaration names: a version of a blueprint, the newest one unless one is
+    /// named, and a credential. What is not there is left out.
+    fn named(
+        blueprint: (String, Option<String>), credential: String
+    ) -> Result<(Option<BlueprintVersionId>, Option<CredentialId>), Error>;
     /// Reads every cloud.
     fn clouds() -> Result<Vec<Cloud>, Error>;
     /// Reads every credential.

@@ -2,13 +2,15 @@
 
 use usher_api::ports::{Answer, Failure};
 use usher_api::refusal::{Refusal as Border, Thing};
-use usher_api::views::{Ref, ResourceView};
+use usher_api::views::{Declaration, Ref, ResourceView};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::catalog::{Blueprint, BlueprintVersion};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::Credential;
-use usher_domain::object::id::{BlueprintId, CloudId, CredentialId, ProjectId, ResourceId};
+use usher_domain::object::id::{
+    BlueprintId, BlueprintVersionId, CloudId, CredentialId, ProjectId, ResourceId,
+};
 use usher_domain::object::offender::shortened;
 use usher_domain::object::slug::Slug;
 use usher_domain::projects::Project;
@@ -90,6 +92,23 @@ impl Services {
             let what = shortened(&format!("{blueprint}@{version}"));
             Refusal::BlueprintNotFound { what }.into()
         })
+    }
+
+    /// The blueprint's version and the credential that a declaration names.
+    pub(super) async fn named(
+        &self,
+        declaration: &Declaration,
+    ) -> Answer<(BlueprintVersionId, CredentialId)> {
+        let Declaration { blueprint, version, credential, .. } = declaration;
+        let wanted = (blueprint.to_string(), version.clone());
+        let found = self.store.named(wanted, credential.to_string()).await.map_err(failure)?;
+        if let (Some(version), Some(credential)) = found {
+            return Ok((version, credential));
+        }
+        // Whoever says what is missing looks more closely.
+        let version = self.version(blueprint, version.as_deref()).await?.id;
+        let credential = self.credential(&Ref::Name(credential.clone())).await?.id;
+        Ok((version, credential))
     }
 
     /// A cloud that must be there.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use usher_api::ports::{Answer, Failure, Resources};
 use usher_api::views::{
-    Caller, Declaration, KeyUse, Page, Paging, Plan, Provisioned, Receipt, Ref, ResourceQuery,
+    Caller, Declaration, KeyUse, Page, Paging, Plan, Provisioned, Receipt, ResourceQuery,
     ResourceView, Why,
 };
 use usher_domain::audit::Action;
@@ -31,13 +31,12 @@ impl Resources for Services {
         declaration: Declaration,
         key: Option<KeyUse>,
     ) -> Answer<Provisioned> {
-        let version = self.version(&declaration.blueprint, declaration.version.as_deref()).await?;
-        let credential = self.credential(&Ref::Name(declaration.credential)).await?;
+        let (blueprint_version, credential) = self.named(&declaration).await?;
         let command = Provision {
             name: declaration.name,
             project: declaration.project,
-            blueprint_version: version.id,
-            credential: credential.id,
+            blueprint_version,
+            credential,
             parameters: declaration.parameters,
         };
         for _ in 0..TRIES {

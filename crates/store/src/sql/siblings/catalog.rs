@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use usher_domain::catalog::{Blueprint, BlueprintVersion};
 use usher_domain::clouds::Cloud;
-use usher_domain::object::id::{BlueprintId, BlueprintVersionId, CloudId};
+use usher_domain::object::id::{BlueprintId, BlueprintVersionId, CloudId, CredentialId};
 use uuid::Uuid;
 
 use super::super::super::{Conn, Db};
@@ -86,6 +86,29 @@ pub(crate) async fn versions(
         .await
         .doing("read blueprint versions")?;
     rows.into_iter().map(VersionRow::version).collect()
+}
+
+/// What a declaration names: a version of a blueprint, the newest one unless one is named, and a
+/// credential. What is not there is left out.
+pub(crate) async fn named(
+    conn: &mut Conn,
+    (blueprint, version): (String, Option<String>),
+    credential: String,
+) -> Result<(Option<BlueprintVersionId>, Option<CredentialId>), Error> {
+    let sql = "SELECT (SELECT v.id FROM blueprint_versions AS v
+            JOIN blueprints AS b ON b.id = v.blueprint
+            WHERE b.name = $1 AND v.version = COALESCE($2, v.version)
+            ORDER BY v.published_at DESC, v.id DESC LIMIT 1),
+        (SELECT id FROM credentials WHERE name = $3)";
+    let (version, credential) = sqlx::query_as::<Db, (Option<Uuid>, Option<Uuid>)>(sql)
+        .bind(blueprint)
+        .bind(version)
+        .bind(credential)
+        .fetch_one(conn)
+        .await
+        .doing("read what a declaration names")?;
+    let version = version.map(BlueprintVersionId::from_uuid);
+    Ok((version, credential.map(CredentialId::from_uuid)))
 }
 
 /// Removes a version that nobody was declared from, or whose declarations are all deleted.

@@ -183,6 +183,9 @@ reads! {
     fn blueprints() -> Vec<Blueprint> = |conn| catalog::blueprints(conn);
     fn blueprint_versions(blueprint: BlueprintId) -> Vec<BlueprintVersion>
         = |conn| catalog::versions(conn, blueprint);
+    fn named(blueprint: (String, Option<String>), credential: String)
+        -> (Option<BlueprintVersionId>, Option<CredentialId>)
+        = |conn| catalog::named(conn, blueprint, credential);
     fn clouds() -> Vec<Cloud> = |conn| catalog::clouds(conn);
     fn credentials() -> Vec<Credential> = |conn| credentials::list(conn);
     fn assignments(project: ProjectId) -> Vec<Assignment>
