@@ -25,7 +25,8 @@ impl Consequences {
         let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
         let ready = after.fields().substrate_ready_at;
         Self {
-            revoke_tokens: after.is_showing_out(),
+            // Nobody is issued one from then on.
+            revoke_tokens: after.is_showing_out() && !before.is_showing_out(),
             substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
             part_provider_config: ended,
             bury: ended && after.fields().outcome == Some(Outcome::Removed),
@@ -80,11 +81,18 @@ mod tests {
             it.deletion_requested_at = Some(START);
             it.outcome = Some(Outcome::Removed);
         });
-        let expected = Consequences { revoke_tokens: true, part_provider_config: true, ..NOTHING };
+        let expected = Consequences { part_provider_config: true, ..NOTHING };
         let buried = Consequences { bury: true, ..expected };
         assert_eq!(Consequences::of(&it, &removed), buried);
         assert_eq!(Consequences::of(&it, &it.abandoned(NOW)), expected);
-        let again = Consequences { revoke_tokens: true, ..NOTHING };
-        assert_eq!(Consequences::of(&removed, &removed), again);
+        assert_eq!(Consequences::of(&removed, &removed), NOTHING);
+    }
+
+    /// Red by: a token that stays live because its resource never was on the way out.
+    #[test]
+    fn whoever_is_given_up_at_once_loses_its_tokens_as_well() {
+        let it = resource(|it| it.phase = Phase::Ready);
+        let given_up = it.abandoned(NOW);
+        assert!(Consequences::of(&it, &given_up).revoke_tokens, "{given_up:?}");
     }
 }
