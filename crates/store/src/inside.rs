@@ -117,8 +117,9 @@ verbs! {
     fn attention(life: Life) -> Result<Option<Attention>, Error>;
     /// Reads a peer.
     fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
-    /// Reads the peers of a project that are not deregistered.
-    fn mesh(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    /// Reads the peers of a project that are not deregistered, and the database's time if there
+    /// are any.
+    fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<Attended>), Error>;
     /// The projects that somebody is on the way out of.
     fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
     /// Reads the peers of a project that are on their way out.

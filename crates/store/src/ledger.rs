@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
@@ -24,7 +26,9 @@ use crate::turn::Turn;
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
 /// not: whether the effect was done is known only afterwards. A life that wants to look again at
-/// once, or was woken meanwhile, keeps its lease for the next step while there is time.
+/// once, or was woken meanwhile, keeps its lease for the next step while there is time. One that
+/// waits for somebody lingers for a moment before it gives its lease back: what comes at once, as
+/// the answer of a node does, then needs no lease of its own.
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     life: Life,
@@ -32,10 +36,16 @@ pub struct LeasedLedger<'s, S> {
     record: Record<S>,
     in_time: &'s InTime,
     step: Turn<'s>,
+    /// The wake-ups that the next look sees.
+    seen: AtomicU64,
     written: OnceLock<Record<S>>,
     /// How the commit ended the step, if it did.
     ended: OnceLock<Lease>,
 }
+
+/// How long a life that waits keeps its lease. A node on the same machine answers within this; for
+/// whom it takes longer it is nothing.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// Whether there is time for another step under the same lease, by the clock of whoever drives.
 pub type InTime = dyn Fn() -> bool + Sync;
@@ -80,9 +90,10 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         record: Record<S>,
         in_time: &'s InTime,
     ) -> Self {
-        let step = store.turns.begin(life, claim);
+        let step = store.turns().begin(life, claim);
         let (written, ended) = (OnceLock::new(), OnceLock::new());
-        Self { store, life, claim, record, in_time, step, written, ended }
+        let seen = AtomicU64::new(claim.wake_seq);
+        Self { store, life, claim, record, in_time, step, seen, written, ended }
     }
 
     /// Gives the lease back, unless the commit did or the life goes on; with which record, then.
@@ -91,7 +102,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
     ) -> Result<Option<Record<S>>, Error> {
-        let (life, claim) = (self.life, self.claim);
+        let (life, claim) = (self.life, self.looked());
         let Report { reason, wake, .. } = match outcome {
             Ok(report) => report,
             Err(stopped) => {
@@ -106,6 +117,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         let lease = if let Some(ended) = self.ended.get() {
             *ended
         } else {
+            self.linger(*wake).await;
             let lease = self.end(*wake).await?;
             if lease == Lease::GivenBack {
                 let release = Release { life, claim, wake: *wake, reason: word(*reason) };
@@ -118,6 +130,16 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         Ok((lease == Lease::Kept).then(|| record.clone()))
     }
 
+    /// The lease with the wake-ups that the last look saw.
+    fn looked(&self) -> Claim {
+        Claim { wake_seq: self.step.looked(), ..self.claim }
+    }
+
+    /// The lease of the next step, if the life goes on: what woke it is seen by that step's look.
+    pub fn claim(&self) -> Claim {
+        Claim { wake_seq: self.seen.load(Ordering::Relaxed), ..self.claim }
+    }
+
     /// Whoever overtook this driver may have looked before it did, and rest on that.
     async fn hand_over(&self, own: bool) -> Result<(), Error> {
         if !own {
@@ -126,9 +148,17 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         Ok(())
     }
 
+    /// Waits a moment under the lease for what the life waits for, unless others wait for its seat.
+    async fn linger(&self, wake: Wake) {
+        if matches!(wake, Wake::At(_)) && (self.in_time)() && !self.store.is_crowded() {
+            self.step.linger(LINGER).await;
+        }
+    }
+
     /// Ends the step, before its lease is given back if it is.
     async fn end(&self, wake: Wake) -> Result<Lease, Error> {
         let in_time = (self.in_time)();
+        self.seen.store(self.step.written(), Ordering::Relaxed);
         if in_time && wake == Wake::Now {
             return Ok(Lease::Kept);
         }
@@ -148,7 +178,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         decision: &Decision<L>,
         reason: &'static str,
     ) -> Result<Ending, Trouble> {
-        let (life, claim, wake) = (self.life, self.claim, decision.wake);
+        let (life, claim, wake) = (self.life, self.looked(), decision.wake);
         let finished = decision.effect.is_none();
         let stays = Ending::Stays(Stay { life, claim, reason, finished });
         if !finished {
@@ -191,7 +221,8 @@ impl LeasedLedger<'_, Resource> {
             lease,
             release,
         };
-        self.store.commit(write).await.map_err(|error| error.trouble())?;
+        let book = &self.record.book;
+        self.store.commit_with(write, book).await.map_err(|error| error.trouble())?;
         self.committed((next, rows), ending);
         Ok(())
     }

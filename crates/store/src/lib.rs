@@ -22,6 +22,7 @@ mod column;
 mod error;
 mod fleet;
 mod follow;
+mod handover;
 mod inside;
 mod ledger;
 mod life;
@@ -44,6 +45,7 @@ pub use fleet::{
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
 pub use follow::{Follower, News};
+pub use handover::{Clock, Handed, Handing};
 pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;

@@ -1,7 +1,10 @@
 //! The store: the port, all of it, on whichever database it was opened.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use usher_domain::audit;
 use usher_domain::broker::accept::Provision;
 use usher_domain::broker::aggregate::Resource;
@@ -11,11 +14,12 @@ use usher_domain::object::id::{ProviderConfigId, ResourceId, TokenId};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
 use usher_kernel::schedule::{Claim, Entry};
-use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
+use usher_kernel::{Book, Generation, Record, Timestamp, Trouble, Version};
 use uuid::Uuid;
 
 use crate::error::Error;
 use crate::follow::Follower;
+use crate::handover::{Clock, Handing};
 use crate::life::Life;
 use crate::migrate::{Progress, Status, Way};
 use crate::port::{
@@ -32,7 +36,6 @@ use crate::{postgres, sqlite};
 #[derive(Debug)]
 pub struct Store {
     pub(crate) inner: Inner,
-    pub(crate) turns: Turns,
 }
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ impl Store {
             Place::Postgres(url) => Inner::Postgres(postgres::open(url, settings).await?),
             Place::Sqlite(path) => Inner::Sqlite(sqlite::open(path, settings).await?),
         };
-        Ok(Self { inner, turns: Turns::default() })
+        Ok(Self { inner })
     }
 
     /// Brings a schema up or down, or looks where it is.
@@ -105,6 +108,38 @@ impl Store {
         self.signals().due()
     }
 
+    /// From now on a life that this process wakes is leased by the same write and handed to the
+    /// caller, while there are seats.
+    pub fn take_over(&self, seats: Arc<Semaphore>, clock: Clock) -> Handing {
+        match &self.inner {
+            Inner::Postgres(port) => port.handover.begin(seats, clock),
+            Inner::Sqlite(port) => port.handover.begin(seats, clock),
+        }
+    }
+
+    /// How many writes this process has asked for.
+    pub fn writes(&self) -> u64 {
+        match &self.inner {
+            Inner::Postgres(port) => port.door.writes.load(Ordering::Relaxed),
+            Inner::Sqlite(port) => port.door.writes.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) const fn turns(&self) -> &Turns {
+        match &self.inner {
+            Inner::Postgres(port) => &port.turns,
+            Inner::Sqlite(port) => &port.turns,
+        }
+    }
+
+    /// Whether more are due than there are seats for those who are handed over.
+    pub(crate) fn is_crowded(&self) -> bool {
+        match &self.inner {
+            Inner::Postgres(port) => port.handover.is_crowded(),
+            Inner::Sqlite(port) => port.handover.is_crowded(),
+        }
+    }
+
     pub(crate) const fn signals(&self) -> &Signals {
         match &self.inner {
             Inner::Postgres(port) => &port.signals,
@@ -115,7 +150,7 @@ impl Store {
     /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
     /// Whoever steps it in this very process is told without a write, and looks again.
     pub async fn wake(&self, life: Life) -> Result<bool, Error> {
-        if self.turns.note(life) {
+        if self.turns().note(life) {
             return Ok(true);
         }
         match &self.inner {
@@ -124,11 +159,19 @@ impl Store {
         }
     }
 
+    /// Tells whoever steps a resource, or its tombstone, in this very process that there is
+    /// something new to see; nobody else.
+    pub fn nudge(&self, resource: ResourceId) {
+        for life in Life::of(*resource.as_uuid()) {
+            self.turns().note(life);
+        }
+    }
+
     /// Makes the lives of these ids due now, in one transaction: the tombstone of a deleted
     /// resource, else the life. How many are due. It is for changes outside: see the statement.
     pub async fn wake_labels(&self, mut ids: Vec<Uuid>) -> Result<u64, Error> {
         let asked = ids.len();
-        ids.retain(|id| !Life::of(*id).into_iter().any(|life| self.turns.note(life)));
+        ids.retain(|id| !Life::of(*id).into_iter().any(|life| self.turns().note(life)));
         let noted = u64::try_from(asked - ids.len()).unwrap_or(u64::MAX);
         if ids.is_empty() {
             return Ok(noted);
@@ -145,6 +188,18 @@ impl Store {
         }
     }
 
+    /// As [`Store::commit`], by one who knows the identity rows before it.
+    pub(crate) async fn commit_with(
+        &self,
+        write: ResourceWrite,
+        before: &Book,
+    ) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Postgres(port) => port.commit_with(write, Some(before)).await,
+            Inner::Sqlite(port) => port.commit_with(write, Some(before)).await,
+        }
+    }
+
     /// Gives a lease back after trouble; `false` for whoever was overtaken, who changes nothing.
     pub async fn postpone(
         &self,
@@ -152,7 +207,7 @@ impl Store {
         claim: Claim,
         trouble: Trouble,
     ) -> Result<bool, Error> {
-        if self.turns.take_left(life) {
+        if self.turns().take_left(life) {
             self.write_wakes(vec![life.id()]).await?;
         }
         match &self.inner {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   begin ──▶ look ──▶ a wake-up is noted ──▶ end says so ──▶ the life looks again, still leased
-//!                                              └ from here on a wake-up is written
+//!                        └ or waited for       └ from here on a wake-up is written
 //! ```
 //!
 //! **Invariants**
@@ -12,8 +12,12 @@
 //!   wakes the life, because whoever overtook it may have looked before the change.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::Notify;
+use tokio::time::timeout;
 use usher_kernel::Fence;
 use usher_kernel::schedule::Claim;
 
@@ -36,14 +40,19 @@ struct Inner {
 struct Running {
     fence: Fence,
     woken: bool,
+    /// The wake-ups that were written and noted here as well.
+    written: u64,
+    bell: Arc<Notify>,
 }
 
 impl Turns {
     /// Begins a turn, during which wake-ups are noted.
     pub(crate) fn begin(&self, life: Life, claim: Claim) -> Turn<'_> {
-        let turn = Turn { turns: self, life, fence: claim.fence };
+        let looked = AtomicU64::new(claim.wake_seq);
+        let turn = Turn { turns: self, life, fence: claim.fence, looked };
         let mut inner = self.inner();
-        inner.running.insert(life, Running { fence: turn.fence, woken: false });
+        let (fence, written, bell) = (turn.fence, claim.wake_seq, Arc::default());
+        inner.running.insert(life, Running { fence, woken: false, written, bell });
         // The look that follows sees it.
         inner.left.remove(&life);
         drop(inner);
@@ -52,9 +61,17 @@ impl Turns {
 
     /// Notes a wake-up with whoever steps the life; `false` if it must be written.
     pub(crate) fn note(&self, life: Life) -> bool {
+        self.note_written(life, 0)
+    }
+
+    /// Notes a wake-up that was written, as the so manieth of the life, with whoever steps it;
+    /// `false` if nobody does here.
+    pub(crate) fn note_written(&self, life: Life, wake_seq: u64) -> bool {
         let mut inner = self.inner();
         let Some(turn) = inner.running.get_mut(&life) else { return false };
         turn.woken = true;
+        turn.written = turn.written.max(wake_seq);
+        turn.bell.notify_one();
         true
     }
 
@@ -87,6 +104,8 @@ pub(crate) struct Turn<'t> {
     turns: &'t Turns,
     life: Life,
     fence: Fence,
+    /// The written wake-ups that the last look sees.
+    looked: AtomicU64,
 }
 
 impl Turn<'_> {
@@ -94,7 +113,36 @@ impl Turn<'_> {
     pub(crate) fn look(&self) {
         if let Some(own) = self.turns.inner().own(self) {
             own.woken = false;
+            self.looked.store(own.written, Ordering::Relaxed);
         }
+    }
+
+    /// Waits so long for a wake-up, unless one was noted.
+    pub(crate) async fn linger(&self, span: Duration) {
+        // Whether somebody came is asked when the step ends.
+        let _ = timeout(span, self.woken()).await;
+    }
+
+    /// Ends when a wake-up is noted that the look did not see.
+    async fn woken(&self) {
+        loop {
+            let bell = match self.turns.inner().own(self) {
+                Some(own) if !own.woken => Arc::clone(&own.bell),
+                Some(_) | None => return,
+            };
+            // It may have rung for an earlier look.
+            bell.notified().await;
+        }
+    }
+
+    /// How many written wake-ups the last look saw.
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    /// How many the next look sees.
+    pub(crate) fn written(&self) -> u64 {
+        self.turns.inner().own(self).map_or(0, |it| it.written)
     }
 
     /// From now on wake-ups are written; whether one was noted since the look began.
@@ -139,5 +187,31 @@ mod tests {
         cut_off(2);
         drop(turns.begin(life, claim(3)));
         assert!(!turns.take_left(life), "a life that went on has looked since");
+    }
+
+    /// Red by: a wait that goes on although somebody came, or ends for whom the look has seen.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_lingers_waits_for_the_next_wake_up_and_no_longer() {
+        let (turns, life) = (Turns::default(), Life::Resource(ResourceId::from_uuid(Uuid::nil())));
+        let span = Duration::from_millis(20);
+        let turn = turns.begin(life, claim(1));
+        assert!(turns.note(life));
+        turn.look();
+        let begun = tokio::time::Instant::now();
+        turn.linger(span).await;
+        assert!(begun.elapsed() >= span && !turn.end(), "the look has seen that one");
+
+        let turn = turns.begin(life, claim(2));
+        turn.look();
+        let begun = tokio::time::Instant::now();
+        let comes = async {
+            tokio::time::sleep(span / 2).await;
+            assert!(turns.note_written(life, 7));
+        };
+        tokio::join!(turn.linger(span), comes);
+        assert!(begun.elapsed() < span);
+        assert_eq!((turn.looked(), turn.written()), (0, 7), "the next look sees it");
+        assert!(turn.end());
+        assert!(!turns.note_written(life, 8), "from here on it is written and no more");
     }
 }

@@ -157,8 +157,9 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64)
 
 /// What one way in and one way out cost; the commits of each.
 async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
-    say("\n| way | steps that wrote | writing transactions | steps | looks | verbs outside |");
-    say("|---|---:|---:|---:|---:|---:|");
+    say("\n| way | writes | transactions that wrote | steps that wrote | steps | looks | \
+         verbs outside |");
+    say("|---|---:|---:|---:|---:|---:|---:|");
     let begun = Look::new(ground, bench).await;
     let come = (0..COUNTED).map(|_| {
         let bench = bench.clone();
@@ -196,7 +197,7 @@ impl Look {
         Self { counters: bench.caller.counters().await, written: ground.written().await }
     }
 
-    /// Says what was counted since, for each node; how often a step wrote.
+    /// Says what was counted since, for each node; how often the store was written to.
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     fn told_since(&self, way: &str, before: &Self) -> f64 {
         let each = |name: &str| {
@@ -204,16 +205,18 @@ impl Look {
             let count = |it: &Self| it.counters.get(&name).copied().unwrap_or(0);
             (count(self) - count(before)) as f64 / COUNTED as f64
         };
-        let [wrote, steps, looks, verbs] =
-            ["store_commits", "steps", "world_observations", "world_effects"].map(each);
+        let [writes, wrote, steps, looks, verbs] =
+            ["store_writes", "store_commits", "steps", "world_observations", "world_effects"]
+                .map(each);
         let transactions =
             self.written.zip(before.written).map_or("–".to_owned(), |(now, then)| {
                 format!("{:.1}", (now - then) as f64 / COUNTED as f64)
             });
         say(format_args!(
-            "| {way} | {wrote:.1} | {transactions} | {steps:.1} | {looks:.1} | {verbs:.1} |"
+            "| {way} | {writes:.1} | {transactions} | {wrote:.1} | {steps:.1} | {looks:.1} | \
+             {verbs:.1} |"
         ));
-        wrote
+        writes
     }
 }
 

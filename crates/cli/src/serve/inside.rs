@@ -88,6 +88,10 @@ impl Inside for Joined {
         Ok(self.key.derive(name::token(resource.id(), generation), generation))
     }
 
+    fn changed(&self, resource: &Resource) {
+        self.store.nudge(resource.id());
+    }
+
     async fn issue(
         &self,
         resource: &Resource,
@@ -100,12 +104,12 @@ impl Inside for Joined {
     }
 
     async fn deregister(&self, resource: &Resource, token: TokenId) -> Result<(), Trouble> {
-        let mesh = self.store.mesh(resource.fields().project).await.map_err(told)?;
-        let Some(leaver) = mesh.iter().find(|it| it.peer.registration.token == token) else {
-            return Ok(());
-        };
-        let now = self.store.now().await.map_err(told)?;
-        self.drain(leaver, &mesh, now).await
+        let (now, mesh) = self.store.mesh(resource.fields().project).await.map_err(told)?;
+        let leaver = mesh.iter().find(|it| it.peer.registration.token == token);
+        match now.zip(leaver) {
+            Some((now, leaver)) => self.drain(leaver, &mesh, now).await,
+            None => Ok(()),
+        }
     }
 }
 

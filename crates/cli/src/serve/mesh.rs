@@ -320,7 +320,7 @@ impl Mesh {
             after = Some(last.id);
             for project in projects {
                 match store.mesh(project.id).await {
-                    Ok(mesh) => self.expect_all(&mesh, store.now().await?),
+                    Ok((now, mesh)) => self.expect_all(&mesh, now.unwrap_or(Timestamp::ZERO)),
                     // One row that breaks its rules keeps nobody else from being waited for.
                     Err(error @ Error::Corrupt { .. }) => {
                         let error = chain(&error);

@@ -33,7 +33,7 @@ use super::place::{self, DataDir};
 use super::rails::Rails;
 use super::services::{Pins, Services};
 use super::steps::{Lives, LocalSteps};
-use super::tally::Tally;
+use super::tally::{StoreTally, Tally};
 use super::waker::Waker;
 use super::worker::Worker;
 use super::{fleet, hosts, housekeeping, mesh, rails, seed, worker};
@@ -245,6 +245,7 @@ impl Server {
         };
         let mut registry = Registry::default();
         self.tally.register(&mut registry);
+        registry.register_collector(Box::new(StoreTally(Arc::clone(&self.store))));
         self.fleet.register(&mut registry);
         let metrics = usher_api::Metrics::register(&mut registry);
         let ports = Arc::new(services).ports();

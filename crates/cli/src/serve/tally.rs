@@ -1,9 +1,13 @@
 //! What a server counts about itself, and whether its dependencies answer.
 
-use std::sync::Mutex;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::registry::Registry;
+use usher_store::Store;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +150,18 @@ impl Tally {
     fn counter(&self, what: Count) -> Option<&Counter> {
         let index = Count::ALL.iter().position(|it| *it == what)?;
         self.counters.get(index)
+    }
+}
+
+/// What a store counts by itself.
+#[derive(Debug)]
+pub struct StoreTally(pub Arc<Store>);
+
+impl Collector for StoreTally {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let writes = ConstCounter::new(self.0.writes());
+        let (name, help) = ("usher_store_writes", "Writes that were asked of the store");
+        writes.encode(encoder.encode_descriptor(name, help, None, writes.metric_type())?)
     }
 }
 

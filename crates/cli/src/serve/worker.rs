@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per life
-//!                                                                          │ panic: parked
+//!   woken by an own write that leased it as well ───────────────────────▶  │ panic: parked
 //!                                                                          └ too slow: postponed
 //! ```
 //!
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
-use usher_store::{Error, Leased, Life, Store};
+use usher_store::{Error, Handed, Handing, Leased, Life, Store};
 
 use super::tally::{Count, Tally};
 use crate::stop::chain;
@@ -62,6 +62,9 @@ pub struct Worker {
     steps: Arc<dyn Steps>,
     figures: Figures,
     tally: Arc<Tally>,
+    /// As many as there may be steps at a time.
+    seats: Arc<Semaphore>,
+    handing: Handing,
     running: JoinSet<Ended>,
     /// Whose step a task is, for one that panics.
     leases: HashMap<Id, (Life, Claim)>,
@@ -83,7 +86,9 @@ impl Worker {
         tally: Arc<Tally>,
     ) -> Self {
         let (running, leases) = (JoinSet::new(), HashMap::new());
-        Self { store, steps, figures, tally, running, leases }
+        let seats = Arc::new(Semaphore::new(figures.steps_max));
+        let handing = store.take_over(Arc::clone(&seats), Instant::now);
+        Self { store, steps, figures, tally, seats, handing, running, leases }
     }
 
     /// Works until it is told to stop; then every lease is given back or its step has ended.
@@ -105,6 +110,10 @@ impl Worker {
                     // Whoever is due since the last look was signalled.
                     looks = full;
                 }
+                Some(handed) = self.handing.next() => {
+                    self.take(handed);
+                    looks = false;
+                }
                 () = due.wait(), if !full => looks = true,
                 () = sleep_until(look_at), if !full => looks = true,
             }
@@ -117,10 +126,19 @@ impl Worker {
         while let Some(ended) = self.running.try_join_next_with_id() {
             self.end(ended).await;
         }
-        let room = self.figures.steps_max.saturating_sub(self.running.len());
-        if room == 0 {
-            return true;
-        }
+        let full = loop {
+            let Some(seats) = self.half_of_the_seats() else { break true };
+            if !self.claim_for(seats).await {
+                break false;
+            }
+        };
+        self.handing.set_crowded(full);
+        full
+    }
+
+    /// Takes what is due, one for each seat; whether there may be more.
+    async fn claim_for(&mut self, mut seats: OwnedSemaphorePermit) -> bool {
+        let (room, begun) = (seats.num_permits(), Instant::now());
         match self.store.claim_due(u32::try_from(room).unwrap_or(u32::MAX)).await {
             Ok(batch) => {
                 self.tally.answered();
@@ -128,9 +146,13 @@ impl Worker {
                     self.tally.count(Count::Parked);
                     tracing::error!(%life, what, "parked: the row breaks its own rules");
                 }
-                let full = batch.leased.len() >= room;
-                batch.leased.into_iter().for_each(|leased| self.spawn(leased));
-                full
+                let more = batch.leased.len() >= room;
+                for leased in batch.leased {
+                    // No more were asked for than there are seats.
+                    let seat = seats.split(1);
+                    self.spawn(leased, begun, seat);
+                }
+                more
             }
             Err(error) => {
                 self.tally.unanswered(&error);
@@ -140,11 +162,25 @@ impl Worker {
         }
     }
 
-    fn spawn(&mut self, leased: Leased) {
+    /// Seats for those who are due; the others are for whoever is handed over meanwhile.
+    fn half_of_the_seats(&self) -> Option<OwnedSemaphorePermit> {
+        let half = self.seats.available_permits().div_ceil(2);
+        let half = u32::try_from(half).unwrap_or(u32::MAX);
+        Arc::clone(&self.seats).try_acquire_many_owned(half).ok().filter(|it| it.num_permits() > 0)
+    }
+
+    fn take(&mut self, Handed { leased, since, seat }: Handed) {
+        self.spawn(leased, since, Some(seat));
+    }
+
+    /// Steps a life whose lease began then, or a moment before.
+    fn spawn(&mut self, leased: Leased, begun: Instant, seat: Option<OwnedSemaphorePermit>) {
         let (life, claim) = (leased.life, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
         let task = self.running.spawn(async move {
-            match timeout(deadline, drive(&*steps, leased, deadline / 2)).await {
+            let _seat = seat;
+            let driven = drive(&*steps, leased, (begun, begun + deadline / 2));
+            match timeout_at(begun + deadline, driven).await {
                 Ok(Ok(())) => Ended::Done,
                 Ok(Err(error)) => Ended::Unreturned(error),
                 Err(_) => Ended::TooSlow,
@@ -191,6 +227,8 @@ impl Worker {
     /// Lets running steps end within their deadline and gives back what is left then.
     async fn finish(mut self) {
         let until = Instant::now() + self.figures.step_deadline;
+        let handed = self.handing.close().into_iter().map(|it| (it.leased.life, it.leased.claim));
+        let mut left: Vec<(Life, Claim)> = handed.collect();
         while !self.running.is_empty() {
             match tokio::time::timeout_at(until, self.running.join_next_with_id()).await {
                 Ok(Some(ended)) => self.end(ended).await,
@@ -198,7 +236,7 @@ impl Worker {
                 Err(_) => self.running.shutdown().await,
             }
         }
-        let left: Vec<(Life, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
+        left.extend(self.leases.drain().map(|(_, it)| it));
         for (life, claim) in left {
             let trouble = Trouble::Unavailable { what: "a server that was stopped".to_owned() };
             // The lease ends by itself if this cannot be written.
@@ -208,12 +246,16 @@ impl Worker {
 }
 
 /// Steps a life until its lease is given back. No step begins with less than half of the time left.
-async fn drive(steps: &dyn Steps, first: Leased, keeps: Duration) -> Result<(), Error> {
-    let (begun, claimed_at) = (Instant::now(), first.now);
+async fn drive(
+    steps: &dyn Steps,
+    first: Leased,
+    (begun, keeps_until): (Instant, Instant),
+) -> Result<(), Error> {
+    let claimed_at = first.now;
     let mut next = Some(first);
     while let Some(leased) = next {
         let now = claimed_at.after(begun.elapsed());
-        next = steps.step(Leased { now, ..leased }, begun + keeps).await?;
+        next = steps.step(Leased { now, ..leased }, keeps_until).await?;
     }
     Ok(())
 }

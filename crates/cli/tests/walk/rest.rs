@@ -18,7 +18,7 @@ const WALKERS: u64 = 20;
 /// How long nothing may have changed until it is called rest. How far the worlds have come is
 /// written down some seconds after they came there, and what PostgreSQL counts of a connection
 /// that rests is told up to ten seconds later.
-const SETTLED: Duration = Duration::from_secs(12);
+pub(crate) const SETTLED: Duration = Duration::from_secs(12);
 /// A machine so busy that nodes call late is not what is looked for here.
 pub(crate) const NEVER_LOST: &str = "mesh.missed_max=1000";
 

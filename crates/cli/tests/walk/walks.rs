@@ -3,7 +3,7 @@
 use crate::caller::ALL;
 use crate::crowd::Crowd;
 use crate::house::House;
-use crate::rest::{NEVER_LOST, until_settled};
+use crate::rest::{NEVER_LOST, SETTLED, until_settled};
 
 /// Red by: a node that is called gone while its process runs, or an event that is told twice.
 #[tokio::test]
@@ -100,14 +100,17 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
 /// Red by: a timer in Ready, or a sign of life that writes.
 #[tokio::test]
 async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
-    // The shard counts its lists, and asks for one in every cycle.
-    let mut house = House::up(&[NEVER_LOST, "fleet.cycle_interval=1h"]).await;
+    // The shard counts its lists, and asks for one in every cycle; its lease is a sign of life that
+    // has to be written.
+    let shard = ["fleet.cycle_interval=1h", "fleet.lease=1h"];
+    let mut house = House::up(&[NEVER_LOST, shard[0], shard[1]]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     // What the last changes woke has its turn first.
     let look = async || house.caller().counters().await;
-    let before = until_settled(std::time::Duration::from_secs(2), look).await;
-    assert!(before.contains_key("usher_world_observations_total"));
+    let before = until_settled(SETTLED, look).await;
+    let told = ["usher_world_observations_total", "usher_store_writes_total"];
+    assert!(told.iter().all(|it| before.contains_key(*it)), "{before:?}");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(house.caller().counters().await, before, "fifteen signs of life later");
     assert_eq!(house.why(&id).await["next_look_at"], serde_json::Value::Null);

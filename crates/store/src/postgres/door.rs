@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::str::FromStr as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -26,6 +28,8 @@ pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Sen
 pub(crate) struct Door {
     pool: PgPool,
     connections_max: u32,
+    /// How many writes were asked for.
+    pub(crate) writes: Arc<AtomicU64>,
 }
 
 impl Door {
@@ -51,7 +55,13 @@ impl Door {
             .connect_with(options)
             .await
             .doing("reach PostgreSQL")?;
-        Ok(Self { pool, connections_max: settings.connections_max })
+        let connections_max = settings.connections_max;
+        Ok(Self { pool, connections_max, writes: Arc::default() })
+    }
+
+    /// So many more writes were asked for.
+    pub(crate) fn count(&self, more: usize) {
+        self.writes.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// A connection for one read.
@@ -66,6 +76,7 @@ impl Door {
         J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,
         T: Send + 'static,
     {
+        self.count(1);
         let mut transaction = self.begin().await?;
         let done = match job(&mut transaction).await {
             Ok(done) => done,
@@ -89,6 +100,7 @@ impl Door {
         J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,
         T: Send + 'static,
     {
+        self.count(1);
         let mut tries = self.connections_max;
         loop {
             let mut connection = self.read().await?;

@@ -38,7 +38,9 @@ pub(crate) const BEGIN_EPOCH: &str = "";
 /// earlier epoch were numbered by another database and are all there. The order names the table's
 /// column: a bare `xid` would be the text that is read, and "1000" comes before "999".
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, resource, project,
-        version, type, occurred_at, data
+        version, type, occurred_at, data, (SELECT epoch FROM event_floor) AS floor_epoch,
+        (SELECT xid::text FROM event_floor) AS floor_xid,
+        (SELECT seq FROM event_floor) AS floor_seq
     FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))

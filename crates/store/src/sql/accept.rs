@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
+use usher_kernel::schedule::Entry;
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -23,6 +25,10 @@ use crate::port::{Acceptance, RememberedKey};
 pub(crate) struct Declared {
     pub(crate) acceptance: Acceptance,
     pub(crate) write_id: Uuid,
+    /// Its place in the queue, where its lease may be taken already.
+    pub(crate) entry: Entry,
+    /// Whether the write made somebody else due.
+    pub(crate) stirs: AtomicBool,
 }
 
 impl Declared {
@@ -47,15 +53,16 @@ impl Together for Declared {
         for it in group {
             if let Some(config) = &it.acceptance.accepted.new_provider_config {
                 begin_config(conn, config, it.resource()).await?;
+                it.stirs.store(true, Ordering::Relaxed);
             }
         }
-        let lives: Vec<Life> = group.iter().map(|it| it.life()).collect();
         insert_lives(conn, group.iter().map(|it| (it.life(), it.write_id))).await?;
         insert_tenancies(conn, group).await?;
         insert_resources(conn, group).await?;
         let books = group.iter().map(|it| (it.life().id(), it.acceptance.accepted.rows.as_slice()));
         names::begin(conn, &books.collect::<Vec<_>>()).await?;
-        queue::insert(conn, &lives).await?;
+        let entries = group.iter().map(|it| (it.life(), &it.entry));
+        queue::begin(conn, &entries.collect::<Vec<_>>()).await?;
         let told = group
             .iter()
             .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));
@@ -96,7 +103,8 @@ async fn insert_lives(
 ) -> Result<(), Error> {
     let mut sql = QueryBuilder::<Db>::new("INSERT INTO lives (id, kind, version, write_id) ");
     sql.push_values(lives, |mut values, (life, write_id)| {
-        values.push_bind(life.id()).push_bind(life.kind()).push("1").push_bind(write_id);
+        let version = Acceptance::VERSION.0.cast_signed();
+        values.push_bind(life.id()).push_bind(life.kind()).push_bind(version).push_bind(write_id);
     });
     sql.build().execute(&mut *conn).await.doing("begin a life")?;
     Ok(())
@@ -172,6 +180,9 @@ async fn join(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(), Error> {
     let first = joined.filter(|(id, count)| users.get(id) == Some(count));
     let first: Vec<Uuid> = first.map(|(id, _)| id).collect();
     if !first.is_empty() {
+        for it in group {
+            it.stirs.store(true, Ordering::Relaxed);
+        }
         queue::wake_kind(conn, "provider_config", first).await?;
     }
     Ok(())

@@ -52,14 +52,16 @@ pub(crate) async fn claim(
     let mut batch = Batch { now: Some(now), ..Batch::default() };
     let records = read(conn, &claimed).await?;
     for (life, claim, heard_until) in claimed {
-        let outstanding = Outstanding { heard_until, request_bound };
+        // A resource and its tombstone have one record.
         let what = match records.get(&(matches!(life, Life::ProviderConfig(_)), life.id())) {
-            Some(Ok(record)) => Ok(quieted(life, record, (&outstanding, now))),
+            Some(Ok(record)) => {
+                Ok(leased((life, claim, heard_until), record.clone(), (now, request_bound)))
+            }
             Some(Err(error)) => Err(error.to_string()),
             None => Err(format!("cannot find the record of {life}")),
         };
         match what {
-            Ok(record) => batch.leased.push(Leased { life, claim, record, now }),
+            Ok(leased) => batch.leased.push(leased),
             Err(what) => {
                 let trouble = usher_kernel::Trouble::Corrupt { what: what.clone() };
                 queue::postpone(conn, (life, claim), &trouble, (pace, Jitter(0))).await?;
@@ -70,21 +72,28 @@ pub(crate) async fn claim(
     Ok(batch)
 }
 
-/// The record as the holder of the new lease takes it.
-fn quieted(life: Life, held: &Held, (others, now): (&Outstanding, Timestamp)) -> Held {
-    match (life, held) {
+/// A life as the holder of the new lease takes it.
+pub(crate) fn leased(
+    (life, claim, heard_until): Claimed,
+    held: Held,
+    (now, request_bound): (Timestamp, Duration),
+) -> Leased {
+    let others = Outstanding { heard_until, request_bound };
+    let record = match (life, held) {
         (Life::Resource(_), Held::Resource(record)) => {
-            let state = record.state.quieted(others, now);
-            Held::Resource(Box::new(Record { state, ..Record::clone(record) }))
+            let state = record.state.quieted(&others, now);
+            Held::Resource(Box::new(Record { state, ..*record }))
         }
         (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
-            let state = record.state.quieted(others, now);
-            Held::ProviderConfig(Record { state, ..record.clone() })
+            let state = record.state.quieted(&others, now);
+            Held::ProviderConfig(Record { state, ..record })
         }
-        (Life::Tombstone(_), _)
-        | (Life::Resource(_), Held::ProviderConfig(_))
-        | (Life::ProviderConfig(_), Held::Resource(_)) => held.clone(),
-    }
+        (
+            Life::Tombstone(_) | Life::Resource(_) | Life::ProviderConfig(_),
+            held @ (Held::Resource(_) | Held::ProviderConfig(_)),
+        ) => held,
+    };
+    Leased { life, claim, record, now }
 }
 
 /// Writes the leases that the rules of the queue give; with each, until when others can be heard.
@@ -127,7 +136,7 @@ async fn lease(
 }
 
 /// A new lease, and until when other drivers of the life can be heard.
-type Claimed = (Life, Claim, Option<Timestamp>);
+pub(crate) type Claimed = (Life, Claim, Option<Timestamp>);
 type Records = HashMap<(bool, Uuid), Result<Held, Error>>;
 
 async fn read(conn: &mut Conn, claimed: &[Claimed]) -> Result<Records, Error> {

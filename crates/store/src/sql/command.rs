@@ -12,19 +12,20 @@ use usher_kernel::{Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
-use super::{accept, commit, queue, record};
+use super::queue::{EntryRow, Taking, Woken};
+use super::{accept, claim, commit, queue, record};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::port::{Order, ResourceWrite};
+use crate::port::{Held, Leased, Order, ResourceWrite};
 
-/// Carries an order out; the resource then, and its version. Asking again changes and tells
+/// Carries an order out; the resource then, its version, and its lease if that is taken. Asking again changes and tells
 /// nothing; the life is woken either way. The note of the order says the resource's own project.
 pub(crate) async fn carry_out(
     conn: &mut Conn,
     (id, order): (ResourceId, &Order),
     audit: Option<&audit::Entry>,
-    (write_id, bound): (Uuid, Duration),
-) -> Result<(Resource, Version), Error> {
+    (write_id, bound, taking): (Uuid, Duration, Option<Taking>),
+) -> Result<Carried, Error> {
     let record = hold(conn, id, order).await?;
     let project = Some(record.state.fields().project);
     let audit = audit.map(|it| audit::Entry { project, ..it.clone() });
@@ -35,11 +36,13 @@ pub(crate) async fn carry_out(
         Some(entry) => entry.now.0,
         None => record::now(conn).await?,
     };
-    let heard_until = entry.and_then(|it| it.entry().heard_until());
+    let heard_until = entry.as_ref().and_then(|it| it.entry().heard_until());
     let outstanding = Outstanding { heard_until, request_bound: bound };
     let change = decide(conn, &record, order, (&outstanding, now)).await?;
     let next = change.next.clone();
-    if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {
+    let book = record.book.with(&change.rows);
+    let changes = change.next != record.state || !change.rows.is_empty() || change.event.is_some();
+    if changes {
         commit::advance(conn, &[(*id.as_uuid(), record.version, write_id)]).await?;
         version = version.next();
         let write = ResourceWrite {
@@ -51,21 +54,46 @@ pub(crate) async fn carry_out(
             lease: None,
             release: None,
         };
-        commit::change_resources(conn, &[(&write, bound)]).await?;
-        // The last step looked at something else than what is wanted now.
-        queue::forget_reason(conn, life).await?;
+        commit::change_resources(conn, &[(&write, bound, None)]).await?;
     }
     if matches!(order, Order::Reap { .. }) {
-        commit::bury(conn, &next).await?;
+        commit::bury(conn, &next, None).await?;
+    }
+    accept::note_order(conn, audit.as_ref()).await?;
+    let woken = wake(conn, order, (life, awake(&next)), (entry, changes, taking)).await?;
+    let Some(Woken::Taken(claim, heard_until)) = woken else { return Ok((next, version, None)) };
+    let record = Record { version, state: next.clone(), book };
+    let held = Held::Resource(Box::new(record));
+    let leased = claim::leased((life, claim, heard_until), held, (now, bound));
+    Ok((next, version, Some(leased)))
+}
+
+/// The resource after an order, its version, and its lease if that was taken.
+pub(crate) type Carried = (Resource, Version, Option<Leased>);
+
+/// Wakes whoever looks after the resource now. The lease of a life that goes on is taken as well,
+/// if somebody takes it.
+async fn wake(
+    conn: &mut Conn,
+    order: &Order,
+    (before, after): (Life, Life),
+    (entry, changes, taking): (Option<EntryRow>, bool, Option<Taking>),
+) -> Result<Option<Woken>, Error> {
+    let goes_on = before == after && matches!(before, Life::Resource(_));
+    if let Some(entry) = entry.filter(|_| goes_on && *order != Order::Retry) {
+        // The last step looked at something else than what is wanted now.
+        return queue::wake_held(conn, (before, &entry), taking, changes).await.map(Some);
+    }
+    if changes {
+        queue::forget_reason(conn, before).await?;
     }
     match order {
-        Order::Retry => queue::unpark(conn, life).await?,
+        Order::Retry => queue::unpark(conn, before).await?,
         Order::Deprovision | Order::Replace | Order::Abandon { .. } | Order::Reap { .. } => {
-            queue::wake(conn, awake(&next)).await?
+            queue::wake(conn, after).await?
         }
     };
-    accept::note_order(conn, audit.as_ref()).await?;
-    Ok((next, version))
+    Ok(None)
 }
 
 /// Holds every row that the order may move, in the one order of locks, and reads the record.

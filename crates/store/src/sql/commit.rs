@@ -9,7 +9,7 @@ use usher_domain::broker::command::Outstanding;
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
-use usher_kernel::schedule::Claim;
+use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Timestamp, Version};
 use uuid::Uuid;
 
@@ -28,6 +28,8 @@ pub(crate) struct Step {
     pub(crate) write_id: Uuid,
     /// How long a request may outlive its driver's lease.
     pub(crate) bound: Duration,
+    /// The place in the queue of the tombstone that begins by it, if one does.
+    pub(crate) tombstone: Entry,
 }
 
 impl Together for Step {
@@ -38,32 +40,34 @@ impl Together for Step {
             .map(|it| (*it.write.next.id().as_uuid(), it.write.version, it.write_id))
             .collect();
         advance(conn, &moves).await?;
-        let changes: Vec<Change<'_>> = group.iter().map(|it| (&it.write, it.bound)).collect();
+        let changes: Vec<Change<'_>> =
+            group.iter().map(|it| (&it.write, it.bound, Some(&it.tombstone))).collect();
         change_resources(conn, &changes).await?;
         let turns = group.iter().map(|it| (it.write.lease, it.write.release.as_ref()));
         keep_turns(conn, &turns.collect::<Vec<_>>()).await
     }
 }
 
-/// What changes, and how long a request may outlive its driver's lease.
-pub(crate) type Change<'a> = (&'a ResourceWrite, Duration);
+/// What changes, how long a request may outlive its driver's lease, and the place in the queue of
+/// the tombstone that begins; due at once without one.
+pub(crate) type Change<'a> = (&'a ResourceWrite, Duration, Option<&'a Entry>);
 
 /// Writes everything of resources whose versions were moved in this transaction.
 pub(crate) async fn change_resources(conn: &mut Conn, changes: &[Change<'_>]) -> Result<(), Error> {
-    let states = changes.iter().filter(|(it, _)| it.next != it.before);
-    let states: Vec<&Fields> = states.map(|(it, _)| it.next.fields()).collect();
+    let states = changes.iter().filter(|(it, ..)| it.next != it.before);
+    let states: Vec<&Fields> = states.map(|(it, ..)| it.next.fields()).collect();
     record::update_resources(conn, &states).await?;
-    let books = changes.iter().map(|(it, _)| (*it.next.id().as_uuid(), it.rows.as_slice()));
+    let books = changes.iter().map(|(it, ..)| (*it.next.id().as_uuid(), it.rows.as_slice()));
     names::write(conn, &books.collect::<Vec<_>>()).await?;
     let crossings = changes
         .iter()
-        .filter_map(|(it, _)| it.event.as_ref().map(|event| (&it.next, it.version.next(), event)));
+        .filter_map(|(it, ..)| it.event.as_ref().map(|event| (&it.next, it.version.next(), event)));
     events::tell(conn, &crossings.collect::<Vec<_>>()).await?;
     let mut parting: Vec<&Change<'_>> = changes.iter().collect();
     // ProviderConfigs are held in one order.
-    parting.sort_by_key(|(it, _)| it.next.pinned().provider_config);
-    for (it, bound) in parting {
-        follow(conn, &it.before, &it.next, *bound).await?;
+    parting.sort_by_key(|(it, ..)| it.next.pinned().provider_config);
+    for (it, bound, tombstone) in parting {
+        follow(conn, (&it.before, &it.next), (*bound, *tombstone)).await?;
     }
     Ok(())
 }
@@ -122,9 +126,8 @@ pub(crate) async fn advance(conn: &mut Conn, moves: &[Move]) -> Result<(), Error
 /// What goes with a write, said by the domain.
 async fn follow(
     conn: &mut Conn,
-    before: &Resource,
-    after: &Resource,
-    bound: Duration,
+    (before, after): (&Resource, &Resource),
+    (bound, tombstone): (Duration, Option<&Entry>),
 ) -> Result<(), Error> {
     let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
         Consequences::of(before, after);
@@ -140,7 +143,7 @@ async fn follow(
         part(conn, after.pinned().provider_config, bound).await?;
     }
     if bury {
-        self::bury(conn, after).await?;
+        self::bury(conn, after, tombstone).await?;
     }
     Ok(())
 }
@@ -215,7 +218,11 @@ async fn part(conn: &mut Conn, id: ProviderConfigId, request_bound: Duration) ->
 }
 
 /// A tombstone begins: it watches, and holds its project.
-pub(crate) async fn bury(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
+pub(crate) async fn bury(
+    conn: &mut Conn,
+    resource: &Resource,
+    entry: Option<&Entry>,
+) -> Result<(), Error> {
     let sql = concat!(
         "INSERT INTO tombstones (resource, project, buried_at) VALUES ($1, $2, ",
         now!(),
@@ -228,7 +235,11 @@ pub(crate) async fn bury(conn: &mut Conn, resource: &Resource) -> Result<(), Err
         .await
         .doing("begin a tombstone")?;
     if buried.rows_affected() == 1 {
-        queue::insert(conn, &[Life::Tombstone(resource.id())]).await?;
+        let life = Life::Tombstone(resource.id());
+        match entry {
+            Some(entry) => queue::begin(conn, &[(life, entry)]).await?,
+            None => queue::insert(conn, &[life]).await?,
+        }
     }
     Ok(())
 }

@@ -10,16 +10,18 @@ use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
 use usher_domain::tokens::{
     Consumption, Issue, Lifetime, Outcome, Request, ResourceView, ServerKey, Token, Verifier,
 };
-use usher_kernel::Generation;
+use usher_kernel::{Generation, Record, Timestamp};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
+use super::queue::{EntryRow, Taking, Woken};
 use super::record::{corrupt, generation, word};
-use super::{queue, record};
+use super::{claim, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::inside::Attended;
 use crate::life::Life;
+use crate::port::{Held, Leased};
 
 #[derive(sqlx::FromRow)]
 pub(crate) struct TokenRow {
@@ -61,6 +63,13 @@ pub(crate) struct PeerRow {
     pub(crate) acknowledged: Option<i64>,
 }
 
+#[derive(sqlx::FromRow)]
+struct TimedPeerRow {
+    now: Time,
+    #[sqlx(flatten)]
+    peer: PeerRow,
+}
+
 macro_rules! token_columns {
     () => {
         "id, resource, project, generation, key_id, verifier, issued_at, first_ready_at,
@@ -83,11 +92,10 @@ pub(crate) async fn issue(
     (resource, generation): (ResourceId, Generation),
     lifetime: Lifetime,
 ) -> Result<(), Error> {
-    let state = held(conn, resource).await?;
+    let (Record { state, .. }, now) = held(conn, resource).await?;
     if !state.admits(generation) {
         return Err(Error::Leaving { what: format!("resource \"{resource}\"") });
     }
-    let now = record::now(conn).await?;
     let project = state.fields().project;
     let token = Token::issue(key, Issue { resource, project, generation, lifetime }, now);
     let sql = "INSERT INTO tokens (id, resource, project, generation, key_id, verifier, issued_at,
@@ -107,8 +115,13 @@ pub(crate) async fn issue(
     Ok(())
 }
 
-/// Redeems a token, or says why not; a peer that comes with it wakes its resource.
-pub(crate) async fn redeem(conn: &mut Conn, request: &Request) -> Result<Outcome, Error> {
+/// Redeems a token, or says why not; a peer that comes with it wakes its resource, whose lease is
+/// taken if somebody takes it.
+pub(crate) async fn redeem(
+    conn: &mut Conn,
+    request: &Request,
+    (taking, bound): (Option<Taking>, Duration),
+) -> Result<(Outcome, Stirred), Error> {
     let id = request.text.id();
     let sql = "SELECT resource FROM tokens WHERE id = $1";
     let resource = sqlx::query_scalar::<Db, Uuid>(sql)
@@ -117,20 +130,70 @@ pub(crate) async fn redeem(conn: &mut Conn, request: &Request) -> Result<Outcome
         .await
         .doing("read a token")?;
     let Some(resource) = resource.map(ResourceId::from_uuid) else {
-        return Ok(Outcome::Refused(usher_domain::tokens::Refusal::WrongVerifier));
+        return Ok((
+            Outcome::Refused(usher_domain::tokens::Refusal::WrongVerifier),
+            Stirred::Nobody,
+        ));
     };
-    let state = held(conn, resource).await?;
+    let (record, _) = held(conn, resource).await?;
     let Some(token) = token(conn, id, true).await? else {
         return Err(Error::NotFound { what: format!("token \"{id}\"") });
     };
-    let now = record::now(conn).await?;
-    let outcome = token.redeem(request, view(&state), now);
-    if let Outcome::Redeemed(consumption) = &outcome {
-        consume(conn, id, consumption).await?;
-        register(conn, &token, consumption).await?;
-        queue::wake(conn, Life::Resource(resource)).await?;
-    }
-    Ok(outcome)
+    let life = Life::Resource(resource);
+    let Some(entry) = queue::entry(conn, life, true).await? else {
+        return Err(Error::NotFound { what: format!("the entry of {life}") });
+    };
+    let outcome = token.redeem(request, view(&record.state), entry.now.0);
+    let Outcome::Redeemed(consumption) = &outcome else {
+        return Ok((outcome, Stirred::Nobody));
+    };
+    consume(conn, id, consumption).await?;
+    register(conn, &token, consumption).await?;
+    let stirred = wake(conn, (record, &entry), (taking, bound)).await?;
+    Ok((outcome, stirred))
+}
+
+/// Whom a write woke.
+#[derive(Debug)]
+pub(crate) enum Stirred {
+    /// Nobody.
+    Nobody,
+    /// A life whose lease was taken with it.
+    Leased(Box<Leased>),
+    /// A life that somebody may be stepping; so many times was it woken.
+    Woken(Life, u64),
+}
+
+/// Wakes a resource whose rows are held, and takes its lease if somebody takes it.
+async fn wake(
+    conn: &mut Conn,
+    (record, entry): (Record<Resource>, &EntryRow),
+    (taking, bound): (Option<Taking>, Duration),
+) -> Result<Stirred, Error> {
+    let life = Life::Resource(record.state.id());
+    Ok(match queue::wake_held(conn, (life, entry), taking, false).await? {
+        Woken::Taken(claim, heard_until) => {
+            let held = Held::Resource(Box::new(record));
+            let leased = claim::leased((life, claim, heard_until), held, (entry.now.0, bound));
+            Stirred::Leased(Box::new(leased))
+        }
+        Woken::Waits(wake_seq) => Stirred::Woken(life, wake_seq),
+    })
+}
+
+/// Moves a peer and wakes its resource, whose lease is taken if somebody takes it.
+pub(crate) async fn leave(
+    conn: &mut Conn,
+    (before, after): (&Peer, &Peer),
+    (taking, bound): (Option<Taking>, Duration),
+) -> Result<Stirred, Error> {
+    move_peer(conn, before, after).await?;
+    let resource = before.registration.resource;
+    let life = Life::Resource(resource);
+    let Some(entry) = queue::entry(conn, life, true).await? else { return Ok(Stirred::Nobody) };
+    // Read once the entry is held, as whoever claims does.
+    let record = record::resource(conn, resource).await?;
+    wake(conn, (record, &entry), (taking, bound)).await
 }
 
 /// What redeeming asks of a resource.
@@ -142,12 +205,12 @@ fn view(resource: &Resource) -> ResourceView {
     }
 }
 
-/// A resource that nobody else moves while this transaction runs.
-async fn held(conn: &mut Conn, id: ResourceId) -> Result<Resource, Error> {
-    if record::lock(conn, *id.as_uuid()).await?.is_none() {
+/// A resource that nobody else moves while this transaction runs, and the time.
+async fn held(conn: &mut Conn, id: ResourceId) -> Result<(Record<Resource>, Timestamp), Error> {
+    let Some(now) = record::lock(conn, *id.as_uuid()).await? else {
         return Err(record::missing_resource(id));
-    }
-    record::resource(conn, id).await.map(|it| it.state)
+    };
+    Ok((record::resource(conn, id).await?, now))
 }
 
 async fn consume(conn: &mut Conn, id: TokenId, by: &Consumption) -> Result<(), Error> {
@@ -262,14 +325,23 @@ pub(crate) async fn attended(
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
 }
 
-/// The peers of a project that are not deregistered.
-pub(crate) async fn mesh(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+/// The time, if there is somebody, and the peers of a project that are not deregistered.
+pub(crate) async fn mesh(
+    conn: &mut Conn,
+    project: ProjectId,
+) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
     let sql = concat!(
         "SELECT ",
+        now!(),
+        " AS now, ",
         peer_columns!(),
         " FROM peers WHERE project = $1 AND stage <> 'deregistered' ORDER BY id"
     );
-    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
+    let query = sqlx::query_as::<Db, TimedPeerRow>(sql).bind(project.as_uuid());
+    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    let now = rows.first().map(|it| it.now.0);
+    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.attended()).collect();
+    Ok((now, mesh?))
 }
 
 /// The peers of a project that are on their way out.

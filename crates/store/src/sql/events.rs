@@ -32,6 +32,9 @@ struct EventRow {
     r#type: String,
     occurred_at: Time,
     data: Json<Value>,
+    floor_epoch: Option<i64>,
+    floor_xid: Option<String>,
+    floor_seq: Option<i64>,
 }
 
 /// A crossing of a resource, with the version it brings.
@@ -88,8 +91,11 @@ pub(crate) async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<V
         .fetch_all(&mut *conn)
         .await
         .doing("read events")?;
-    // The floor is read after the rows: whatever was forgotten before them is noticed.
-    let floor = floor(conn).await?;
+    // The floor is read with the rows, or after them: whatever was forgotten before is noticed.
+    let floor = match rows.first() {
+        Some(row) => row.floor()?,
+        None => floor(conn).await?,
+    };
     if after != Cursor::START && after < floor {
         return Err(Error::Forgotten { after, floor });
     }
@@ -197,6 +203,14 @@ pub(crate) fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
 }
 
 impl EventRow {
+    /// The last place of the log that was forgotten when this row was read.
+    fn floor(&self) -> Result<Cursor, Error> {
+        match (self.floor_epoch, &self.floor_xid, self.floor_seq) {
+            (Some(epoch), Some(xid), Some(seq)) => cursor(epoch, xid, seq),
+            _ => Ok(Cursor::START),
+        }
+    }
+
     /// Whoever is in a project is a resource of the broker.
     fn about(&self, row: &str) -> Result<About, Error> {
         Ok(match self.project {

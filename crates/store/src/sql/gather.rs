@@ -51,11 +51,11 @@ impl<W: Together> Gather<W> {
     }
 
     /// Writes it, alone or with others. It is written also if the caller gives up waiting.
-    pub(crate) async fn write(self: &Arc<Self>, door: &Door, write: W) -> Result<(), Error> {
+    pub(crate) async fn write(self: &Arc<Self>, door: &Door, write: Arc<W>) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         let begins = {
             let mut state = self.state();
-            state.waiting.push_back(Member { write: Arc::new(write), answer });
+            state.waiting.push_back(Member { write, answer });
             let begins = state.lanes < LANES;
             state.lanes += usize::from(begins);
             begins
@@ -118,6 +118,7 @@ async fn write_alone<W: Together>(door: Door, member: Member<W>) {
 }
 
 async fn write_all<W: Together>(door: &Door, group: Vec<Arc<W>>) -> Result<(), Error> {
+    door.count(group.len().saturating_sub(1));
     door.write(move |conn| {
         Box::pin(async move {
             if group.len() > 1

@@ -81,7 +81,10 @@ impl Port {
         enrolment::peer(&mut *self.door.read().await?, id).await
     }
 
-    pub(crate) async fn mesh(&self, project: ProjectId) -> Result<Vec<Attended>, Error> {
+    pub(crate) async fn mesh(
+        &self,
+        project: ProjectId,
+    ) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
         enrolment::mesh(&mut *self.door.read().await?, project).await
     }
 
@@ -151,9 +154,14 @@ impl Port {
         self.stirring(written)
     }
 
+    /// Looks before it writes: at rest there is no transaction.
     pub(crate) async fn wake_buried(&self, keep: Duration, count: u32) -> Result<u64, Error> {
+        let kept = queue::buried(&mut *self.door.read().await?, keep, count).await?;
+        if kept.is_empty() {
+            return Ok(0);
+        }
         let written =
-            self.door.write(move |conn| Box::pin(queue::wake_buried(conn, keep, count))).await;
+            self.door.write(move |conn| Box::pin(queue::wake_kind(conn, "tombstone", kept))).await;
         self.stirring(written)
     }
 

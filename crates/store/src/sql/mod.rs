@@ -31,3 +31,4 @@ pub(crate) mod record;
 pub(crate) mod siblings;
 pub(crate) mod sinks;
 pub(crate) mod snapshot;
+pub(crate) mod wakes;

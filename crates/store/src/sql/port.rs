@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use usher_domain::audit;
 use usher_domain::broker::accept::Provision;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency;
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TokenId};
 use usher_domain::peers::Peer;
-use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
+use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 use uuid::Uuid;
@@ -22,17 +21,16 @@ use super::commit::Step;
 use super::fleet::machines;
 use super::gather::Gather;
 use super::siblings::operators;
-use super::{accept, claim, command, commit, enrolment, events, queue, record, sinks, snapshot};
+use super::{claim, commit, enrolment, events, queue, record, sinks, snapshot};
 use crate::error::{Doing as _, Error};
+use crate::handover::Handover;
 use crate::jitter;
 use crate::life::Life;
-use crate::port::{
-    Acceptance, Batch, ConfigWrite, Cursor, Installation, Order, Release, ResourceWrite, Snapshot,
-    Told,
-};
+use crate::port::{Batch, ConfigWrite, Cursor, Installation, Release, Snapshot, Told};
 use crate::retention::{Retention, Swept};
 use crate::settings::Settings;
 use crate::signal::Signals;
+use crate::turn::Turns;
 
 /// A store on one of the two databases.
 #[derive(Debug)]
@@ -41,10 +39,12 @@ pub(crate) struct Port {
     pub(crate) settings: Settings,
     pub(crate) installation: Installation,
     pub(crate) signals: Signals,
+    pub(crate) handover: Handover,
+    pub(crate) turns: Turns,
     /// Whether the last claim found somebody.
     busy: AtomicBool,
-    accepts: Arc<Gather<Declared>>,
-    commits: Arc<Gather<Step>>,
+    pub(super) accepts: Arc<Gather<Declared>>,
+    pub(super) commits: Arc<Gather<Step>>,
 }
 
 impl Port {
@@ -56,6 +56,8 @@ impl Port {
             settings,
             installation,
             signals: Signals::default(),
+            handover: Handover::default(),
+            turns: Turns::default(),
             busy: AtomicBool::new(false),
         }
     }
@@ -75,21 +77,6 @@ impl Port {
         snapshot::read(&mut *self.door.read().await?, &named).await
     }
 
-    pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
-        let write_id = Uuid::now_v7();
-        let id = *acceptance.accepted.resource.id().as_uuid();
-        let written = self.accepts.write(&self.door, Declared { acceptance, write_id }).await;
-        self.tell(&written);
-        self.stir(&written);
-        match written {
-            Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
-                Some(_) => Ok(()),
-                None => Err(Error::new("accept a declaration", source)),
-            },
-            other => other,
-        }
-    }
-
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
         // At rest a look is enough; where there was work a moment ago there likely is more.
         if !self.busy.load(Ordering::Relaxed)
@@ -107,21 +94,6 @@ impl Port {
         let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());
         self.busy.store(busy, Ordering::Relaxed);
         claimed
-    }
-
-    pub(crate) async fn commit(&self, write: ResourceWrite) -> Result<(), Error> {
-        let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
-        let (id, version) = (*write.next.id().as_uuid(), write.version);
-        let (tells, ends) = (write.event.is_some(), write.lease.is_none());
-        let written = self.commits.write(&self.door, Step { write, write_id, bound }).await;
-        if tells {
-            self.tell(&written);
-        }
-        // Whoever goes on under its lease is not due, and makes nobody so.
-        if ends {
-            self.stir(&written);
-        }
-        self.known(written, (id, version), write_id).await
     }
 
     pub(crate) async fn commit_config(&self, write: ConfigWrite) -> Result<(), Error> {
@@ -188,26 +160,6 @@ impl Port {
         Ok(row.map(|it| it.entry()))
     }
 
-    pub(crate) async fn order(
-        &self,
-        id: ResourceId,
-        order: Order,
-        audit: Option<audit::Entry>,
-    ) -> Result<(Resource, Version), Error> {
-        let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
-        let written = self
-            .door
-            .write(move |conn| {
-                Box::pin(async move {
-                    let audit = audit.as_ref();
-                    command::carry_out(conn, (id, &order), audit, (write_id, bound)).await
-                })
-            })
-            .await;
-        self.tell(&written);
-        self.stirring(written)
-    }
-
     pub(crate) async fn issue(
         &self,
         key: ServerKey,
@@ -224,38 +176,14 @@ impl Port {
             .await
     }
 
-    pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
-        let written = self
-            .door
-            .write(move |conn| Box::pin(async move { enrolment::redeem(conn, &request).await }))
-            .await;
-        self.stirring(written)
-    }
-
-    pub(crate) async fn move_peer(
-        &self,
-        before: Peer,
-        after: Peer,
-        audit: Option<audit::Entry>,
-    ) -> Result<(), Error> {
-        let written = self
-            .door
-            .write(move |conn| {
-                Box::pin(async move {
-                    enrolment::move_peer(conn, &before, &after).await?;
-                    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
-                    accept::note_order(conn, audit.as_ref()).await
-                })
-            })
-            .await;
-        self.stirring(written)
-    }
-
-    /// As [`Port::move_peer`], and wakes nobody.
+    /// As [`Port::move_peer`], and wakes nobody. If it is sent twice the second one is a conflict,
+    /// after which the driver looks again.
     pub(crate) async fn move_own_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
+        let peers = Arc::new((before, after));
         self.door
-            .write(move |conn| {
-                Box::pin(async move { enrolment::move_peer(conn, &before, &after).await })
+            .write_one(move |conn| {
+                let peers = Arc::clone(&peers);
+                Box::pin(async move { enrolment::move_peer(conn, &peers.0, &peers.1).await })
             })
             .await
     }
@@ -377,7 +305,7 @@ impl Port {
     }
 
     /// What became of a commit whose answer was lost: the row says it, once nobody holds it.
-    async fn known(
+    pub(super) async fn known(
         &self,
         written: Result<(), Error>,
         (id, version): (Uuid, Version),
@@ -396,7 +324,7 @@ impl Port {
 
     /// The version of a life and the write that made it. A commit that is still under way holds
     /// the row, so that this waits for its end.
-    async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
+    pub(super) async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
         let sql = concat!("SELECT version, write_id FROM lives WHERE id = $1", lock!());
         let mut conn = self.door.read().await?;
         let conn: &mut Conn = &mut conn;

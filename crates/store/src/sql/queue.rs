@@ -3,7 +3,7 @@
 
 use sqlx::QueryBuilder;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
-use usher_kernel::{Fence, Retry, Trouble, Wake};
+use usher_kernel::{Fence, Retry, Timestamp, Trouble, Wake};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -65,6 +65,71 @@ pub(crate) async fn insert(conn: &mut Conn, lives: &[Life]) -> Result<(), Error>
     });
     sql.build().execute(&mut *conn).await.doing("enter a life into the queue")?;
     Ok(())
+}
+
+/// New entries, as they are.
+pub(crate) async fn begin(conn: &mut Conn, entries: &[(Life, &Entry)]) -> Result<(), Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "INSERT INTO queue (life, kind, due, lease_until, fence, attempts, wake_seq, parked) ",
+    );
+    sql.push_values(entries, |mut values, (life, entry)| {
+        values
+            .push_bind(life.id())
+            .push_bind(life.kind())
+            .push_bind(Time::some(entry.due))
+            .push_bind(Time::some(entry.lease_until))
+            .push_bind(entry.fence.0.cast_signed())
+            .push_bind(i64::from(entry.attempts))
+            .push("0")
+            .push_bind(false);
+    });
+    sql.build().execute(&mut *conn).await.doing("enter a life into the queue")?;
+    Ok(())
+}
+
+/// Who takes the lease of whom it wakes: at which pace, and with which share of its back-off.
+pub(crate) type Taking = (Pace, Jitter);
+
+/// What became of a life that was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Its lease was taken; until then other drivers of it can be heard.
+    Taken(Claim, Option<Timestamp>),
+    /// It waits for whoever takes it, or for the look of whoever has it; so many times was it woken.
+    Waits(u64),
+}
+
+/// Makes a life due now whose entry is held, and takes its lease if it may be had and somebody
+/// takes it. Why its newest step did what it did is forgotten if it is told so.
+pub(crate) async fn wake_held(
+    conn: &mut Conn,
+    (life, row): (Life, &EntryRow),
+    taking: Option<Taking>,
+    forgets: bool,
+) -> Result<Woken, Error> {
+    let (mut entry, now) = (row.entry(), row.now.0);
+    entry.wake(now);
+    let claim = taking.and_then(|(pace, jitter)| entry.claim(&pace, jitter, now));
+    let sql = "UPDATE queue SET due = $3, lease_until = $4, unreturned_until = $5, fence = $6,
+        attempts = $7, wake_seq = $8, reason = CASE WHEN $9 THEN NULL ELSE reason END
+        WHERE life = $1 AND kind = $2";
+    sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(Time::some(entry.due))
+        .bind(Time::some(entry.lease_until))
+        .bind(Time::some(entry.unreturned_until))
+        .bind(entry.fence.0.cast_signed())
+        .bind(i64::from(entry.attempts))
+        .bind(entry.wake_seq.cast_signed())
+        .bind(forgets)
+        .execute(&mut *conn)
+        .await
+        .doing("wake a life")?;
+    Ok(match claim {
+        Some(claim) => Woken::Taken(claim, entry.unreturned_until),
+        None => Woken::Waits(entry.wake_seq),
+    })
 }
 
 /// Reads an entry, once nobody else can move it if it is to be locked.
@@ -211,15 +276,15 @@ pub(crate) async fn postpone(
 
 /// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
 pub(crate) async fn wake(conn: &mut Conn, life: Life) -> Result<bool, Error> {
-    wake_kind(conn, life.kind(), vec![life.id()]).await
+    Ok(wake_kind(conn, life.kind(), vec![life.id()]).await? > 0)
 }
 
-/// Makes lives of one kind due now; `false` if none of them is in the queue.
+/// Makes lives of one kind due now; how many of them are in the queue.
 pub(crate) async fn wake_kind(
     conn: &mut Conn,
     kind: &'static str,
     lives: Vec<Uuid>,
-) -> Result<bool, Error> {
+) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
         now!(),
@@ -234,7 +299,7 @@ pub(crate) async fn wake_kind(
         .execute(&mut *conn)
         .await
         .doing("wake a life")?;
-    Ok(woken.rows_affected() > 0)
+    Ok(woken.rows_affected())
 }
 
 /// Which entries a label means: the tombstone if there is one, else the record's own life.
@@ -292,30 +357,23 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     Ok(woken.rows_affected())
 }
 
-/// Makes tombstones due that were kept so long, up to so many. Looks before it writes, so that at
-/// rest nothing is written.
-pub(crate) async fn wake_buried(
+/// Tombstones that were kept so long, up to so many.
+pub(crate) async fn buried(
     conn: &mut Conn,
     keep: std::time::Duration,
     count: u32,
-) -> Result<u64, Error> {
+) -> Result<Vec<Uuid>, Error> {
     let sql = concat!(
         "SELECT resource FROM tombstones WHERE buried_at <= ",
         later!("$1"),
         " ORDER BY buried_at LIMIT $2"
     );
-    let kept = sqlx::query_scalar::<Db, Uuid>(sql)
+    sqlx::query_scalar::<Db, Uuid>(sql)
         .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("look for old tombstones")?;
-    let mut woken = 0;
-    for id in kept {
-        let life = Life::Tombstone(usher_domain::object::id::ResourceId::from_uuid(id));
-        woken += u64::from(wake(conn, life).await?);
-    }
-    Ok(woken)
+        .doing("look for old tombstones")
 }
 
 /// Lets a parked life go on, by command.

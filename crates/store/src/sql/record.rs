@@ -80,15 +80,15 @@ struct ConfigRow {
     quiet_until: Option<Time>,
 }
 
-/// The version of a life, once nobody else can move it.
-pub(crate) async fn lock(conn: &mut Conn, id: Uuid) -> Result<Option<Version>, Error> {
-    let sql = concat!("SELECT version FROM lives WHERE id = $1", lock!());
-    let found: Option<i64> = sqlx::query_scalar::<Db, i64>(sql)
+/// The time, if there is such a life, once nobody else can move it.
+pub(crate) async fn lock(conn: &mut Conn, id: Uuid) -> Result<Option<Timestamp>, Error> {
+    let sql = concat!("SELECT ", now!(), " FROM lives WHERE id = $1", lock!());
+    let found = sqlx::query_scalar::<Db, Time>(sql)
         .bind(id)
         .fetch_optional(&mut *conn)
         .await
         .doing("lock a life")?;
-    Ok(found.map(|it| Version(it.unsigned_abs())))
+    Ok(found.map(|it| it.0))
 }
 
 /// Reads resources, each in one piece; one that cannot be read spoils no other.

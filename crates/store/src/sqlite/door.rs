@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -47,6 +48,8 @@ struct Reply {
 pub(crate) struct Door {
     readers: SqlitePool,
     writer: mpsc::Sender<Message>,
+    /// How many writes were asked for.
+    pub(crate) writes: Arc<AtomicU64>,
 }
 
 /// The one connection that writes.
@@ -83,7 +86,12 @@ impl Door {
             .doing("open the database file")?;
         let (sender, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(write_groups(writer, queue, settings.group_max, lock));
-        Ok(Self { readers, writer: sender })
+        Ok(Self { readers, writer: sender, writes: Arc::default() })
+    }
+
+    /// So many more writes were asked for.
+    pub(crate) fn count(&self, more: usize) {
+        self.writes.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// A connection for one read.
@@ -97,6 +105,7 @@ impl Door {
         J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,
         T: Send + 'static,
     {
+        self.count(1);
         let (answer, answered) = oneshot::channel();
         let queued: Queued = Box::new(move |conn| {
             Box::pin(async move {

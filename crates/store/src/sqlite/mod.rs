@@ -39,7 +39,8 @@ pub(crate) const BEGIN_EPOCH: &str = "
 
 /// There is one writer: what is there was committed in the order of its row ids.
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, '0' AS xid, seq, id, resource, project,
-        version, type, occurred_at, data
+        version, type, occurred_at, data, (SELECT epoch FROM event_floor) AS floor_epoch,
+        '0' AS floor_xid, (SELECT seq FROM event_floor) AS floor_seq
     FROM events WHERE seq > $3 ORDER BY seq LIMIT $4";
 /// What is there may be read.
 pub(crate) const HELD_BACK: Option<&str> = None;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::bed::{Bed, on_both};
 use crate::declare::{World, server_key};
 
-fn request(world: &World, resource: ResourceId, nonce: &str) -> Request {
+pub(crate) fn request(world: &World, resource: ResourceId, nonce: &str) -> Request {
     let token = name::token(resource, Generation::FIRST);
     Request {
         text: server_key().derive(token, Generation::FIRST),
@@ -26,7 +26,7 @@ fn request(world: &World, resource: ResourceId, nonce: &str) -> Request {
     }
 }
 
-async fn issue(store: &Store, id: ResourceId) -> Result<(), Error> {
+pub(crate) async fn issue(store: &Store, id: ResourceId) -> Result<(), Error> {
     store.issue(server_key(), id, Generation::FIRST, Lifetime::default()).await
 }
 

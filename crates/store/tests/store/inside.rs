@@ -122,7 +122,8 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
             assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
         }
         assert_eq!(seq().await, before + 2);
-        let mesh = store.mesh(world.project).await.unwrap();
+        let (now, mesh) = store.mesh(world.project).await.unwrap();
+        assert!(now.unwrap() <= store.now().await.unwrap());
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
         assert_eq!(store.peers_after(None, 5).await.unwrap(), mesh);
         assert_eq!(store.peers_after(Some(peer), 5).await.unwrap(), []);

@@ -31,8 +31,10 @@ mod render;
 mod round;
 mod verbs;
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
@@ -42,6 +44,7 @@ use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::authority::{Authority, Pin};
+use usher_domain::object::id::ResourceId;
 use usher_kernel::{Record, Trouble, Unknown, World};
 
 use composer::{Agents, Composer, Fleet};
@@ -56,6 +59,8 @@ use crate::serve::supervisor::{Units, has_entries};
 
 /// Where the records of processes lie.
 const PROCESSES: &str = "process";
+/// Of how many resources the tags are kept at most.
+const TAGS_MAX: usize = 1_024;
 
 /// The local world, seen by the lives of the broker.
 #[derive(Clone, Debug)]
@@ -64,13 +69,33 @@ pub struct LocalWorld<I> {
     units: Units,
     agents: Agents,
     inside: I,
+    tags: Tags,
+}
+
+/// The tags that the last look at a resource saw, for the verb that may follow it.
+#[derive(Clone, Debug, Default)]
+struct Tags(Arc<Mutex<HashMap<ResourceId, BTreeMap<String, String>>>>);
+
+impl Tags {
+    fn keep(&self, of: ResourceId, tags: BTreeMap<String, String>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Most looks are followed by no verb.
+        if kept.len() >= TAGS_MAX {
+            kept.clear();
+        }
+        kept.insert(of, tags);
+    }
+
+    fn take(&self, of: ResourceId) -> Option<BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&of)
+    }
 }
 
 impl<I: Inside> LocalWorld<I> {
     /// The world below `root`; a new one if nothing is there.
     pub async fn open(root: PathBuf, agents: Agents, inside: I) -> Result<Self, Error> {
         let (registry, units) = ground(root).await?;
-        Ok(Self { registry, units, agents, inside })
+        Ok(Self { registry, units, agents, inside, tags: Tags::default() })
     }
 
     /// The objects.
@@ -110,6 +135,7 @@ impl<I: Inside> LocalWorld<I> {
     async fn observed(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         // The world is asked what it is before it is looked at: the look is no older than this.
         let known = self.inside.of_resource(&record.state, &|| self.ask()).await?;
+        self.tags.keep(record.state.id(), known.tags.clone());
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         let mut look = eyes.resource(record, known);
         self.look_at_fleet(record, &mut look).await;

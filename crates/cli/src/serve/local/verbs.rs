@@ -20,7 +20,7 @@ impl<I: Inside> LocalWorld<I> {
         effect: &Effect,
     ) -> Result<(), Trouble> {
         let resource = &record.state;
-        match effect {
+        let done = match effect {
             Effect::CreateAnchor { anchor } => {
                 self.create(Kind::Anchor, render::anchor(resource, anchor, now())).await
             }
@@ -35,7 +35,11 @@ impl<I: Inside> LocalWorld<I> {
             Effect::ReleaseProtection { .. } => Ok(()),
             Effect::DeleteSubstrate { xr, uid } => self.delete_substrate(xr, uid, now()).await,
             Effect::DeleteAnchor { anchor, uid } => self.remove_anchor(anchor, uid).await,
+        };
+        if done.is_ok() && is_seen_at_once(effect) {
+            self.inside.changed(resource);
         }
+        done
     }
 
     pub(super) async fn perform_of_config(
@@ -95,7 +99,10 @@ impl<I: Inside> LocalWorld<I> {
         (xr, uid): (&Name, Option<&Uid>),
         anchor: &Uid,
     ) -> Result<(), Trouble> {
-        let tags = self.inside.of_resource(resource, &|| self.ask()).await?.tags;
+        let tags = match self.tags.take(resource.id()) {
+            Some(seen) => seen,
+            None => self.inside.of_resource(resource, &|| self.ask()).await?.tags,
+        };
         let token = if render::needs_agent(resource) {
             Some(self.inside.token(resource, xr.generation).await?)
         } else {
@@ -143,6 +150,15 @@ impl<I: Inside> LocalWorld<I> {
         let change = self.change().await?;
         told(change.remove(Kind::Anchor, &anchor.name, uid))
     }
+}
+
+/// Whether the next look sees what a verb did. Every other verb begins something that takes time,
+/// or mostly changes nothing.
+const fn is_seen_at_once(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::CreateAnchor { .. } | Effect::Apply { uid: None, .. } | Effect::DeleteAnchor { .. }
+    )
 }
 
 fn remove_revision(
