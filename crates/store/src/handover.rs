@@ -2,8 +2,8 @@
 //! its lease as well, and hands it to whoever steps lives here.
 //!
 //! ```text
-//!   a write that wakes ──▶ is there a seat? ──▶ yes: woken and leased in one transaction ──▶ handed
-//!                                           └─▶ no: woken, and claimed as anybody is
+//!   a write that wakes ──▶ a seat is free: woken and leased in one transaction ──▶ handed over
+//!                      └─▶ none is: woken, and claimed as anybody is
 //! ```
 //!
 //! **Invariants**

@@ -193,23 +193,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_lingers_waits_for_the_next_wake_up_and_no_longer() {
         let (turns, life) = (Turns::default(), Life::Resource(ResourceId::from_uuid(Uuid::nil())));
-        let span = Duration::from_millis(20);
+        let (less, span) = (Duration::from_millis(19), Duration::from_millis(20));
         let turn = turns.begin(life, claim(1));
         assert!(turns.note(life));
         turn.look();
-        let begun = tokio::time::Instant::now();
+        assert!(timeout(less, turn.linger(span)).await.is_err(), "the look has seen that one");
         turn.linger(span).await;
-        assert!(begun.elapsed() >= span && !turn.end(), "the look has seen that one");
+        assert!(!turn.end(), "and nobody came");
 
         let turn = turns.begin(life, claim(2));
         turn.look();
-        let begun = tokio::time::Instant::now();
         let comes = async {
             tokio::time::sleep(span / 2).await;
             assert!(turns.note_written(life, 7));
         };
-        tokio::join!(turn.linger(span), comes);
-        assert!(begun.elapsed() < span);
+        let (waited, ()) = tokio::join!(timeout(less, turn.linger(span)), comes);
+        assert!(waited.is_ok(), "it waits no longer");
         assert_eq!((turn.looked(), turn.written()), (0, 7), "the next look sees it");
         assert!(turn.end());
         assert!(!turns.note_written(life, 8), "from here on it is written and no more");

@@ -8,7 +8,8 @@ use usher_kernel::Uid;
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
-use super::enrolment::{PeerRow, TokenRow};
+use super::enrolment::TokenRow;
+use super::peers::PeerRow;
 use super::record::{corrupt, word};
 use super::siblings::labels as layers;
 use crate::column::Time;

@@ -18,8 +18,9 @@ use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Held, Leased, Order, ResourceWrite};
 
-/// Carries an order out; the resource then, its version, and its lease if that is taken. Asking again changes and tells
-/// nothing; the life is woken either way. The note of the order says the resource's own project.
+/// Carries an order out; the resource then, its version, and its lease if that is taken. Asking
+/// again changes and tells nothing; the life is woken either way. The note of the order says the
+/// resource's own project.
 pub(crate) async fn carry_out(
     conn: &mut Conn,
     (id, order): (ResourceId, &Order),

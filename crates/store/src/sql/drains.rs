@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::super::{Conn, Db};
 use super::port::Port;
-use super::{enrolment, queue};
+use super::{peers, queue};
 use crate::column::Ids;
 use crate::error::{Doing as _, Error};
 use crate::inside::Attended;
@@ -17,7 +17,7 @@ impl Port {
     }
 
     pub(crate) async fn leaving(&self, project: ProjectId) -> Result<Vec<Attended>, Error> {
-        enrolment::leaving(&mut *self.door.read().await?, project).await
+        peers::leaving(&mut *self.door.read().await?, project).await
     }
 
     pub(crate) async fn ask_acknowledgements(&self, leaver: PeerId) -> Result<bool, Error> {

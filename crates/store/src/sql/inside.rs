@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::super::{Conn, Db};
 use super::port::Port;
 use super::siblings::projects;
-use super::{accept, beside, enrolment, queue, record};
+use super::{accept, beside, enrolment, peers, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::inside::{Attended, Attention, Beside, Titles, WorldState};
@@ -78,14 +78,14 @@ impl Port {
     }
 
     pub(crate) async fn peer(&self, id: PeerId) -> Result<Option<Attended>, Error> {
-        enrolment::peer(&mut *self.door.read().await?, id).await
+        peers::find(&mut *self.door.read().await?, id).await
     }
 
     pub(crate) async fn mesh(
         &self,
         project: ProjectId,
     ) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
-        enrolment::mesh(&mut *self.door.read().await?, project).await
+        peers::mesh(&mut *self.door.read().await?, project).await
     }
 
     pub(crate) async fn peers_after(
@@ -93,11 +93,11 @@ impl Port {
         after: Option<PeerId>,
         count: u32,
     ) -> Result<Vec<Attended>, Error> {
-        enrolment::peers_after(&mut *self.door.read().await?, after, count).await
+        peers::after(&mut *self.door.read().await?, after, count).await
     }
 
     pub(crate) async fn hear_peer(&self, id: PeerId, heard: bool) -> Result<bool, Error> {
-        let written = self.door.write(move |conn| Box::pin(enrolment::hear(conn, id, heard))).await;
+        let written = self.door.write(move |conn| Box::pin(peers::hear(conn, id, heard))).await;
         self.stirring(written)
     }
 

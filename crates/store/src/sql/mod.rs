@@ -25,6 +25,7 @@ pub(crate) mod inside;
 pub(crate) mod installation;
 pub(crate) mod migrate;
 pub(crate) mod names;
+pub(crate) mod peers;
 pub(crate) mod port;
 pub(crate) mod queue;
 pub(crate) mod record;

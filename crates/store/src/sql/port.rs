@@ -21,7 +21,7 @@ use super::commit::Step;
 use super::fleet::machines;
 use super::gather::Gather;
 use super::siblings::operators;
-use super::{claim, commit, enrolment, events, queue, record, sinks, snapshot};
+use super::{claim, commit, enrolment, events, peers, queue, record, sinks, snapshot};
 use crate::error::{Doing as _, Error};
 use crate::handover::Handover;
 use crate::jitter;
@@ -179,11 +179,11 @@ impl Port {
     /// As [`Port::move_peer`], and wakes nobody. If it is sent twice the second one is a conflict,
     /// after which the driver looks again.
     pub(crate) async fn move_own_peer(&self, before: Peer, after: Peer) -> Result<(), Error> {
-        let peers = Arc::new((before, after));
+        let moved = Arc::new((before, after));
         self.door
             .write_one(move |conn| {
-                let peers = Arc::clone(&peers);
-                Box::pin(async move { enrolment::move_peer(conn, &peers.0, &peers.1).await })
+                let moved = Arc::clone(&moved);
+                Box::pin(async move { peers::move_on(conn, &moved.0, &moved.1).await })
             })
             .await
     }
@@ -197,7 +197,7 @@ impl Port {
     }
 
     pub(crate) async fn peers(&self, resource: ResourceId) -> Result<Vec<Peer>, Error> {
-        enrolment::peers(&mut *self.door.read().await?, resource).await
+        peers::of_resource(&mut *self.door.read().await?, resource).await
     }
 
     pub(crate) async fn events(&self, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {

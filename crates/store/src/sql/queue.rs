@@ -95,7 +95,7 @@ pub(crate) type Taking = (Pace, Jitter);
 pub(crate) enum Woken {
     /// Its lease was taken; until then other drivers of it can be heard.
     Taken(Claim, Option<Timestamp>),
-    /// It waits for whoever takes it, or for the look of whoever has it; so many times was it woken.
+    /// It waits for whoever takes it, or for the look of whoever has it; so often was it woken.
     Waits(u64),
 }
 

@@ -36,13 +36,19 @@ impl Port {
         let record = Record { version: Acceptance::VERSION, state, book };
         let (entry, leased) = self.entered(seat.as_ref(), (life, Some(record)), now);
         let declared = Declared { acceptance, write_id, entry, stirs: AtomicBool::new(false) };
-        let declared = Arc::new(declared);
-        let written = self.accepts.write(&self.door, Arc::clone(&declared)).await;
+        let (declared, taken) = (Arc::new(declared), leased.is_some());
+        let (door, accepts) = (self.door.clone(), Arc::clone(&self.accepts));
+        let write = Arc::clone(&declared);
+        let written = to_its_end(async move {
+            accepts.write(&door, write).await?;
+            hand(seat, leased);
+            Ok(())
+        });
+        let written = written.await;
         self.tell(&written);
-        if leased.is_none() || written.is_err() || declared.stirs.load(Ordering::Relaxed) {
+        if !taken || written.is_err() || declared.stirs.load(Ordering::Relaxed) {
             self.stir(&written);
         }
-        hand(seat, leased.filter(|_| written.is_ok()));
         match written {
             Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
                 Some(_) => Ok(()),
@@ -74,7 +80,13 @@ impl Port {
         let life = Life::Tombstone(write.next.id());
         let (tombstone, leased) = self.entered(seat.as_ref(), (life, record), now);
         let step = Arc::new(Step { write, write_id, bound, tombstone });
-        let written = self.commits.write(&self.door, step).await;
+        let (door, commits) = (self.door.clone(), Arc::clone(&self.commits));
+        let written = to_its_end(async move {
+            commits.write(&door, step).await?;
+            hand(seat, leased);
+            Ok(())
+        });
+        let written = written.await;
         if tells {
             self.tell(&written);
         }
@@ -82,7 +94,6 @@ impl Port {
         if ends {
             self.stir(&written);
         }
-        hand(seat, leased.filter(|_| written.is_ok()));
         self.known(written, (id, version), write_id).await
     }
 
@@ -95,38 +106,40 @@ impl Port {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
         let seat = self.handover.seat();
         let taking = self.taking(seat.as_ref());
-        let written = self
-            .door
-            .write(move |conn| {
+        let door = self.door.clone();
+        let written = to_its_end(async move {
+            let written = door.write(move |conn| {
                 Box::pin(async move {
                     let audit = audit.as_ref();
                     command::carry_out(conn, (id, &order), audit, (write_id, bound, taking)).await
                 })
-            })
-            .await;
+            });
+            let (next, version, leased) = written.await?;
+            let taken = leased.is_some();
+            hand(seat, leased);
+            Ok((next, version, taken))
+        });
+        let written = written.await;
         self.tell(&written);
-        if !written.as_ref().is_ok_and(|(.., leased)| leased.is_some()) {
+        if !written.as_ref().is_ok_and(|(.., taken)| *taken) {
             self.stir(&written);
         }
-        let (next, version, leased) = written?;
-        hand(seat, leased);
-        Ok((next, version))
+        written.map(|(next, version, _)| (next, version))
     }
 
     pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
         let seat = self.handover.seat();
         let how = (self.taking(seat.as_ref()), self.settings.request_bound);
-        let written = self
-            .door
-            .write(move |conn| {
+        let door = self.door.clone();
+        let written = to_its_end(async move {
+            let written = door.write(move |conn| {
                 Box::pin(async move { enrolment::redeem(conn, &request, how).await })
-            })
-            .await;
-        if written.is_err() {
-            self.stir(&written);
-        }
-        let (outcome, stirred) = written?;
-        self.pass_on(seat, stirred);
+            });
+            let (outcome, stirred) = written.await?;
+            Ok((outcome, handed(seat, stirred)))
+        });
+        let (outcome, woken) = self.stirring_if_unknown(written.await)?;
+        self.pass_on(woken);
         Ok(outcome)
     }
 
@@ -138,20 +151,19 @@ impl Port {
     ) -> Result<(), Error> {
         let seat = self.handover.seat();
         let how = (self.taking(seat.as_ref()), self.settings.request_bound);
-        let written = self
-            .door
-            .write(move |conn| {
+        let door = self.door.clone();
+        let written = to_its_end(async move {
+            let written = door.write(move |conn| {
                 Box::pin(async move {
                     let stirred = enrolment::leave(conn, (&before, &after), how).await?;
                     accept::note_order(conn, audit.as_ref()).await?;
                     Ok(stirred)
                 })
-            })
-            .await;
-        if written.is_err() {
-            self.stir(&written);
-        }
-        self.pass_on(seat, written?);
+            });
+            Ok(handed(seat, written.await?))
+        });
+        let woken = self.stirring_if_unknown(written.await)?;
+        self.pass_on(woken);
         Ok(())
     }
 
@@ -172,23 +184,46 @@ impl Port {
         (entry, leased)
     }
 
-    /// Sees to it that whom a write woke is looked at: by whoever takes its lease over, by whoever
-    /// steps it here, or by whoever looks who is due.
-    fn pass_on(&self, seat: Option<Seat>, stirred: Stirred) {
-        match stirred {
-            Stirred::Nobody => {}
-            Stirred::Leased(leased) => hand(seat, Some(*leased)),
-            Stirred::Woken(life, wake_seq) => {
-                if !self.turns.note_written(life, wake_seq) {
-                    self.signals.stir();
-                }
-            }
+    /// Sees to it that whom a write woke is looked at: by whoever steps it here, or by whoever
+    /// looks who is due.
+    fn pass_on(&self, woken: Option<(Life, u64)>) {
+        if let Some((life, wake_seq)) = woken
+            && !self.turns.note_written(life, wake_seq)
+        {
+            self.signals.stir();
         }
+    }
+
+    fn stirring_if_unknown<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        if written.is_err() {
+            self.stir(&written);
+        }
+        written
     }
 
     /// How a lease is taken by the write that wakes, if there is a seat for it.
     fn taking(&self, seat: Option<&Seat>) -> Option<Taking> {
         seat.map(|_| (self.settings.pace, jitter()))
+    }
+}
+
+/// Does it also if the caller gives up waiting: a lease that was taken and that nobody is told of
+/// would last until it ends.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(work).await.map_err(|_| Error::Closed)?
+}
+
+/// Hands a life over whose lease is written; who else was woken, and how often by now.
+fn handed(seat: Option<Seat>, stirred: Stirred) -> Option<(Life, u64)> {
+    match stirred {
+        Stirred::Nobody => None,
+        Stirred::Leased(leased) => {
+            hand(seat, Some(*leased));
+            None
+        }
+        Stirred::Woken(life, wake_seq) => Some((life, wake_seq)),
     }
 }
 

@@ -1,0 +1,271 @@
+//! Peers: who enrolled, whether it is heard, and how far it is on its way out.
+
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
+use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
+use usher_domain::tokens::{Consumption, Token};
+use usher_kernel::Timestamp;
+use uuid::Uuid;
+
+use super::super::{Conn, Db};
+use super::queue;
+use super::record::{corrupt, generation, word};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+use crate::inside::Attended;
+use crate::life::Life;
+
+#[derive(sqlx::FromRow)]
+pub(crate) struct PeerRow {
+    pub(crate) id: Uuid,
+    pub(crate) token: Uuid,
+    pub(crate) resource: Uuid,
+    pub(crate) generation: i64,
+    pub(crate) project: Uuid,
+    pub(crate) nonce: String,
+    pub(crate) public_key: String,
+    pub(crate) registered_at: Time,
+    pub(crate) stage: String,
+    pub(crate) cordoned_at: Option<Time>,
+    pub(crate) key_revoked_at: Option<Time>,
+    pub(crate) deregistered_at: Option<Time>,
+    pub(crate) cause: Option<String>,
+    pub(crate) forced_by: Option<String>,
+    pub(crate) forced_at: Option<Time>,
+    pub(crate) lost_since: Option<Time>,
+    pub(crate) asked_at: Option<Time>,
+    pub(crate) acknowledged: Option<i64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct TimedPeerRow {
+    now: Time,
+    #[sqlx(flatten)]
+    peer: PeerRow,
+}
+
+macro_rules! peer_columns {
+    () => {
+        "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
+        cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
+        asked_at, acknowledged"
+    };
+}
+
+/// Registers the peer that a token becomes.
+pub(crate) async fn register(
+    conn: &mut Conn,
+    token: &Token,
+    by: &Consumption,
+) -> Result<(), Error> {
+    let wanted = Registration {
+        token: token.id,
+        resource: token.resource,
+        generation: token.generation,
+        project: token.project,
+        nonce: by.nonce.clone(),
+        public_key: by.public_key.clone(),
+    };
+    // A token that was redeemed in this transaction has no peer yet.
+    let Ok(registered) = peers::register(None, by.peer, &wanted, by.at) else { return Ok(()) };
+    let sql = concat!(
+        "INSERT INTO peers (",
+        peer_columns!(),
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL)"
+    );
+    let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
+    sqlx::query::<Db>(sql)
+        .bind(id.as_uuid())
+        .bind(registration.token.as_uuid())
+        .bind(registration.resource.as_uuid())
+        .bind(i64::from(registration.generation.0))
+        .bind(registration.project.as_uuid())
+        .bind(registration.nonce.as_str())
+        .bind(registration.public_key.to_string())
+        .bind(Time(registered_at))
+        .bind(stage.as_str())
+        .execute(&mut *conn)
+        .await
+        .doing("register a peer")?;
+    Ok(())
+}
+
+/// The peers of a resource, oldest generation first.
+pub(crate) async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+    Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())
+}
+
+/// The peers of a resource, oldest generation first, and whether they are heard.
+pub(crate) async fn attended(
+    conn: &mut Conn,
+    resource: ResourceId,
+) -> Result<Vec<Attended>, Error> {
+    let sql =
+        concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
+}
+
+/// The time, if there is somebody, and the peers of a project that are not deregistered.
+pub(crate) async fn mesh(
+    conn: &mut Conn,
+    project: ProjectId,
+) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
+    let sql = concat!(
+        "SELECT ",
+        now!(),
+        " AS now, ",
+        peer_columns!(),
+        " FROM peers WHERE project = $1 AND stage <> 'deregistered' ORDER BY id"
+    );
+    let query = sqlx::query_as::<Db, TimedPeerRow>(sql).bind(project.as_uuid());
+    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    let now = rows.first().map(|it| it.now.0);
+    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.attended()).collect();
+    Ok((now, mesh?))
+}
+
+/// The peers of a project that are on their way out.
+pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        peer_columns!(),
+        " FROM peers WHERE project = $1 AND stage IN ('cordoned', 'draining') ORDER BY id"
+    );
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
+}
+
+pub(crate) async fn after(
+    conn: &mut Conn,
+    after: Option<PeerId>,
+    count: u32,
+) -> Result<Vec<Attended>, Error> {
+    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id > $1 ORDER BY id LIMIT $2");
+    let query = sqlx::query_as::<Db, PeerRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count));
+    rows(conn, query).await
+}
+
+pub(crate) async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
+    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
+    let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
+    Ok(found.into_iter().next())
+}
+
+async fn rows(
+    conn: &mut Conn,
+    query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
+) -> Result<Vec<Attended>, Error> {
+    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    rows.into_iter().map(PeerRow::attended).collect()
+}
+
+/// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+/// known, or if it is out.
+pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
+    let lose = concat!(
+        "UPDATE peers SET lost_since = ",
+        now!(),
+        " WHERE id = $1 AND lost_since IS NULL AND stage <> 'deregistered' RETURNING resource"
+    );
+    let hear = "UPDATE peers SET lost_since = NULL
+        WHERE id = $1 AND lost_since IS NOT NULL RETURNING resource";
+    let resource = sqlx::query_scalar::<Db, Uuid>(if heard { hear } else { lose })
+        .bind(id.as_uuid())
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("write whether a peer is heard")?;
+    let Some(resource) = resource else { return Ok(false) };
+    queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+    Ok(true)
+}
+
+/// Writes how far a peer is on its way out, if nobody moved it since. Who steps its resource is to
+/// be woken.
+pub(crate) async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
+    let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
+        deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
+        WHERE id = $1 AND stage = $2";
+    let (cordoned, revoked, deregistered, cause) = match after.stage {
+        Stage::Registered => (None, None, None, None),
+        Stage::Cordoned { since } => (Some(since), None, None, None),
+        Stage::Draining { since, key_revoked_at } => {
+            (Some(since), Some(key_revoked_at), None, None)
+        }
+        Stage::Deregistered { key_revoked_at, at, cause } => {
+            (None, Some(key_revoked_at), Some(at), Some(cause))
+        }
+    };
+    let forced = after.forced.as_ref();
+    let moved = sqlx::query::<Db>(sql)
+        .bind(before.id.as_uuid())
+        .bind(before.stage.as_str())
+        .bind(after.stage.as_str())
+        .bind(Time::some(cordoned))
+        .bind(Time::some(revoked))
+        .bind(Time::some(deregistered))
+        .bind(cause.map(peers::Cause::as_str))
+        .bind(forced.map(|it| it.by.as_str()))
+        .bind(Time::some(forced.map(|it| it.at)))
+        .execute(&mut *conn)
+        .await
+        .doing("write a peer")?;
+    if moved.rows_affected() == 0 {
+        return Err(Error::Conflict);
+    }
+    Ok(())
+}
+
+impl PeerRow {
+    /// The peer, and whether it is heard.
+    pub(crate) fn attended(self) -> Result<Attended, Error> {
+        let lost_since = self.lost_since.map(|it| it.0);
+        let asked_at = self.asked_at.map(|it| it.0);
+        let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
+        Ok(Attended { peer: self.peer()?, lost_since, asked_at, acknowledged })
+    }
+
+    fn peer(self) -> Result<Peer, Error> {
+        let row = format!("peer \"{}\"", self.id);
+        let stage = self.stage(&row)?;
+        let forced = match (self.forced_by, self.forced_at) {
+            (Some(by), Some(at)) => Some(Forced { by, at: at.0 }),
+            _ => None,
+        };
+        Ok(Peer {
+            id: PeerId::from_uuid(self.id),
+            registration: Registration {
+                token: TokenId::from_uuid(self.token),
+                resource: ResourceId::from_uuid(self.resource),
+                generation: generation(&row, self.generation)?,
+                project: ProjectId::from_uuid(self.project),
+                nonce: word(&row, "nonce", &self.nonce)?,
+                public_key: word(&row, "public_key", &self.public_key)?,
+            },
+            registered_at: self.registered_at.0,
+            stage,
+            forced,
+        })
+    }
+
+    fn stage(&self, row: &str) -> Result<Stage, Error> {
+        let at = |time: Option<Time>, field| time.map(|it| it.0).ok_or_else(|| corrupt(row, field));
+        match self.stage.as_str() {
+            "registered" => Ok(Stage::Registered),
+            "cordoned" => Ok(Stage::Cordoned { since: at(self.cordoned_at, "cordoned_at")? }),
+            "draining" => Ok(Stage::Draining {
+                since: at(self.cordoned_at, "cordoned_at")?,
+                key_revoked_at: at(self.key_revoked_at, "key_revoked_at")?,
+            }),
+            "deregistered" => Ok(Stage::Deregistered {
+                key_revoked_at: at(self.key_revoked_at, "key_revoked_at")?,
+                at: at(self.deregistered_at, "deregistered_at")?,
+                cause: peers::Cause::ALL
+                    .into_iter()
+                    .find(|it| Some(it.as_str()) == self.cause.as_deref())
+                    .ok_or_else(|| corrupt(row, "cause"))?,
+            }),
+            _ => Err(corrupt(row, "stage")),
+        }
+    }
+}
