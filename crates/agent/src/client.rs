@@ -400,4 +400,45 @@ mod tests {
         }
         assert!(!Error::TimedOut.is_final());
     }
+
+    /// Answers so many requests on each connection, one after the other; what was asked on each.
+    async fn answer(listener: tokio::net::TcpListener, counts: &[usize]) -> Vec<Vec<String>> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut heard = Vec::new();
+        for count in counts {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut on_this = Vec::new();
+            for _ in 0..*count {
+                let mut request = Vec::new();
+                while !request.ends_with(b"null") {
+                    assert!(stream.read_buf(&mut request).await.unwrap() > 0, "it was closed");
+                }
+                let text = String::from_utf8(request).unwrap();
+                on_this.push(text.split(' ').nth(1).unwrap().to_owned());
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
+                stream.write_all(answer).await.unwrap();
+            }
+            heard.push(on_this);
+        }
+        heard
+    }
+
+    /// Red by: a connection for each call, a call that is lost with a connection that ended, or one
+    /// that is sent twice.
+    #[tokio::test]
+    async fn calls_follow_each_other_on_one_connection_until_it_ends() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(answer(listener, &[2, 1]));
+        let client = Client::new(&settings(&url)).ok().unwrap();
+        for path in ["/a", "/b"] {
+            client.post::<_, bool>(path, None, &()).await.unwrap();
+        }
+        // The server has closed the first one by now, or will while this is asked.
+        while client.kept().as_ref().is_some_and(|it| !it.is_closed()) {
+            tokio::task::yield_now().await;
+        }
+        client.tell("/c", None, &()).await.unwrap();
+        assert_eq!(server.await.unwrap(), [vec!["/a", "/b"], vec!["/c"]]);
+    }
 }

@@ -8,8 +8,9 @@
 //!
 //! **Invariants**
 //! - Whoever is handed over has a seat until its step ends, so nobody is handed too many.
-//! - Where more were due than there were seats nobody is handed over: those who wait come first.
-//! - A lease whose write failed, or whose taker is gone, ends by itself.
+//! - Half of the seats are for those who are due, and where more were due than there were seats
+//!   nobody is handed over: those who wait come first.
+//! - Nobody is handed over whose write failed. A lease whose taker is gone is given back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,8 @@ pub(crate) struct Handover {
 #[derive(Clone, Debug)]
 struct Taker {
     seats: Arc<Semaphore>,
+    /// How many seats are for others.
+    kept: usize,
     crowded: Arc<AtomicBool>,
     clock: Clock,
     sender: mpsc::UnboundedSender<Handed>,
@@ -41,7 +44,7 @@ pub type Clock = fn() -> Instant;
 pub struct Handed {
     /// The life.
     pub leased: Leased,
-    /// Since when its lease runs, or a moment before.
+    /// A moment before its lease began.
     pub since: Instant,
     /// Its seat, until it is dropped.
     pub seat: OwnedSemaphorePermit,
@@ -81,10 +84,9 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Hands a life over, once its lease is written.
-    pub(crate) fn hand(self, leased: Leased) {
-        // Without a taker the lease ends by itself.
-        let _ = self.sender.send(Handed { leased, since: self.since, seat: self.permit });
+    /// Hands a life over, once its lease is written; `false` if nobody takes it any more.
+    pub(crate) fn hand(self, leased: Leased) -> bool {
+        self.sender.send(Handed { leased, since: self.since, seat: self.permit }).is_ok()
     }
 }
 
@@ -93,7 +95,8 @@ impl Handover {
     pub(crate) fn begin(&self, seats: Arc<Semaphore>, clock: Clock) -> Handing {
         let (sender, receiver) = mpsc::unbounded_channel();
         let crowded = Arc::<AtomicBool>::default();
-        let taker = Taker { seats, crowded: Arc::clone(&crowded), clock, sender };
+        let kept = seats.available_permits() / 2;
+        let taker = Taker { seats, kept, crowded: Arc::clone(&crowded), clock, sender };
         *self.taker.lock().unwrap_or_else(PoisonError::into_inner) = Some(taker);
         Handing { crowded, receiver }
     }
@@ -107,6 +110,9 @@ impl Handover {
     pub(crate) fn seat(&self) -> Option<Seat> {
         let taker = self.taker()?;
         if taker.crowded.load(Ordering::Relaxed) || taker.sender.is_closed() {
+            return None;
+        }
+        if taker.seats.available_permits() <= taker.kept {
             return None;
         }
         let permit = taker.seats.try_acquire_owned().ok()?;

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
@@ -42,10 +41,6 @@ pub struct LeasedLedger<'s, S> {
     /// How the commit ended the step, if it did.
     ended: OnceLock<Lease>,
 }
-
-/// How long a life that waits keeps its lease. A node on the same machine answers within this; for
-/// whom it takes longer it is nothing.
-const LINGER: Duration = Duration::from_millis(20);
 
 /// Whether there is time for another step under the same lease, by the clock of whoever drives.
 pub type InTime = dyn Fn() -> bool + Sync;
@@ -151,7 +146,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
     /// Waits a moment under the lease for what the life waits for, unless others wait for its seat.
     async fn linger(&self, wake: Wake) {
         if matches!(wake, Wake::At(_)) && (self.in_time)() && !self.store.is_crowded() {
-            self.step.linger(LINGER).await;
+            self.step.linger(self.store.linger()).await;
         }
     }
 

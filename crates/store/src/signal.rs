@@ -2,6 +2,8 @@
 
 use tokio::sync::watch;
 
+use crate::error::Error;
+
 /// Whom a store's own writes wake.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -26,6 +28,20 @@ impl Signals {
     /// Somebody may be due. Called after the commit, also if its outcome is unknown.
     pub(crate) fn stir(&self) {
         self.due.send_modify(|it| *it = it.wrapping_add(1));
+    }
+
+    /// Wakes whoever follows the log, unless it is certain that nothing was told.
+    pub(crate) fn tell_of<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.tell();
+        }
+    }
+
+    /// Wakes whoever waits for work, unless it is certain that nobody became due.
+    pub(crate) fn stir_of<T>(&self, written: &Result<T, Error>) {
+        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
+            self.stir();
+        }
     }
 
     /// The sinks may have changed.

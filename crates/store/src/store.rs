@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    pub(crate) const fn turns(&self) -> &Turns {
+    pub(crate) fn turns(&self) -> &Turns {
         match &self.inner {
             Inner::Postgres(port) => &port.turns,
             Inner::Sqlite(port) => &port.turns,
@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    pub(crate) const fn signals(&self) -> &Signals {
+    pub(crate) fn signals(&self) -> &Signals {
         match &self.inner {
             Inner::Postgres(port) => &port.signals,
             Inner::Sqlite(port) => &port.signals,
@@ -221,6 +221,13 @@ impl Store {
         self.log_poll().is_some()
     }
 
+    pub(crate) const fn linger(&self) -> Duration {
+        match &self.inner {
+            Inner::Postgres(port) => port.settings.linger,
+            Inner::Sqlite(port) => port.settings.linger,
+        }
+    }
+
     /// How often to look for what other processes wrote, if there can be any.
     pub const fn log_poll(&self) -> Option<Duration> {
         match &self.inner {
@@ -252,6 +259,9 @@ verbs! {
     /// Gives a lease back after a step that changed nothing; `false` for whoever was overtaken, who
     /// changes nothing.
     fn release(release: Release) -> Result<bool, Error>;
+    /// Gives a lease back that nobody worked under; the life is due then. `false` for whoever was
+    /// overtaken.
+    fn give_back(life: Life, claim: Claim) -> Result<bool, Error>;
     /// Makes every life due now, for what a watch may have missed.
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of a life in the queue.

@@ -115,7 +115,8 @@ impl Worker {
                     looks = false;
                 }
                 () = due.wait(), if !full => looks = true,
-                () = sleep_until(look_at), if !full => looks = true,
+                // Seats come back also from writes that handed nobody over.
+                () = sleep_until(look_at) => looks = true,
             }
         }
         self.finish().await;
@@ -164,22 +165,26 @@ impl Worker {
 
     /// Seats for those who are due; the others are for whoever is handed over meanwhile.
     fn half_of_the_seats(&self) -> Option<OwnedSemaphorePermit> {
-        let half = self.seats.available_permits().div_ceil(2);
-        let half = u32::try_from(half).unwrap_or(u32::MAX);
-        Arc::clone(&self.seats).try_acquire_many_owned(half).ok().filter(|it| it.num_permits() > 0)
+        let half = self.seats.available_permits().div_ceil(2).max(1);
+        let take = |count: usize| {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            Arc::clone(&self.seats).try_acquire_many_owned(count).ok()
+        };
+        // Somebody may have been faster.
+        take(half).or_else(|| take(1))
     }
 
     fn take(&mut self, Handed { leased, since, seat }: Handed) {
         self.spawn(leased, since, Some(seat));
     }
 
-    /// Steps a life whose lease began then, or a moment before.
+    /// Steps a life whose lease began then or later.
     fn spawn(&mut self, leased: Leased, begun: Instant, seat: Option<OwnedSemaphorePermit>) {
         let (life, claim) = (leased.life, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
         let task = self.running.spawn(async move {
             let _seat = seat;
-            let driven = drive(&*steps, leased, (begun, begun + deadline / 2));
+            let driven = drive(&*steps, leased, begun + deadline / 2);
             match timeout_at(begun + deadline, driven).await {
                 Ok(Ok(())) => Ended::Done,
                 Ok(Err(error)) => Ended::Unreturned(error),
@@ -227,8 +232,10 @@ impl Worker {
     /// Lets running steps end within their deadline and gives back what is left then.
     async fn finish(mut self) {
         let until = Instant::now() + self.figures.step_deadline;
-        let handed = self.handing.close().into_iter().map(|it| (it.leased.life, it.leased.claim));
-        let mut left: Vec<(Life, Claim)> = handed.collect();
+        for Handed { leased: Leased { life, claim, .. }, .. } in self.handing.close() {
+            // The lease ends by itself if this cannot be written.
+            let _ = self.store.give_back(life, claim).await;
+        }
         while !self.running.is_empty() {
             match tokio::time::timeout_at(until, self.running.join_next_with_id()).await {
                 Ok(Some(ended)) => self.end(ended).await,
@@ -236,7 +243,7 @@ impl Worker {
                 Err(_) => self.running.shutdown().await,
             }
         }
-        left.extend(self.leases.drain().map(|(_, it)| it));
+        let left: Vec<(Life, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
         for (life, claim) in left {
             let trouble = Trouble::Unavailable { what: "a server that was stopped".to_owned() };
             // The lease ends by itself if this cannot be written.
@@ -246,12 +253,9 @@ impl Worker {
 }
 
 /// Steps a life until its lease is given back. No step begins with less than half of the time left.
-async fn drive(
-    steps: &dyn Steps,
-    first: Leased,
-    (begun, keeps_until): (Instant, Instant),
-) -> Result<(), Error> {
-    let claimed_at = first.now;
+async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result<(), Error> {
+    // The clock of a step may be late, and is never ahead: absence counts by it.
+    let (begun, claimed_at) = (Instant::now(), first.now);
     let mut next = Some(first);
     while let Some(leased) = next {
         let now = claimed_at.after(begun.elapsed());

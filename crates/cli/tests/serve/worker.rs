@@ -9,10 +9,14 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_cli::serve::tally::{Count, Tally};
 use usher_cli::serve::worker::{Figures, Steps, Worker};
-use usher_kernel::{Trouble, Wake};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::name;
+use usher_domain::tokens::{Outcome, Request};
+use usher_kernel::{Generation, Trouble, Wake};
 use usher_store::{Error, Held, Leased, Life, Release, Store};
+use uuid::Uuid;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, key};
 
 /// Steps that do what the name of the resource says.
 struct Acting {
@@ -173,6 +177,38 @@ async fn no_more_steps_run_at_a_time_than_there_is_room_for() {
             (0..10).all(|number| it.done(&format!("well-{number}")) == 1)
         })
         .await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+}
+
+/// A call with a token that nobody issued.
+fn request(project: ProjectId) -> Request {
+    let id = ResourceId::from_uuid(Uuid::now_v7());
+    Request {
+        text: key().derive(name::token(id, Generation::FIRST), Generation::FIRST),
+        project,
+        nonce: "nonce-nonce-nonce-1".parse().unwrap(),
+        public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
+        peer: PeerId::from_uuid(Uuid::now_v7()),
+    }
+}
+
+/// Red by: a worker that waits for a seat which a write gave back and handed nobody over.
+#[tokio::test]
+async fn calls_that_are_refused_stop_nobody() {
+    let bed = Bed::new().await;
+    let pause = Duration::from_millis(5);
+    let running = run(&bed, Figures { steps_max: 1, due_query: pause, ..Figures::default() });
+    let known = bed.declare("known").await;
+    running.until("it is stepped", |it| it.done("known") > 0).await;
+    let project = bed.store.resource(known).await.unwrap().state.fields().project;
+    // Each has the only seat for a while.
+    for _ in 0..100 {
+        let refused = bed.store.redeem(request(project)).await.unwrap();
+        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+    }
+    bed.declare("later").await;
+    running.until("it is stepped after all that", |it| it.done("later") > 0).await;
     running.stop.send_replace(true);
     running.task.await.unwrap();
 }

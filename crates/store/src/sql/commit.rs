@@ -1,6 +1,6 @@
 //! The one door: state, identity rows, event and consequences, in one transaction.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::QueryBuilder;
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::super::{Conn, Db};
 use super::gather::Together;
+use super::queue::Taking;
 use super::{events, names, queue, record};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
@@ -28,8 +29,16 @@ pub(crate) struct Step {
     pub(crate) write_id: Uuid,
     /// How long a request may outlive its driver's lease.
     pub(crate) bound: Duration,
-    /// The place in the queue of the tombstone that begins by it, if one does.
-    pub(crate) tombstone: Entry,
+    /// How the lease of the tombstone is taken that begins by it, if one does.
+    pub(crate) burial: Option<Burial>,
+}
+
+/// A tombstone whose lease is taken when it begins.
+#[derive(Debug)]
+pub(crate) struct Burial {
+    pub(crate) taking: Taking,
+    /// The lease, and the time, once it has begun.
+    pub(crate) begun: Mutex<Option<(Claim, Timestamp)>>,
 }
 
 impl Together for Step {
@@ -41,16 +50,15 @@ impl Together for Step {
             .collect();
         advance(conn, &moves).await?;
         let changes: Vec<Change<'_>> =
-            group.iter().map(|it| (&it.write, it.bound, Some(&it.tombstone))).collect();
+            group.iter().map(|it| (&it.write, it.bound, it.burial.as_ref())).collect();
         change_resources(conn, &changes).await?;
         let turns = group.iter().map(|it| (it.write.lease, it.write.release.as_ref()));
         keep_turns(conn, &turns.collect::<Vec<_>>()).await
     }
 }
 
-/// What changes, how long a request may outlive its driver's lease, and the place in the queue of
-/// the tombstone that begins; due at once without one.
-pub(crate) type Change<'a> = (&'a ResourceWrite, Duration, Option<&'a Entry>);
+/// What changes, how long a request may outlive its driver's lease, and how a tombstone begins.
+pub(crate) type Change<'a> = (&'a ResourceWrite, Duration, Option<&'a Burial>);
 
 /// Writes everything of resources whose versions were moved in this transaction.
 pub(crate) async fn change_resources(conn: &mut Conn, changes: &[Change<'_>]) -> Result<(), Error> {
@@ -66,8 +74,8 @@ pub(crate) async fn change_resources(conn: &mut Conn, changes: &[Change<'_>]) ->
     let mut parting: Vec<&Change<'_>> = changes.iter().collect();
     // ProviderConfigs are held in one order.
     parting.sort_by_key(|(it, ..)| it.next.pinned().provider_config);
-    for (it, bound, tombstone) in parting {
-        follow(conn, (&it.before, &it.next), (*bound, *tombstone)).await?;
+    for (it, bound, burial) in parting {
+        follow(conn, (&it.before, &it.next), (*bound, *burial)).await?;
     }
     Ok(())
 }
@@ -127,7 +135,7 @@ pub(crate) async fn advance(conn: &mut Conn, moves: &[Move]) -> Result<(), Error
 async fn follow(
     conn: &mut Conn,
     (before, after): (&Resource, &Resource),
-    (bound, tombstone): (Duration, Option<&Entry>),
+    (bound, burial): (Duration, Option<&Burial>),
 ) -> Result<(), Error> {
     let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
         Consequences::of(before, after);
@@ -143,7 +151,7 @@ async fn follow(
         part(conn, after.pinned().provider_config, bound).await?;
     }
     if bury {
-        self::bury(conn, after, tombstone).await?;
+        self::bury(conn, after, burial).await?;
     }
     Ok(())
 }
@@ -221,7 +229,7 @@ async fn part(conn: &mut Conn, id: ProviderConfigId, request_bound: Duration) ->
 pub(crate) async fn bury(
     conn: &mut Conn,
     resource: &Resource,
-    entry: Option<&Entry>,
+    burial: Option<&Burial>,
 ) -> Result<(), Error> {
     let sql = concat!(
         "INSERT INTO tombstones (resource, project, buried_at) VALUES ($1, $2, ",
@@ -236,10 +244,14 @@ pub(crate) async fn bury(
         .doing("begin a tombstone")?;
     if buried.rows_affected() == 1 {
         let life = Life::Tombstone(resource.id());
-        match entry {
-            Some(entry) => queue::begin(conn, &[(life, entry)]).await?,
-            None => queue::insert(conn, &[life]).await?,
-        }
+        let Some(Burial { taking: (pace, jitter), begun }) = burial else {
+            return queue::insert(conn, &[life]).await;
+        };
+        let now = record::now(conn).await?;
+        let mut entry = Entry::new(now);
+        let claim = entry.claim(pace, *jitter, now);
+        queue::begin(conn, &[(life, &entry)]).await?;
+        *begun.lock().unwrap_or_else(PoisonError::into_inner) = claim.map(|it| (it, now));
     }
     Ok(())
 }

@@ -154,7 +154,15 @@ pub(crate) async fn leave(
     let life = Life::Resource(resource);
     let Some(entry) = queue::entry(conn, life, true).await? else { return Ok(Stirred::Nobody) };
     // Read once the entry is held, as whoever claims does.
-    let record = record::resource(conn, resource).await?;
+    let record = match record::resource(conn, resource).await {
+        Ok(record) => record,
+        // Whoever leaves does so also if nobody can step its resource.
+        Err(Error::Corrupt { .. }) => {
+            queue::wake(conn, life).await?;
+            return Ok(Stirred::Nobody);
+        }
+        Err(why) => return Err(why),
+    };
     wake(conn, (record, &entry), (taking, bound)).await
 }
 

@@ -38,9 +38,9 @@ pub(crate) struct Port {
     pub(crate) door: Door,
     pub(crate) settings: Settings,
     pub(crate) installation: Installation,
-    pub(crate) signals: Signals,
+    pub(crate) signals: Arc<Signals>,
     pub(crate) handover: Handover,
-    pub(crate) turns: Turns,
+    pub(crate) turns: Arc<Turns>,
     /// Whether the last claim found somebody.
     busy: AtomicBool,
     pub(super) accepts: Arc<Gather<Declared>>,
@@ -55,9 +55,9 @@ impl Port {
             door,
             settings,
             installation,
-            signals: Signals::default(),
+            signals: Arc::default(),
             handover: Handover::default(),
-            turns: Turns::default(),
+            turns: Arc::default(),
             busy: AtomicBool::new(false),
         }
     }
@@ -119,6 +119,11 @@ impl Port {
             self.stir(&given);
         }
         Ok(given?.count > 0)
+    }
+
+    pub(crate) async fn give_back(&self, life: Life, claim: Claim) -> Result<bool, Error> {
+        let given = self.door.write_one(move |conn| Box::pin(queue::give_back(conn, life, claim)));
+        self.stirring(given.await)
     }
 
     /// Whether the lease was its own still.
@@ -287,16 +292,12 @@ impl Port {
 
     /// Wakes whoever follows the log, unless it is certain that nothing was told.
     pub(crate) fn tell<T>(&self, written: &Result<T, Error>) {
-        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
-            self.signals.tell();
-        }
+        self.signals.tell_of(written);
     }
 
     /// Wakes whoever waits for work, unless it is certain that nobody became due.
     pub(crate) fn stir<T>(&self, written: &Result<T, Error>) {
-        if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
-            self.signals.stir();
-        }
+        self.signals.stir_of(written);
     }
 
     pub(crate) fn stirring<T>(&self, written: Result<T, Error>) -> Result<T, Error> {

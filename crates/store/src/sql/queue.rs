@@ -234,6 +234,23 @@ pub(crate) async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Gi
     Ok(Given { count: given.len(), due: given.contains(&Some(true)) })
 }
 
+/// Gives a lease back that nobody worked under.
+pub(crate) async fn give_back(conn: &mut Conn, life: Life, claim: Claim) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE queue SET lease_until = NULL, attempts = attempts - 1, due = ",
+        now!(),
+        " WHERE life = $1 AND kind = $2 AND fence = $3 AND lease_until IS NOT NULL"
+    );
+    let given = sqlx::query::<Db>(sql)
+        .bind(life.id())
+        .bind(life.kind())
+        .bind(claim.fence.0.cast_signed())
+        .execute(&mut *conn)
+        .await
+        .doing("give a lease back")?;
+    Ok(given.rows_affected() > 0)
+}
+
 /// Gives the lease back after trouble; whoever was overtaken changes nothing, and is told so.
 pub(crate) async fn postpone(
     conn: &mut Conn,

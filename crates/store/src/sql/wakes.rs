@@ -1,7 +1,7 @@
 //! Writes that wake a life, and take its lease as well if somebody takes that over.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use usher_domain::audit;
 use usher_domain::broker::accept::Accepted;
@@ -11,46 +11,88 @@ use usher_domain::object::id::ResourceId;
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Record, Timestamp, Version};
+use usher_kernel::{Book, Record, Version};
 use uuid::Uuid;
 
+use super::super::Door;
 use super::accept::Declared;
-use super::commit::Step;
+use super::commit::{Burial, Step};
 use super::enrolment::Stirred;
 use super::port::Port;
 use super::queue::Taking;
-use super::{accept, command, enrolment};
+use super::{accept, command, enrolment, queue};
 use crate::error::Error;
 use crate::handover::Seat;
 use crate::jitter;
 use crate::life::Life;
 use crate::port::{Acceptance, Held, Leased, Order, ResourceWrite};
+use crate::signal::Signals;
+use crate::turn::Turns;
+
+/// What follows a write that wakes. It is done also if whoever asked gives up waiting: a lease that
+/// was taken and that nobody is told of would last until it ends.
+struct Onward {
+    door: Door,
+    signals: Arc<Signals>,
+    turns: Arc<Turns>,
+    seat: Option<Seat>,
+}
+
+impl Onward {
+    /// Hands a life over whose lease is written.
+    async fn hand(self, leased: Leased) {
+        let Some(seat) = self.seat else { return };
+        let (life, claim) = (leased.life, leased.claim);
+        if seat.hand(leased) {
+            return;
+        }
+        // Its taker has just stopped. The lease ends by itself if this cannot be written.
+        let back = self.door.write_one(move |conn| Box::pin(queue::give_back(conn, life, claim)));
+        let _ = back.await;
+    }
+
+    /// Sees to it that whom a write woke is looked at: by whoever takes it over, by whoever steps
+    /// it here, or by whoever looks who is due.
+    async fn pass_on(self, stirred: Stirred) {
+        match stirred {
+            Stirred::Nobody => {}
+            Stirred::Leased(leased) => self.hand(*leased).await,
+            Stirred::Woken(life, wake_seq) => {
+                if !self.turns.note_written(life, wake_seq) {
+                    self.signals.stir();
+                }
+            }
+        }
+    }
+}
 
 impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
-        let write_id = Uuid::now_v7();
-        let (seat, now) = (self.handover.seat(), acceptance.accepted.resource.fields().created_at);
+        let (onward, write_id) = (self.onward(true), Uuid::now_v7());
         let Accepted { resource, rows, .. } = &acceptance.accepted;
-        let (life, id) = (Life::Resource(resource.id()), *resource.id().as_uuid());
+        let (id, now) = (resource.id(), resource.fields().created_at);
+        let mut entry = Entry::new(now);
+        let taking = self.taking(&onward);
+        let claim = taking.and_then(|(pace, jitter)| entry.claim(&pace, jitter, now));
         let (state, book) = (resource.clone(), Book::new(rows.iter().cloned()));
         let record = Record { version: Acceptance::VERSION, state, book };
-        let (entry, leased) = self.entered(seat.as_ref(), (life, Some(record)), now);
         let declared = Declared { acceptance, write_id, entry, stirs: AtomicBool::new(false) };
-        let (declared, taken) = (Arc::new(declared), leased.is_some());
-        let (door, accepts) = (self.door.clone(), Arc::clone(&self.accepts));
-        let write = Arc::clone(&declared);
+        let (declared, accepts) = (Arc::new(declared), Arc::clone(&self.accepts));
         let written = to_its_end(async move {
-            accepts.write(&door, write).await?;
-            hand(seat, leased);
-            Ok(())
+            let written = accepts.write(&onward.door, Arc::clone(&declared)).await;
+            onward.signals.tell_of(&written);
+            let others = declared.stirs.load(Ordering::Relaxed);
+            if claim.is_none() || others || written.is_err() {
+                onward.signals.stir_of(&written);
+            }
+            if let (Some(claim), Ok(())) = (claim, &written) {
+                let (life, record) = (Life::Resource(id), Held::Resource(Box::new(record)));
+                onward.hand(Leased { life, claim, record, now }).await;
+            }
+            written
         });
-        let written = written.await;
-        self.tell(&written);
-        if !taken || written.is_err() || declared.stirs.load(Ordering::Relaxed) {
-            self.stir(&written);
-        }
-        match written {
-            Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
+        match written.await {
+            Err(Error::OutcomeUnknown { source }) => match self.written(*id.as_uuid()).await? {
                 Some(_) => Ok(()),
                 None => Err(Error::new("accept a declaration", source)),
             },
@@ -70,31 +112,36 @@ impl Port {
         before: Option<&Book>,
     ) -> Result<(), Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
-        let (id, version) = (*write.next.id().as_uuid(), write.version);
+        let (id, version) = (write.next.id(), write.version);
         let (tells, ends) = (write.event.is_some(), write.lease.is_none());
-        let begins = Consequences::of(&write.before, &write.next).bury;
-        let book = before.filter(|_| begins).map(|it| it.with(&write.rows));
-        let seat = book.as_ref().and_then(|_| self.handover.seat());
-        let (state, now) = (write.next.clone(), write.next.fields().updated_at);
+        let buries = Consequences::of(&write.before, &write.next).bury;
+        let book = before.filter(|_| buries).map(|it| it.with(&write.rows));
+        let onward = self.onward(book.is_some());
+        let burial = self.taking(&onward).map(|taking| Burial { taking, begun: Mutex::default() });
+        let state = write.next.clone();
         let record = book.map(|book| Record { version: version.next(), state, book });
-        let life = Life::Tombstone(write.next.id());
-        let (tombstone, leased) = self.entered(seat.as_ref(), (life, record), now);
-        let step = Arc::new(Step { write, write_id, bound, tombstone });
-        let (door, commits) = (self.door.clone(), Arc::clone(&self.commits));
+        let (step, commits) =
+            (Arc::new(Step { write, write_id, bound, burial }), Arc::clone(&self.commits));
         let written = to_its_end(async move {
-            commits.write(&door, step).await?;
-            hand(seat, leased);
-            Ok(())
+            let written = commits.write(&onward.door, Arc::clone(&step)).await;
+            if tells {
+                onward.signals.tell_of(&written);
+            }
+            // Whoever goes on under its lease is not due, and makes nobody so.
+            if ends {
+                onward.signals.stir_of(&written);
+            }
+            let begun = step.burial.as_ref().and_then(|it| {
+                let begun = it.begun.lock();
+                *begun.unwrap_or_else(PoisonError::into_inner)
+            });
+            if let (Some((claim, now)), Some(record), Ok(())) = (begun, record, &written) {
+                let (life, record) = (Life::Tombstone(id), Held::Resource(Box::new(record)));
+                onward.hand(Leased { life, claim, record, now }).await;
+            }
+            written
         });
-        let written = written.await;
-        if tells {
-            self.tell(&written);
-        }
-        // Whoever goes on under its lease is not due, and makes nobody so.
-        if ends {
-            self.stir(&written);
-        }
-        self.known(written, (id, version), write_id).await
+        self.known(written.await, (*id.as_uuid(), version), write_id).await
     }
 
     pub(crate) async fn order(
@@ -104,43 +151,44 @@ impl Port {
         audit: Option<audit::Entry>,
     ) -> Result<(Resource, Version), Error> {
         let (write_id, bound) = (Uuid::now_v7(), self.settings.request_bound);
-        let seat = self.handover.seat();
-        let taking = self.taking(seat.as_ref());
-        let door = self.door.clone();
-        let written = to_its_end(async move {
-            let written = door.write(move |conn| {
+        let onward = self.onward(true);
+        let taking = self.taking(&onward);
+        // It may be the last user of its ProviderConfig.
+        let parts = matches!(order, Order::Abandon { .. });
+        to_its_end(async move {
+            let written = onward.door.write(move |conn| {
                 Box::pin(async move {
                     let audit = audit.as_ref();
                     command::carry_out(conn, (id, &order), audit, (write_id, bound, taking)).await
                 })
             });
-            let (next, version, leased) = written.await?;
-            let taken = leased.is_some();
-            hand(seat, leased);
-            Ok((next, version, taken))
-        });
-        let written = written.await;
-        self.tell(&written);
-        if !written.as_ref().is_ok_and(|(.., taken)| *taken) {
-            self.stir(&written);
-        }
-        written.map(|(next, version, _)| (next, version))
+            let written = written.await;
+            onward.signals.tell_of(&written);
+            if parts || !written.as_ref().is_ok_and(|(.., leased)| leased.is_some()) {
+                onward.signals.stir_of(&written);
+            }
+            let (next, version, leased) = written?;
+            if let Some(leased) = leased {
+                onward.hand(leased).await;
+            }
+            Ok((next, version))
+        })
+        .await
     }
 
     pub(crate) async fn redeem(&self, request: Request) -> Result<Outcome, Error> {
-        let seat = self.handover.seat();
-        let how = (self.taking(seat.as_ref()), self.settings.request_bound);
-        let door = self.door.clone();
-        let written = to_its_end(async move {
-            let written = door.write(move |conn| {
+        let onward = self.onward(true);
+        let how = (self.taking(&onward), self.settings.request_bound);
+        to_its_end(async move {
+            let written = onward.door.write(move |conn| {
                 Box::pin(async move { enrolment::redeem(conn, &request, how).await })
             });
-            let (outcome, stirred) = written.await?;
-            Ok((outcome, handed(seat, stirred)))
-        });
-        let (outcome, woken) = self.stirring_if_unknown(written.await)?;
-        self.pass_on(woken);
-        Ok(outcome)
+            let written = written.await.inspect_err(|_| onward.signals.stir());
+            let (outcome, stirred) = written?;
+            onward.pass_on(stirred).await;
+            Ok(outcome)
+        })
+        .await
     }
 
     pub(crate) async fn move_peer(
@@ -149,87 +197,41 @@ impl Port {
         after: Peer,
         audit: Option<audit::Entry>,
     ) -> Result<(), Error> {
-        let seat = self.handover.seat();
-        let how = (self.taking(seat.as_ref()), self.settings.request_bound);
-        let door = self.door.clone();
-        let written = to_its_end(async move {
-            let written = door.write(move |conn| {
+        let onward = self.onward(true);
+        let how = (self.taking(&onward), self.settings.request_bound);
+        to_its_end(async move {
+            let written = onward.door.write(move |conn| {
                 Box::pin(async move {
                     let stirred = enrolment::leave(conn, (&before, &after), how).await?;
                     accept::note_order(conn, audit.as_ref()).await?;
                     Ok(stirred)
                 })
             });
-            Ok(handed(seat, written.await?))
-        });
-        let woken = self.stirring_if_unknown(written.await)?;
-        self.pass_on(woken);
-        Ok(())
+            let stirred = written.await.inspect_err(|_| onward.signals.stir())?;
+            onward.pass_on(stirred).await;
+            Ok(())
+        })
+        .await
     }
 
-    /// A new entry, and its life if its lease is taken with it.
-    fn entered(
-        &self,
-        seat: Option<&Seat>,
-        (life, record): (Life, Option<Record<Resource>>),
-        now: Timestamp,
-    ) -> (Entry, Option<Leased>) {
-        let mut entry = Entry::new(now);
-        let taking = self.taking(seat).filter(|_| record.is_some());
-        let claim = taking.and_then(|(pace, jitter)| entry.claim(&pace, jitter, now));
-        let leased = claim.zip(record).map(|(claim, record)| {
-            let record = Held::Resource(Box::new(record));
-            Leased { life, claim, record, now }
-        });
-        (entry, leased)
-    }
-
-    /// Sees to it that whom a write woke is looked at: by whoever steps it here, or by whoever
-    /// looks who is due.
-    fn pass_on(&self, woken: Option<(Life, u64)>) {
-        if let Some((life, wake_seq)) = woken
-            && !self.turns.note_written(life, wake_seq)
-        {
-            self.signals.stir();
+    /// What follows a write, with a seat for whom it wakes if it wakes somebody and there is one.
+    fn onward(&self, wakes: bool) -> Onward {
+        Onward {
+            door: self.door.clone(),
+            signals: Arc::clone(&self.signals),
+            turns: Arc::clone(&self.turns),
+            seat: if wakes { self.handover.seat() } else { None },
         }
-    }
-
-    fn stirring_if_unknown<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
-        if written.is_err() {
-            self.stir(&written);
-        }
-        written
     }
 
     /// How a lease is taken by the write that wakes, if there is a seat for it.
-    fn taking(&self, seat: Option<&Seat>) -> Option<Taking> {
-        seat.map(|_| (self.settings.pace, jitter()))
+    fn taking(&self, onward: &Onward) -> Option<Taking> {
+        onward.seat.as_ref().map(|_| (self.settings.pace, jitter()))
     }
 }
 
-/// Does it also if the caller gives up waiting: a lease that was taken and that nobody is told of
-/// would last until it ends.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::spawn(work).await.map_err(|_| Error::Closed)?
-}
-
-/// Hands a life over whose lease is written; who else was woken, and how often by now.
-fn handed(seat: Option<Seat>, stirred: Stirred) -> Option<(Life, u64)> {
-    match stirred {
-        Stirred::Nobody => None,
-        Stirred::Leased(leased) => {
-            hand(seat, Some(*leased));
-            None
-        }
-        Stirred::Woken(life, wake_seq) => Some((life, wake_seq)),
-    }
-}
-
-/// Hands a life over whose lease is written.
-fn hand(seat: Option<Seat>, leased: Option<Leased>) {
-    if let (Some(seat), Some(leased)) = (seat, leased) {
-        seat.hand(leased);
-    }
 }

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::reason::Reason;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::Outcome;
-use usher_kernel::{Ledger, Report, Wake};
-use usher_store::{Handed, Handing, Leased, LeasedLedger, Life, Order, Release, Store};
+use usher_kernel::{Decision, Ledger, Report, Wake};
+use usher_store::{
+    Handed, Handing, Leased, LeasedLedger, Life, Order, Release, ResourceWrite, Settings, Store,
+};
 
-use crate::bed::{Bed, on_both};
-use crate::declare::{World, record};
+use crate::bed::{Bed, on_both, on_both_with};
+use crate::declare::{World, ending, record};
 use crate::enrolment::{issue, request};
 
 const SEATS: usize = 4;
@@ -31,7 +33,8 @@ async fn next(handing: &mut Handing) -> Handed {
 /// Gives a lease back; whether the life is due then.
 async fn rest(store: &Store, Leased { life, claim, .. }: &Leased) -> bool {
     let (life, claim) = (*life, *claim);
-    let release = Release { life, claim, wake: Wake::OnChange, reason: "Steady" };
+    let reason = if matches!(life, Life::Tombstone(_)) { "AtRest" } else { "Steady" };
+    let release = Release { life, claim, wake: Wake::OnChange, reason };
     assert!(store.release(release).await.unwrap(), "it is its own");
     store.entry(life).await.unwrap().unwrap().due.is_some()
 }
@@ -72,6 +75,7 @@ async fn every_write_that_wakes_a_resource_hands_it_over() {
         let redeemed = next(&mut handing).await;
         agrees(store, id, &redeemed.leased).await;
         assert!(!rest(store, &redeemed.leased).await, "the wake-up came before its look");
+        drop(redeemed);
 
         let cordoned = store.peers(id).await.unwrap().remove(0);
         let now = store.now().await.unwrap();
@@ -80,12 +84,13 @@ async fn every_write_that_wakes_a_resource_hands_it_over() {
         let left = next(&mut handing).await;
         agrees(store, id, &left.leased).await;
         assert!(!rest(store, &left.leased).await);
+        drop(left);
 
         store.order(id, Order::Deprovision, None).await.unwrap();
         let ordered = next(&mut handing).await;
         agrees(store, id, &ordered.leased).await;
         assert!(record(&ordered.leased).state.is_showing_out(), "as it is since the order");
-        drop((redeemed, left, ordered));
+        drop(ordered);
         assert_eq!(seats.available_permits(), SEATS);
     })
     .await;
@@ -144,6 +149,83 @@ fn report(wake: Wake) -> Report<Reason> {
     Report { reason: Reason::WaitingForNode, wake, committed: false }
 }
 
+/// Red by: an order that a later wake-up hides from whoever has the life with its old record.
+#[tokio::test]
+async fn an_order_is_not_taken_for_seen_because_something_later_is() {
+    on_both(async |bed: Bed| {
+        let (store, world) = (&bed.store, World::new(&bed.store).await);
+        let (mut handing, _seats) = take_over(store);
+        let id = world.declare("web").await.id();
+        let Handed { leased, .. } = next(&mut handing).await;
+        issue(store, id).await.unwrap();
+        let held = record(&leased).clone();
+        let ledger = LeasedLedger::new(store, (leased.life, leased.claim), held.clone(), &|| true);
+        Ledger::<Broker>::load(&ledger).await.unwrap();
+        let _ = store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
+        store.order(id, Order::Deprovision, None).await.unwrap();
+        let peer = store.peers(id).await.unwrap().remove(0);
+        let moved = peer.advance(DrainStep::Cordon, store.now().await.unwrap());
+        store.move_peer(peer, moved).await.unwrap();
+        let rests = Ok(report(Wake::OnChange));
+        assert!(ledger.finish(&rests, Reason::as_str).await.unwrap().is_some(), "it was woken");
+        let next = LeasedLedger::new(store, (leased.life, ledger.claim()), held, &|| true);
+        Ledger::<Broker>::load(&next).await.unwrap();
+        assert_eq!(next.finish(&rests, Reason::as_str).await.unwrap(), None);
+        let entry = store.entry(leased.life).await.unwrap().unwrap();
+        assert!(entry.due.is_some(), "its record is not what was ordered");
+    })
+    .await;
+}
+
+/// Red by: a tombstone that has to be looked for.
+#[tokio::test]
+async fn an_end_hands_its_tombstone_over() {
+    on_both(async |bed: Bed| {
+        let (store, world) = (&bed.store, World::new(&bed.store).await);
+        let (mut handing, _seats) = take_over(store);
+        let id = world.declare("web").await.id();
+        let Handed { leased, .. } = next(&mut handing).await;
+        let ResourceWrite { next: state, rows, event, .. } = ending(record(&leased));
+        let (lease, held) = ((leased.life, leased.claim), record(&leased).clone());
+        let ledger = LeasedLedger::new(store, lease, held.clone(), &|| true);
+        let (wake, reason) = (Wake::Never, Reason::Gone);
+        let end = Decision::<Broker> { next: state, rows, effect: None, event, wake, reason };
+        ledger.commit(held.version, &end).await.unwrap();
+        let buried = next(&mut handing).await.leased;
+        assert_eq!(buried.life, Life::Tombstone(id));
+        assert_eq!(*record(&buried), store.resource(id).await.unwrap());
+        let entry = store.entry(buried.life).await.unwrap().unwrap();
+        assert_eq!(entry.lease_until, Some(buried.claim.until));
+        assert!(!rest(store, &buried).await, "it rests until something comes back");
+    })
+    .await;
+}
+
+/// Red by: a lease that is lost because whoever took it over has just stopped.
+#[tokio::test]
+async fn a_lease_that_nobody_works_under_is_given_back_at_once() {
+    on_both(async |bed: Bed| {
+        let (store, world) = (&bed.store, World::new(&bed.store).await);
+        let (mut handing, _seats) = take_over(store);
+        world.declare("web").await;
+        let Handed { leased, .. } = next(&mut handing).await;
+        assert!(store.give_back(leased.life, leased.claim).await.unwrap());
+        let entry = store.entry(leased.life).await.unwrap().unwrap();
+        assert_eq!((entry.lease_until, entry.attempts), (None, 0), "nobody tried");
+        assert_eq!(entry.heard_until(), None, "and nobody can be heard");
+        assert!(!store.give_back(leased.life, leased.claim).await.unwrap(), "it has none any more");
+        let again = world.claim(leased.life).await;
+        assert!(!store.give_back(leased.life, leased.claim).await.unwrap(), "it was overtaken");
+        let entry = store.entry(leased.life).await.unwrap().unwrap();
+        assert_eq!(entry.lease_until, Some(again.claim.until));
+    })
+    .await;
+}
+
+fn patient() -> Settings {
+    Settings { linger: Duration::from_mins(1), ..Settings::default() }
+}
+
 /// Red by: a life that gives its lease back although what it waits for came, or one that was looked
 /// at and is due again because of that.
 #[tokio::test]
@@ -175,10 +257,34 @@ async fn whoever_waits_keeps_its_lease_for_what_comes_and_sees_it() {
     .await;
 }
 
-/// Red by: a lease that is kept although nothing comes, or although others wait for the seat.
+/// Red by: a step that gives its lease back a moment before what it waits for comes.
 #[tokio::test]
-async fn whoever_waits_in_vain_gives_its_lease_back() {
-    on_both(async |bed: Bed| {
+async fn whoever_waits_keeps_its_lease_until_something_comes() {
+    on_both_with(patient(), async |bed: Bed| {
+        let (store, world) = (&bed.store, World::new(&bed.store).await);
+        let (mut handing, _seats) = take_over(store);
+        let id = world.declare("web").await.id();
+        let Handed { leased, .. } = next(&mut handing).await;
+        let lease = (leased.life, leased.claim);
+        let ledger = LeasedLedger::new(store, lease, record(&leased).clone(), &|| true);
+        Ledger::<Broker>::load(&ledger).await.unwrap();
+        let watch = Arc::clone(store);
+        let comes = tokio::spawn(async move {
+            sleep(Duration::from_millis(20)).await;
+            watch.nudge(id);
+        });
+        let waits = Ok(report(Wake::At(leased.now.after(Duration::from_secs(30)))));
+        let kept = ledger.finish(&waits, Reason::as_str).await.unwrap();
+        assert!(kept.is_some(), "it goes on under its lease");
+        comes.await.unwrap();
+    })
+    .await;
+}
+
+/// Red by: a lease that is kept although others wait for the seat.
+#[tokio::test]
+async fn whoever_waits_while_others_do_gives_its_lease_back() {
+    on_both_with(patient(), async |bed: Bed| {
         let (store, world) = (&bed.store, World::new(&bed.store).await);
         let (mut handing, _seats) = take_over(store);
         world.declare("web").await;
@@ -187,8 +293,10 @@ async fn whoever_waits_in_vain_gives_its_lease_back() {
         let lease = (leased.life, leased.claim);
         let ledger = LeasedLedger::new(store, lease, record(&leased).clone(), &|| true);
         Ledger::<Broker>::load(&ledger).await.unwrap();
+        handing.set_crowded(true);
         let waits = Ok(report(Wake::At(later)));
-        assert_eq!(ledger.finish(&waits, Reason::as_str).await.unwrap(), None);
+        let finished = timeout(Duration::from_secs(30), ledger.finish(&waits, Reason::as_str));
+        assert_eq!(finished.await.expect("it lingers").unwrap(), None);
         let entry = store.entry(leased.life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.due), (None, Some(later)));
     })

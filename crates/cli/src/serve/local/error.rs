@@ -45,6 +45,16 @@ pub enum Error {
         /// Where.
         path: PathBuf,
     },
+    /// The world was made by an earlier program.
+    #[error(
+        "cannot use \"{}\": an earlier version made it and kept objects otherwise; deprovision \
+        everything with that version, or use another data directory",
+        path.display()
+    )]
+    Earlier {
+        /// What it made.
+        path: PathBuf,
+    },
     /// Another process keeps the world locked.
     #[error("cannot lock \"{}\" in time", path.display())]
     Busy {
@@ -85,9 +95,10 @@ impl Error {
             }
             Self::InUse { name } | Self::Name { name } => Trouble::Rejected { what: name.clone() },
             Self::Fleet { trouble, .. } => trouble.clone(),
-            Self::Corrupt { path } | Self::Busy { path } | Self::Disk { path, .. } => {
-                Trouble::Unavailable { what: path.display().to_string() }
-            }
+            Self::Corrupt { path }
+            | Self::Earlier { path }
+            | Self::Busy { path }
+            | Self::Disk { path, .. } => Trouble::Unavailable { what: path.display().to_string() },
         }
     }
 
@@ -103,6 +114,7 @@ impl Error {
             | Self::InUse { .. }
             | Self::Name { .. }
             | Self::Corrupt { .. }
+            | Self::Earlier { .. }
             | Self::Busy { .. }
             | Self::Fleet { .. }
             | Self::Disk { .. } => Unknown::Unreachable,

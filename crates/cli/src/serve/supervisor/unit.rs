@@ -198,7 +198,7 @@ impl Units {
     }
 }
 
-/// Gives a directory its name unless something has it.
+/// Gives a file or a directory its name unless something has it.
 pub(in crate::serve) fn rename_exclusively(from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }

@@ -90,6 +90,7 @@ impl Registry {
             let path = registry.root.join(folder);
             make(&path).map_err(Error::disk(&path))?;
         }
+        registry.refuse_folders()?;
         registry.sweep()?;
         let id = registry.root.join(ID);
         if !id.try_exists().map_err(Error::disk(&id))? {
@@ -99,6 +100,24 @@ impl Registry {
         change.index()?;
         drop(change);
         Ok(registry)
+    }
+
+    /// Earlier every object was a folder: whoever took such a world for empty would end all that
+    /// runs in it.
+    fn refuse_folders(&self) -> Result<(), Error> {
+        let kinds = Kind::ALL.map(|kind| self.folder(kind));
+        for folder in kinds.into_iter().chain([self.notes().root().to_owned()]) {
+            let found = match entries(&folder) {
+                Err(Error::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    continue;
+                }
+                found => found?,
+            };
+            if let Some(name) = found.iter().find(|it| folder.join(it).is_dir()) {
+                return Err(Error::Earlier { path: folder.join(name) });
+            }
+        }
+        Ok(())
     }
 
     /// Where the world lies.

@@ -36,6 +36,11 @@ impl Notes {
         Self { root: root.join(OWNED), aside: root.join(ASIDE) }
     }
 
+    /// Where they lie.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Whether there are any, so that what is not noted is not there.
     pub(super) fn exist(&self) -> Result<bool, Error> {
         self.root.try_exists().map_err(Error::disk(&self.root))
@@ -51,8 +56,9 @@ impl Notes {
 
     /// What is noted of an owner, sorted.
     pub(super) fn of(&self, kind: Kind, name: &str) -> Result<Vec<(Kind, String)>, Error> {
-        let noted = match lines::read(&self.path(kind, name))? {
-            Some(content) => noted(&content),
+        let path = self.path(kind, name);
+        let noted = match lines::read(&path)? {
+            Some(content) => noted(&content, &path)?,
             // Where all notes are gone, nothing is proven of these.
             None if !self.exist()? => return Err(Error::Corrupt { path: self.root.clone() }),
             None => return Ok(vec![]),
@@ -79,7 +85,11 @@ impl Notes {
     ) -> Result<(), Error> {
         let mut files = entries(&self.root)?;
         files.retain(|it| self.root.join(it).is_file());
-        files.iter().try_for_each(|it| self.sweep_file(&self.root.join(it), &stands))
+        files.iter().try_for_each(|it| match self.sweep_file(&self.root.join(it), &stands) {
+            // It stays for a person to look at.
+            Err(Error::Corrupt { .. }) => Ok(()),
+            swept => swept,
+        })
     }
 
     /// The same of one owner.
@@ -99,7 +109,10 @@ impl Notes {
     fn amend(&self, owner: &Owner, sign: Sign, label: String) -> Result<(), Error> {
         let path = self.path(owner.kind, &owner.name);
         let content = lines::read(&path)?;
-        let mut noted = content.as_deref().map(noted).unwrap_or_default();
+        let mut noted = match &content {
+            Some(content) => noted(content, &path)?,
+            None => BTreeSet::new(),
+        };
         let line = format!("{}{label}\n", sign.as_char());
         let is_news = match sign {
             Sign::Stands => noted.insert(label),
@@ -122,7 +135,7 @@ impl Notes {
         stands: &impl Fn(Kind, &str) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let Some(content) = lines::read(path)? else { return Ok(()) };
-        let noted = noted(&content);
+        let noted = noted(&content, path)?;
         let mut kept = BTreeSet::new();
         for label in &noted {
             if let Some((kind, name)) = labelled(label)
@@ -157,20 +170,24 @@ impl Sign {
     }
 }
 
-/// What the lines of a file leave; one that does not end was torn by a crash.
-fn noted(content: &[u8]) -> BTreeSet<String> {
+/// What the lines of a file leave. One that does not end was torn by a crash; any other that cannot
+/// be read may be about something that stands.
+fn noted(content: &[u8], path: &Path) -> Result<BTreeSet<String>, Error> {
+    let corrupt = || Error::Corrupt { path: path.to_owned() };
     let mut noted = BTreeSet::new();
     for line in content.split_inclusive(|it| *it == b'\n') {
-        let Some(line) = line.strip_suffix(b"\n").and_then(|it| str::from_utf8(it).ok()) else {
-            continue;
-        };
-        if let Some(label) = line.strip_prefix(Sign::Stands.as_char()) {
+        let Some(line) = line.strip_suffix(b"\n") else { continue };
+        let line = str::from_utf8(line).map_err(|_| corrupt())?;
+        let stands = line.strip_prefix(Sign::Stands.as_char());
+        let label = stands.or_else(|| line.strip_prefix(Sign::Gone.as_char()));
+        let label = label.filter(|it| labelled(it).is_some()).ok_or_else(corrupt)?;
+        if stands.is_some() {
             noted.insert(label.to_owned());
-        } else if let Some(label) = line.strip_prefix(Sign::Gone.as_char()) {
+        } else {
             noted.remove(label);
         }
     }
-    noted
+    Ok(noted)
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

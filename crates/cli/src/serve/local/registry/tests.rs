@@ -293,17 +293,38 @@ async fn a_file_that_has_grown_is_written_anew() {
 async fn what_is_no_file_of_an_object_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let registry = world(&dir).await;
-    for folder in [registry.folder(Kind::Anchor), registry.root().join("owned")] {
-        fs::create_dir(folder.join("old")).unwrap();
-        fs::write(folder.join("old").join("object.json"), "{}").unwrap();
-    }
     fs::write(registry.folder(Kind::Anchor).join(".a.json"), "{}").unwrap();
     fs::write(registry.folder(Kind::Anchor).join("a.json~"), "{}").unwrap();
     let registry = world(&dir).await;
     assert_eq!(registry.names(Kind::Anchor).unwrap(), Vec::<String>::new());
-    assert_eq!(registry.get(Kind::Anchor, "old").unwrap(), None);
-    anchor(&registry, "old").await;
-    assert_eq!(registry.names(Kind::Anchor).unwrap(), ["old"]);
+}
+
+/// Red by: a world whose objects were folders taken for an empty one, in which nothing may run.
+#[tokio::test]
+async fn a_world_of_an_earlier_layout_is_refused() {
+    for folder in [Kind::Anchor.folder(), "owned"] {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = world(&dir).await;
+        let old = registry.root().join(folder).join("old");
+        fs::create_dir(&old).unwrap();
+        let refused = Registry::open(registry.root().to_owned()).await.unwrap_err();
+        assert!(matches!(&refused, Error::Earlier { path } if *path == old), "{refused}");
+    }
+}
+
+/// Red by: notes that cannot be read taken for none, so that what stands is not looked for.
+#[tokio::test]
+async fn notes_that_cannot_be_read_prove_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = world(&dir).await;
+    let notes = registry.root().join("owned").join("substrate.a");
+    for text in ["rubbish\n", "+part\n", "+nothing.x\n", "\n"] {
+        fs::write(&notes, text).unwrap();
+        let read = registry.owned(Kind::Substrate, "a");
+        assert!(matches!(read, Err(Error::Corrupt { .. })), "{text:?}: {read:?}");
+    }
+    fs::write(&notes, "+part.x\n-par").unwrap();
+    assert_eq!(registry.owned(Kind::Substrate, "a").unwrap(), [(Kind::Part, "x".to_owned())]);
 }
 
 /// Red by: a part that is marked for an owner that is not its own.
