@@ -153,17 +153,17 @@ pub(crate) async fn leave(
     let resource = before.registration.resource;
     let life = Life::Resource(resource);
     let Some(entry) = queue::entry(conn, life, true).await? else { return Ok(Stirred::Nobody) };
-    // Read once the entry is held, as whoever claims does.
-    let record = match record::resource(conn, resource).await {
-        Ok(record) => record,
-        // Whoever leaves does so also if nobody can step its resource.
-        Err(Error::Corrupt { .. }) => {
-            queue::wake(conn, life).await?;
-            return Ok(Stirred::Nobody);
+    if taking.is_some() {
+        // Read once the entry is held, as whoever claims does.
+        match record::resource(conn, resource).await {
+            Ok(record) => return wake(conn, (record, &entry), (taking, bound)).await,
+            // Whoever leaves does so also if nobody can step its resource.
+            Err(Error::Corrupt { .. }) => {}
+            Err(why) => return Err(why),
         }
-        Err(why) => return Err(why),
-    };
-    wake(conn, (record, &entry), (taking, bound)).await
+    }
+    queue::wake(conn, life).await?;
+    Ok(Stirred::Woken(life, entry.entry().wake_seq + 1))
 }
 
 /// What redeeming asks of a resource.

@@ -30,6 +30,15 @@ async fn next(handing: &mut Handing) -> Handed {
     timeout(Duration::from_secs(10), handing.next()).await.expect("nobody is handed over").unwrap()
 }
 
+/// A resource that was handed over when it was declared.
+async fn declared(store: &Arc<Store>) -> (World, Handing, Leased) {
+    let world = World::new(store).await;
+    let (mut handing, _) = take_over(store);
+    world.declare("web").await;
+    let Handed { leased, .. } = next(&mut handing).await;
+    (world, handing, leased)
+}
+
 /// Gives a lease back; whether the life is due then.
 async fn rest(store: &Store, Leased { life, claim, .. }: &Leased) -> bool {
     let (life, claim) = (*life, *claim);
@@ -153,10 +162,9 @@ fn report(wake: Wake) -> Report<Reason> {
 #[tokio::test]
 async fn an_order_is_not_taken_for_seen_because_something_later_is() {
     on_both(async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        let id = world.declare("web").await.id();
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (world, _handing, leased) = declared(store).await;
+        let id = record(&leased).state.id();
         issue(store, id).await.unwrap();
         let held = record(&leased).clone();
         let ledger = LeasedLedger::new(store, (leased.life, leased.claim), held.clone(), &|| true);
@@ -181,10 +189,9 @@ async fn an_order_is_not_taken_for_seen_because_something_later_is() {
 #[tokio::test]
 async fn an_end_hands_its_tombstone_over() {
     on_both(async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        let id = world.declare("web").await.id();
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (_, mut handing, leased) = declared(store).await;
+        let id = record(&leased).state.id();
         let ResourceWrite { next: state, rows, event, .. } = ending(record(&leased));
         let (lease, held) = ((leased.life, leased.claim), record(&leased).clone());
         let ledger = LeasedLedger::new(store, lease, held.clone(), &|| true);
@@ -205,10 +212,8 @@ async fn an_end_hands_its_tombstone_over() {
 #[tokio::test]
 async fn a_lease_that_nobody_works_under_is_given_back_at_once() {
     on_both(async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        world.declare("web").await;
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (world, _handing, leased) = declared(store).await;
         assert!(store.give_back(leased.life, leased.claim).await.unwrap());
         let entry = store.entry(leased.life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "nobody tried");
@@ -231,10 +236,9 @@ fn patient() -> Settings {
 #[tokio::test]
 async fn whoever_waits_keeps_its_lease_for_what_comes_and_sees_it() {
     on_both(async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        let id = world.declare("web").await.id();
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (world, _handing, leased) = declared(store).await;
+        let id = record(&leased).state.id();
         issue(store, id).await.unwrap();
         let later = Wake::At(leased.now.after(Duration::from_secs(30)));
         let held = record(&leased).clone();
@@ -261,10 +265,9 @@ async fn whoever_waits_keeps_its_lease_for_what_comes_and_sees_it() {
 #[tokio::test]
 async fn whoever_waits_keeps_its_lease_until_something_comes() {
     on_both_with(patient(), async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        let id = world.declare("web").await.id();
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (_, _handing, leased) = declared(store).await;
+        let id = record(&leased).state.id();
         let lease = (leased.life, leased.claim);
         let ledger = LeasedLedger::new(store, lease, record(&leased).clone(), &|| true);
         Ledger::<Broker>::load(&ledger).await.unwrap();
@@ -285,10 +288,8 @@ async fn whoever_waits_keeps_its_lease_until_something_comes() {
 #[tokio::test]
 async fn whoever_waits_while_others_do_gives_its_lease_back() {
     on_both_with(patient(), async |bed: Bed| {
-        let (store, world) = (&bed.store, World::new(&bed.store).await);
-        let (mut handing, _seats) = take_over(store);
-        world.declare("web").await;
-        let Handed { leased, .. } = next(&mut handing).await;
+        let store = &bed.store;
+        let (_, handing, leased) = declared(store).await;
         let later = leased.now.after(Duration::from_secs(30));
         let lease = (leased.life, leased.claim);
         let ledger = LeasedLedger::new(store, lease, record(&leased).clone(), &|| true);

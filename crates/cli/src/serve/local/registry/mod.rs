@@ -107,14 +107,15 @@ impl Registry {
     fn refuse_folders(&self) -> Result<(), Error> {
         let kinds = Kind::ALL.map(|kind| self.folder(kind));
         for folder in kinds.into_iter().chain([self.notes().root().to_owned()]) {
-            let found = match entries(&folder) {
-                Err(Error::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                    continue;
-                }
-                found => found?,
+            let found = match fs::read_dir(&folder) {
+                Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+                found => found.map_err(Error::disk(&folder))?,
             };
-            if let Some(name) = found.iter().find(|it| folder.join(it).is_dir()) {
-                return Err(Error::Earlier { path: folder.join(name) });
+            for entry in found {
+                let entry = entry.map_err(Error::disk(&folder))?;
+                if entry.file_type().map_err(Error::disk(&entry.path()))?.is_dir() {
+                    return Err(Error::Earlier { path: entry.path() });
+                }
             }
         }
         Ok(())

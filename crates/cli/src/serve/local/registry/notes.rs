@@ -83,12 +83,12 @@ impl Notes {
         &self,
         stands: impl Fn(Kind, &str) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let mut files = entries(&self.root)?;
-        files.retain(|it| self.root.join(it).is_file());
-        files.iter().try_for_each(|it| match self.sweep_file(&self.root.join(it), &stands) {
-            // It stays for a person to look at.
-            Err(Error::Corrupt { .. }) => Ok(()),
-            swept => swept,
+        entries(&self.root)?.iter().try_for_each(|it| {
+            match self.sweep_file(&self.root.join(it), &stands) {
+                // It stays for a person to look at.
+                Err(Error::Corrupt { .. }) => Ok(()),
+                swept => swept,
+            }
         })
     }
 
