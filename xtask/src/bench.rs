@@ -52,7 +52,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
 fn find(name: &str) -> Result<Bench, Failure> {
     let known = || BENCHES.map(|(name, _)| name).join(", ");
     BENCHES.iter().find(|(known, _)| *known == name).map(|(_, bench)| *bench).ok_or_else(|| {
-        Failure::told(format!("cannot measure \"{name}\": choose one of {}", known()))
+        Failure::message(format!("cannot measure \"{name}\": choose one of {}", known()))
     })
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let sentence = "cannot measure \"speed\": choose one of apiserver, broker, fleet, kernel, \
             provider, rules, store";
-        assert_eq!(find("speed"), Err(Failure::told(sentence)));
+        assert_eq!(find("speed"), Err(Failure::message(sentence)));
         assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }
 }

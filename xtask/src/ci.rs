@@ -52,10 +52,10 @@ fn run_steps(repo: &Repo, steps: &[Step]) -> Outcome {
 
 fn explained(step: &Step, failure: Failure, took: f64) -> Failure {
     let cause = match failure {
-        Failure::Told(sentence) => format!("{sentence}\n"),
+        Failure::Message(sentence) => format!("{sentence}\n"),
         Failure::Exit(_) => String::new(),
     };
-    Failure::told(format!(
+    Failure::message(format!(
         "{cause}ci: {} failed after {took:.1} s; run it alone with: {}",
         step.name, step.command
     ))
@@ -130,10 +130,10 @@ mod tests {
     fn the_first_failure_stops_the_run_and_names_its_command() {
         let repo = Repo::find().unwrap();
         let step = |name: &str, run| own(name, &format!("cargo xtask {name}"), run);
-        let failing = step("broken", |_| Err(Failure::told("it is broken")));
+        let failing = step("broken", |_| Err(Failure::message("it is broken")));
         let unreached = step("unreached", |_| Err(Failure::Exit(9)));
         let outcome = run_steps(&repo, &[step("fine", |_| Ok(())), failing, unreached]);
-        let Err(Failure::Told(sentence)) = outcome else { panic!("{outcome:?}") };
+        let Err(Failure::Message(sentence)) = outcome else { panic!("{outcome:?}") };
         assert!(sentence.starts_with("it is broken\nci: broken failed after "), "{sentence}");
         assert!(sentence.ends_with("run it alone with: cargo xtask broken"), "{sentence}");
     }

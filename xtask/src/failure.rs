@@ -3,9 +3,9 @@
 /// Why a chore failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Nobody has told the person yet: this is the sentence.
-    Told(String),
-    /// A program we ran has told it already; its exit code passes through.
+    /// The sentence to print.
+    Message(String),
+    /// A program we ran has printed it already; its exit code passes through.
     Exit(u8),
 }
 
@@ -14,7 +14,7 @@ pub(crate) type Outcome = Result<(), Failure>;
 
 impl Failure {
     /// A failure with the sentence that explains it.
-    pub(crate) fn told(sentence: impl Into<String>) -> Self {
-        Self::Told(sentence.into())
+    pub(crate) fn message(sentence: impl Into<String>) -> Self {
+        Self::Message(sentence.into())
     }
 }

@@ -7,6 +7,7 @@ use std::fs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::repo::Repo;
+use crate::requirements;
 use crate::table::{Condition, PHASE, Row, Section, Table};
 use crate::tree::{Tree, is_kind};
 use crate::wire;
@@ -39,18 +40,18 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     if args.check { check(repo) } else { write(repo) }
 }
 
-/// Fails if a committed chart differs from its table. Printed documents are compared by tests of
-/// the packages that print them, which are built anyway.
+/// Fails if a committed chart differs from its table, or the list of requirements from the tags.
+/// Printed documents are compared by tests of the packages that print them, which are built anyway.
 pub(crate) fn check(repo: &Repo) -> Outcome {
     wire::check(repo)?;
     let tree = repo.tree()?;
-    let documents = charts(&tree)?;
+    let documents = drawn(&tree)?;
     let stale = differing(&tree, &documents);
     if stale.is_empty() {
         output::say(format_args!("generate: {} documents, all fresh", documents.len()));
         return Ok(());
     }
-    Err(Failure::told(format!(
+    Err(Failure::message(format!(
         "out of date: {}\nrun: cargo xtask generate",
         stale.into_iter().collect::<Vec<_>>().join(", ")
     )))
@@ -59,31 +60,43 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
 fn write(repo: &Repo) -> Outcome {
     wire::write(repo)?;
     let tree = repo.tree()?;
-    let documents = documents(repo, &tree)?;
-    let failed = |path: &str, cause: &std::io::Error| {
-        Failure::told(format!("cannot write \"{path}\": {cause}"))
-    };
-    for path in differing(&tree, &documents) {
-        let file = repo.root().join(&path);
-        match documents.get(&path) {
-            Some(text) => fs::create_dir_all(repo.root().join(CHARTS))
-                .and_then(|()| fs::write(&file, text))
-                .map_err(|cause| failed(&path, &cause))?,
-            None => fs::remove_file(&file).map_err(|cause| failed(&path, &cause))?,
-        }
-        output::say(format_args!("wrote {path}"));
+    // What needs no build comes first, so that it is fresh although the product does not compile.
+    let drawn = drawn(&tree)?;
+    put(repo, &drawn, differing(&tree, &drawn))?;
+    let mut printed = BTreeMap::new();
+    for (path, package, example) in PRINTED {
+        let args = ["run", "--quiet", "--package", package, "--example", example];
+        printed.insert(path.to_owned(), repo.printed(&args)?);
     }
-    output::say(format_args!("generate: {} documents", documents.len()));
+    put(repo, &printed, changed(&tree, &printed))?;
+    output::say(format_args!("generate: {} documents", drawn.len() + printed.len()));
     Ok(())
 }
 
-/// Every document that should be there, by its path.
-fn documents(repo: &Repo, tree: &Tree) -> Result<BTreeMap<String, String>, Failure> {
-    let mut documents = charts(tree)?;
-    for (path, package, example) in PRINTED {
-        let args = ["run", "--quiet", "--package", package, "--example", example];
-        documents.insert(path.to_owned(), repo.printed(&args)?);
+/// Writes these paths, or removes those that should not be there.
+fn put(
+    repo: &Repo,
+    documents: &BTreeMap<String, String>,
+    paths: impl IntoIterator<Item = String>,
+) -> Outcome {
+    for path in paths {
+        let file = repo.root().join(&path);
+        match documents.get(&path) {
+            Some(text) => {
+                fs::create_dir_all(repo.root().join(CHARTS)).and_then(|()| fs::write(&file, text))
+            }
+            None => fs::remove_file(&file),
+        }
+        .map_err(|cause| Failure::message(format!("cannot write \"{path}\": {cause}")))?;
+        output::say(format_args!("wrote {path}"));
     }
+    Ok(())
+}
+
+/// Every document that is made from the files alone, by its path.
+fn drawn(tree: &Tree) -> Result<BTreeMap<String, String>, Failure> {
+    let mut documents = charts(tree)?;
+    documents.extend(requirements::document(tree).map(|it| (requirements::FILE.to_owned(), it)));
     Ok(documents)
 }
 
@@ -92,7 +105,7 @@ fn charts(tree: &Tree) -> Result<BTreeMap<String, String>, Failure> {
     let mut charts = BTreeMap::new();
     for (path, text) in tree.under(TABLES).filter(|(path, _)| is_kind(path, "table")) {
         let table = Table::parse(text)
-            .map_err(|bad| Failure::told(format!("{path}:{}: {}", bad.line, bad.what)))?;
+            .map_err(|bad| Failure::message(format!("{path}:{}: {}", bad.line, bad.what)))?;
         charts.insert(format!("{CHARTS}{}.md", table.name), document(&table, path));
     }
     Ok(charts)
@@ -100,12 +113,16 @@ fn charts(tree: &Tree) -> Result<BTreeMap<String, String>, Failure> {
 
 /// The paths that are missing, changed, or without a table.
 fn differing(tree: &Tree, charts: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let changed = charts.iter().filter(|(path, text)| tree.get(path) != Some(text.as_str()));
     let orphaned = tree
         .under(CHARTS)
         .map(|(path, _)| path.to_owned())
         .filter(|path| !charts.contains_key(path));
-    changed.map(|(path, _)| path.clone()).chain(orphaned).collect()
+    changed(tree, charts).into_iter().chain(orphaned).collect()
+}
+
+fn changed(tree: &Tree, documents: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let changed = documents.iter().filter(|(path, text)| tree.get(path) != Some(text.as_str()));
+    changed.map(|(path, _)| path.clone()).collect()
 }
 
 fn document(table: &Table, path: &str) -> String {
@@ -292,6 +309,7 @@ mod tests {
         assert_eq!(rows, 6);
     }
 
+    // Requirement: H-13
     #[test]
     fn a_chart_that_is_missing_changed_or_orphaned_is_out_of_date() {
         let chart = document(&Table::parse(SAMPLE).unwrap(), PATH);
@@ -312,6 +330,6 @@ mod tests {
     fn a_table_that_cannot_be_read_is_named_with_its_line() {
         let tree = Tree::from([(PATH, "table t\nrow x\n")]);
         let refused = charts(&tree).unwrap_err();
-        assert_eq!(refused, Failure::told(format!("{PATH}:2: no \"->\" in \"x\"")));
+        assert_eq!(refused, Failure::message(format!("{PATH}:2: no \"->\" in \"x\"")));
     }
 }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     match run(Args::parse().verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Exit(code)) => ExitCode::from(code),
-        Err(Failure::Told(sentence)) => {
+        Err(Failure::Message(sentence)) => {
             output::complain(sentence);
             ExitCode::FAILURE
         }

@@ -75,13 +75,13 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
         repo.cargo(&["install", "cargo-mutants", "--locked", "--version", VERSION], &[])?;
     }
     fs::create_dir_all(repo.root().join(OUTPUT))
-        .map_err(|cause| Failure::told(format!("cannot make \"{OUTPUT}\": {cause}")))?;
+        .map_err(|cause| Failure::message(format!("cannot make \"{OUTPUT}\": {cause}")))?;
     let mut tally = pass(repo, args, Pass::Quick)?;
     if tally.is_open() {
         tally = tally.then(pass(repo, args, Pass::Whole)?);
     }
     let list = fs::read_to_string(repo.root().join(ACCEPTED))
-        .map_err(|cause| Failure::told(format!("cannot read \"{ACCEPTED}\": {cause}")))?;
+        .map_err(|cause| Failure::message(format!("cannot read \"{ACCEPTED}\": {cause}")))?;
     output::say(tally.summary());
     let verdict = judge(&tally, accepted(&list)?, args.is_whole());
     for excused in verdict.excused {
@@ -90,7 +90,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     if verdict.wrong.is_empty() {
         return Ok(());
     }
-    Err(Failure::told(format!("mutants: {}", verdict.wrong.join("\nmutants: "))))
+    Err(Failure::message(format!("mutants: {}", verdict.wrong.join("\nmutants: "))))
 }
 
 /// The unit tests catch most mutants and build quickly; the tables see to what is left.
@@ -103,7 +103,7 @@ enum Pass {
 fn pass(repo: &Repo, args: &Args, pass: Pass) -> Result<Tally, Failure> {
     let status = repo.cargo_status(&words(args, pass), &[])?;
     if !status.code().is_some_and(|code| FINISHED.contains(&code)) {
-        return Err(Failure::told("mutants: cargo mutants did not come to its end"));
+        return Err(Failure::message("mutants: cargo mutants did not come to its end"));
     }
     Tally::read(&repo.root().join(OUTPUT).join("mutants.out"))
 }
@@ -133,7 +133,7 @@ impl Tally {
         let lines = |name: &str| -> Result<Vec<String>, Failure> {
             let path = folder.join(name);
             let text = fs::read_to_string(&path).map_err(|cause| {
-                Failure::told(format!("cannot read \"{}\": {cause}", path.display()))
+                Failure::message(format!("cannot read \"{}\": {cause}", path.display()))
             })?;
             Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
         };
@@ -188,7 +188,7 @@ fn accepted(list: &str) -> Result<Accepted<'_>, Failure> {
             }
             _ => {
                 let at = format!("{ACCEPTED}:{}", index + 1);
-                return Err(Failure::told(format!("{at}: no reason behind the mutant")));
+                return Err(Failure::message(format!("{at}: no reason behind the mutant")));
             }
         }
     }
@@ -246,6 +246,7 @@ mod tests {
         assert_eq!(verdict(&tally(99, &[&moved]), LIST, true), "fine");
     }
 
+    // Requirement: H-15
     #[test]
     fn a_miss_without_an_explanation_fails() {
         assert!(verdict(&tally(99, &[MISS]), "# Mutants\n", true).contains("not explained"));
@@ -263,6 +264,7 @@ mod tests {
         assert_eq!(verdict(&tally(99, &[]), LIST, false), "fine");
     }
 
+    // Requirement: H-15
     #[test]
     fn too_few_caught_fails_even_if_all_is_explained() {
         assert!(verdict(&tally(18, &[MISS]), LIST, true).contains("fewer than 95 %"));

@@ -45,7 +45,7 @@ impl Repo {
             "--message-format=plain",
         ]))?;
         let manifest = Path::new(located.trim());
-        let root = manifest.parent().ok_or_else(|| Failure::told("cannot find the workspace"))?;
+        let root = manifest.parent().ok_or_else(|| Failure::message("cannot find the workspace"))?;
         Ok(Self { root: root.to_path_buf() })
     }
 
@@ -57,7 +57,7 @@ impl Repo {
     /// Every file of it.
     pub(crate) fn tree(&self) -> Result<Tree, Failure> {
         Tree::read(&self.root)
-            .map_err(|cause| Failure::told(format!("cannot read the working copy: {cause}")))
+            .map_err(|cause| Failure::message(format!("cannot read the working copy: {cause}")))
     }
 
     /// Its members, in cargo's order.
@@ -81,12 +81,12 @@ impl Repo {
         self.command(args)
             .envs(env.iter().copied())
             .status()
-            .map_err(|cause| Failure::told(format!("cannot run cargo: {cause}")))
+            .map_err(|cause| Failure::message(format!("cannot run cargo: {cause}")))
     }
 
     /// Runs a program that cargo built beside this one, showing the command and all it prints.
     pub(crate) fn built(&self, program: &str, words: &[&str]) -> Outcome {
-        let failed = |cause| Failure::told(format!("cannot run {program}: {cause}"));
+        let failed = |cause| Failure::message(format!("cannot run {program}: {cause}"));
         let path = std::env::current_exe().map_err(failed)?.with_file_name(program);
         output::say(format_args!("$ {program} {}", words.join(" ")));
         let mut command = Command::new(path);
@@ -143,14 +143,14 @@ fn capture(command: &mut Command) -> Result<String, Failure> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|cause| Failure::told(format!("cannot run cargo: {cause}")))?;
+        .map_err(|cause| Failure::message(format!("cannot run cargo: {cause}")))?;
     passed(output.status)?;
     String::from_utf8(output.stdout)
-        .map_err(|cause| Failure::told(format!("cannot read what cargo printed: {cause}")))
+        .map_err(|cause| Failure::message(format!("cannot read what cargo printed: {cause}")))
 }
 
 fn members(metadata: &str) -> Result<Vec<Member>, Failure> {
-    let bad = |what: &str| Failure::told(format!("cannot read cargo metadata: {what}"));
+    let bad = |what: &str| Failure::message(format!("cannot read cargo metadata: {what}"));
     let value: Value = serde_json::from_str(metadata).map_err(|cause| bad(&cause.to_string()))?;
     let root = value["workspace_root"].as_str().ok_or_else(|| bad("no workspace_root"))?;
     let packages = value["packages"].as_array().ok_or_else(|| bad("no packages"))?;
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn metadata_of_another_shape_is_refused() {
         for text in ["", "{}", r#"{"workspace_root":"/r","packages":[{}]}"#] {
-            assert!(matches!(members(text), Err(Failure::Told(_))), "{text}");
+            assert!(matches!(members(text), Err(Failure::Message(_))), "{text}");
         }
     }
 

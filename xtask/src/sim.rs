@@ -71,6 +71,7 @@ mod tests {
         args: Args,
     }
 
+    // Requirement: S-2
     #[test]
     fn flags_reach_the_runner() {
         let cases = [
@@ -86,6 +87,7 @@ mod tests {
         }
     }
 
+    // Requirement: S-2
     #[test]
     fn a_trace_needs_one_seed_and_a_seed_its_world() {
         for typed in

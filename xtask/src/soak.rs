@@ -66,11 +66,9 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
 
 fn find(name: &str) -> Result<Soak, Failure> {
     let known = || SOAKS.map(|(name, _)| name).join(", ");
-    SOAKS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, soak)| *soak)
-        .ok_or_else(|| Failure::told(format!("cannot soak \"{name}\": choose one of {}", known())))
+    SOAKS.iter().find(|(known, _)| *known == name).map(|(_, soak)| *soak).ok_or_else(|| {
+        Failure::message(format!("cannot soak \"{name}\": choose one of {}", known()))
+    })
 }
 
 fn soak_sim(repo: &Repo) -> Outcome {
@@ -122,7 +120,7 @@ mod tests {
         let refusal = find("everything").unwrap_err();
         let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk, \
                         fleet, apiserver";
-        assert_eq!(refusal, Failure::told(sentence));
+        assert_eq!(refusal, Failure::message(sentence));
         assert!(find("sim").is_ok());
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
         return Ok(());
     }
     let code = CODE.map(|it| it.1).join(", ");
-    Err(Failure::told(format!("out of date: {code}\nrun: cargo xtask generate")))
+    Err(Failure::message(format!("out of date: {code}\nrun: cargo xtask generate")))
 }
 
 /// Makes the code again if the messages, or what was made of them, changed since.
@@ -102,7 +102,7 @@ fn sum(bytes: &[u8]) -> u64 {
 
 /// The code as the formatter would have it, so that it may stand among the others.
 fn format(path: &Path) -> Result<String, Failure> {
-    let failed = |why: String| Failure::told(format!("cannot format the code: {why}"));
+    let failed = |why: String| Failure::message(format!("cannot format the code: {why}"));
     let status = Command::new("rustfmt").args(["--edition", "2024"]).arg(path).status();
     match status {
         Ok(status) if status.success() => {
@@ -115,18 +115,19 @@ fn format(path: &Path) -> Result<String, Failure> {
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path)
-        .map_err(|why| Failure::told(format!("cannot read \"{}\": {why}", path.display())))
+        .map_err(|why| Failure::message(format!("cannot read \"{}\": {why}", path.display())))
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Outcome {
     fs::write(path, bytes)
-        .map_err(|why| Failure::told(format!("cannot write \"{}\": {why}", path.display())))
+        .map_err(|why| Failure::message(format!("cannot write \"{}\": {why}", path.display())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // Requirement: PM-2
     #[test]
     fn a_change_of_messages_code_or_descriptor_is_noticed() {
         let (proto, body, descriptor) = (b"message A {}", "struct A;\n", [0xff, 1]);

@@ -323,6 +323,7 @@ mod tests {
         (cert.pem(), port)
     }
 
+    // Requirement: AG-9
     #[tokio::test]
     async fn a_server_is_trusted_by_its_certificate_only() {
         let dir = tempfile::tempdir().unwrap();
@@ -371,6 +372,7 @@ mod tests {
         }
     }
 
+    // Requirement: AG-9
     #[test]
     fn certificates_that_are_none_are_refused() {
         let dir = tempfile::tempdir().unwrap();
@@ -380,6 +382,7 @@ mod tests {
         assert!(matches!(Client::new(&settings).err(), Some(Error::Certificates)));
     }
 
+    // Requirement: AG-3
     #[test]
     fn only_the_code_that_says_so_means_out_of_the_mesh() {
         let refused = |status, code: &str| Error::Refused { status, code: code.to_owned() };
@@ -389,6 +392,7 @@ mod tests {
         assert!(!Error::TimedOut.is_out());
     }
 
+    // Requirement: AG-5
     #[test]
     fn what_may_change_is_asked_again() {
         let refused = |status| Error::Refused { status, code: String::new() };

@@ -112,6 +112,7 @@ mod tests {
 
     use super::*;
 
+    // Requirement: AG-2
     #[test]
     fn an_identity_is_minted_once_and_kept_private() {
         let dir = tempfile::tempdir().unwrap();
@@ -126,6 +127,7 @@ mod tests {
         assert_ne!(Identity::open(other.path()).unwrap().nonce(), first.nonce());
     }
 
+    // Requirement: AG-7
     #[test]
     fn who_it_became_is_kept_and_never_printed() {
         let dir = tempfile::tempdir().unwrap();

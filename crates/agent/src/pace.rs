@@ -49,6 +49,7 @@ impl Pace {
 mod tests {
     use super::*;
 
+    // Requirement: AG-5
     #[test]
     fn waits_double_up_to_their_end_and_are_spread_over_their_second_half() {
         let pace = Pace { first: Duration::from_secs(2), ..Pace::default() };

@@ -64,6 +64,7 @@ impl Settings {
 mod tests {
     use super::*;
 
+    // Requirement: AG-8
     #[test]
     fn settings_are_read_and_what_nobody_knows_is_refused() {
         let dir = tempfile::tempdir().unwrap();

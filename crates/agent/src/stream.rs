@@ -157,6 +157,7 @@ mod tests {
         Event { id: id.map(str::to_owned), data: data.to_owned() }
     }
 
+    // Requirement: AG-8
     #[test]
     fn events_are_read_however_they_are_cut() {
         let text = ": hello\n\nid: 7\nevent: x\ndata: {\"a\":1}\n\ndata:b\r\ndata: c\r\n\r\n\
@@ -171,6 +172,7 @@ mod tests {
         }
     }
 
+    // Requirement: AG-8
     #[test]
     fn what_never_ends_is_no_event() {
         let mut lines = Lines::default();
@@ -183,6 +185,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        // Requirement: AG-8
         #[test]
         fn any_bytes_are_read_alike_however_they_are_cut(
             bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400),
@@ -196,6 +199,7 @@ mod tests {
         }
     }
 
+    // Requirement: AG-8
     #[test]
     fn garbage_is_no_event_and_no_harm() {
         let mut lines = Lines::default();

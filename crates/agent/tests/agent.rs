@@ -76,6 +76,7 @@ async fn ended(run: Run) -> Result<Ending, Error> {
     tokio::time::timeout(Duration::from_secs(20), run).await.unwrap().unwrap()
 }
 
+// Requirement: AG-1
 #[tokio::test]
 async fn a_node_enrols_says_that_it_lives_and_leaves_when_it_is_told() {
     let plane = Plane::start().await;
@@ -92,6 +93,7 @@ async fn a_node_enrols_says_that_it_lives_and_leaves_when_it_is_told() {
     assert_eq!(plane.state().nodes.len(), 1);
 }
 
+// Requirement: AG-1
 #[tokio::test]
 async fn the_order_to_leave_is_heard_although_nobody_listens_to_the_stream() {
     let plane = Plane::start().await;
@@ -101,6 +103,7 @@ async fn the_order_to_leave_is_heard_although_nobody_listens_to_the_stream() {
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
 }
 
+// Requirement: AG-2
 #[tokio::test]
 async fn an_answer_that_was_lost_is_asked_for_again_and_is_the_same() {
     let plane = Plane::start().await;
@@ -118,6 +121,7 @@ async fn an_answer_that_was_lost_is_asked_for_again_and_is_the_same() {
     assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
 }
 
+// Requirement: AG-2
 #[tokio::test]
 async fn an_agent_that_is_started_again_is_the_same_node() {
     let plane = Plane::start().await;
@@ -135,6 +139,7 @@ async fn an_agent_that_is_started_again_is_the_same_node() {
     ended(run).await.unwrap();
 }
 
+// Requirement: AG-4
 #[tokio::test]
 async fn what_is_in_flight_is_finished_within_the_grace() {
     let plane = Plane::start().await;
@@ -150,6 +155,7 @@ async fn what_is_in_flight_is_finished_within_the_grace() {
     assert_eq!(plane.state().leaves[0].in_flight, 0);
 }
 
+// Requirement: AG-4
 #[tokio::test]
 async fn after_the_grace_what_is_in_flight_is_given_up_and_told() {
     let plane = Plane::start().await;
@@ -164,6 +170,7 @@ async fn after_the_grace_what_is_in_flight_is_given_up_and_told() {
     assert_eq!(plane.state().leaves[0].in_flight, 1);
 }
 
+// Requirement: AG-3
 #[tokio::test]
 async fn a_node_whose_key_is_revoked_leaves_without_a_word() {
     let plane = Plane::start().await;
@@ -177,6 +184,7 @@ async fn a_node_whose_key_is_revoked_leaves_without_a_word() {
     assert_eq!(ended(again).await.unwrap(), Ending::Left, "whoever left does not come back");
 }
 
+// Requirement: AG-3
 #[tokio::test]
 async fn silence_and_trouble_put_nobody_out() {
     let plane = Plane::start().await;
@@ -196,6 +204,7 @@ async fn silence_and_trouble_put_nobody_out() {
     assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
 }
 
+// Requirement: AG-5
 #[tokio::test]
 async fn trouble_while_it_enrols_is_waited_out() {
     let plane = Plane::start().await;
@@ -207,6 +216,7 @@ async fn trouble_while_it_enrols_is_waited_out() {
     ended(run).await.unwrap();
 }
 
+// Requirement: AG-5
 #[tokio::test]
 async fn a_refusal_ends_it_with_the_code_and_without_the_token() {
     let plane = Plane::start().await;
@@ -224,6 +234,7 @@ async fn a_refusal_ends_it_with_the_code_and_without_the_token() {
     assert_eq!(why.exit_code(), 3);
 }
 
+// Requirement: AG-5
 #[tokio::test]
 async fn without_a_token_nobody_enrols() {
     let plane = Plane::start().await;
@@ -234,6 +245,7 @@ async fn without_a_token_nobody_enrols() {
     assert_eq!(plane.state().asked, []);
 }
 
+// Requirement: LW-15
 #[tokio::test]
 async fn a_node_whose_place_was_cleared_ends() {
     let plane = Plane::start().await;
@@ -246,6 +258,7 @@ async fn a_node_whose_place_was_cleared_ends() {
     assert!(!machine.has_left());
 }
 
+// Requirement: AG-6
 #[tokio::test]
 async fn a_change_of_the_mesh_is_acknowledged() {
     let plane = Plane::start().await;
@@ -260,6 +273,7 @@ async fn a_change_of_the_mesh_is_acknowledged() {
     ended(run).await.unwrap();
 }
 
+// Requirement: AG-7
 #[tokio::test]
 async fn no_secret_is_kept_where_others_read() {
     use std::os::unix::fs::PermissionsExt as _;

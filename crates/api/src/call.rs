@@ -262,6 +262,7 @@ fn bounded(why: &str) -> String {
 mod tests {
     use super::*;
 
+    // Requirement: HC-9
     #[test]
     fn a_complaint_does_not_repeat_what_was_sent() {
         let why = serde_json::from_str::<u8>(r#""ubt_\"canary\"""#).unwrap_err().to_string();

@@ -227,6 +227,7 @@ mod tests {
         BY_STATUS.iter().flat_map(|(_, codes)| codes.iter().copied()).collect()
     }
 
+    // Requirement: HC-5
     #[test]
     fn every_page_has_one_status_and_every_status_a_page() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/codes");

@@ -62,6 +62,7 @@ fn drawn<const N: usize>(
 mod tests {
     use super::*;
 
+    // Requirement: AK-20
     #[test]
     fn a_system_without_randomness_is_told_and_gives_no_zeros() {
         assert_eq!(drawn::<4>(|_| Err(Unspecified)), Err(NoRandomness));

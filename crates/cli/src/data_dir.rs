@@ -32,6 +32,7 @@ pub fn standard(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    // Requirement: HC-18
     #[test]
     fn the_standard_place_follows_the_customs_of_the_platform() {
         let with = |pairs: &'static [(&str, &str)]| {

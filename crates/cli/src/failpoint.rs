@@ -229,6 +229,7 @@ mod tests {
         }
     }
 
+    // Requirement: LW-12
     #[test]
     fn every_place_has_its_own_word() {
         let words: std::collections::BTreeSet<_> = Failpoint::ALL.map(Failpoint::as_str).into();

@@ -105,6 +105,7 @@ mod tests {
         Problem { kind: String::new(), title: String::new(), status: 0, code, detail }
     }
 
+    // Requirement: HC-20
     #[test]
     fn every_status_has_its_exit_code_and_every_refusal_shows_its_code() {
         let it = problem("name_in_use", "cannot take name \"a\": it is in use");

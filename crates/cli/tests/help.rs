@@ -13,6 +13,7 @@ fn usher(args: &[&str]) -> io::Result<Left> {
     Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
 }
 
+// Requirement: D-12
 #[test]
 fn the_help_is_as_committed() {
     let (code, help, _) = usher(&["--help"]).unwrap();
@@ -64,6 +65,7 @@ const VERBS: [&str; 40] = [
     "completions",
 ];
 
+// Requirement: D-11
 #[test]
 fn the_help_of_every_verb_is_as_committed() {
     let mut helps = String::new();
@@ -76,12 +78,14 @@ fn the_help_of_every_verb_is_as_committed() {
     insta::assert_snapshot!("verbs", helps);
 }
 
+// Requirement: D-12
 #[test]
 fn the_version_is_that_of_the_package() {
     let version = concat!("usher ", env!("CARGO_PKG_VERSION"), "\n").to_owned();
     assert_eq!(usher(&["--version"]).unwrap(), (Some(0), version, String::new()));
 }
 
+// Requirement: D-12
 #[test]
 fn wrong_usage_exits_with_2_and_says_so_on_the_error_stream() {
     for args in [&[][..], &["--frobnicate"], &["provision"]] {

@@ -328,6 +328,7 @@ mod tests {
         may_use(it, project(3), assignment, on, NOW).unwrap_err().code()
     }
 
+    // Requirement: C-4
     #[test]
     fn status_follows_the_clock() {
         let ends = Credential { expires_at: Some(NOW), ..credential() };
@@ -341,6 +342,7 @@ mod tests {
         assert_eq!(words, ["active", "expired", "revoked"]);
     }
 
+    // Requirement: C-3
     #[test]
     fn only_three_verdicts_move_an_assignment() {
         let mut moves = Vec::new();
@@ -372,6 +374,7 @@ mod tests {
         );
     }
 
+    // Requirement: C-2
     #[test]
     fn nobody_approves_what_they_asked_for() {
         let asked = in_state(AssignmentState::Requested);
@@ -381,6 +384,7 @@ mod tests {
         assert!(in_state(AssignmentState::Approved).decide(Verdict::Revoke, "ann", NOW).is_ok());
     }
 
+    // Requirement: C-1
     #[test]
     fn an_approved_active_credential_of_a_supported_provider_may_be_used() {
         let approved = in_state(AssignmentState::Approved);
@@ -389,6 +393,7 @@ mod tests {
         assert_eq!(verdict, Ok(()));
     }
 
+    // Requirement: C-1
     #[test]
     fn every_other_use_is_refused_with_its_reason() {
         let approved = in_state(AssignmentState::Approved);
@@ -415,6 +420,7 @@ mod tests {
         assert_eq!(code(&it, Some(&approved), &[]), "provider_unsupported");
     }
 
+    // Requirement: C-1
     #[test]
     fn a_refused_use_names_the_credential() {
         let refusal = may_use(&credential(), project(3), None, &[], NOW).unwrap_err();

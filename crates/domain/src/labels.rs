@@ -71,6 +71,7 @@ mod tests {
         Definition { key: key.parse().unwrap(), propagatable }
     }
 
+    // Requirement: R-17
     #[test]
     fn the_nearest_label_wins() {
         let platform = labels(&[("team", "none"), ("site", "eu")]);
@@ -80,6 +81,7 @@ mod tests {
         assert_eq!(all, labels(&[("role", "web"), ("site", "eu"), ("team", "blue")]));
     }
 
+    // Requirement: R-17
     #[test]
     fn only_labels_marked_so_go_out() {
         let all = labels(&[("role", "web"), ("site", "eu"), ("team", "blue")]);
@@ -94,6 +96,7 @@ mod tests {
         assert_eq!(read, definition("team", false));
     }
 
+    // Requirement: R-17
     #[test]
     fn sixty_four_labels_are_carried_and_one_more_is_not() {
         let many = |count: usize| -> Labels {

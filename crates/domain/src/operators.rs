@@ -188,6 +188,7 @@ mod tests {
         assert!(!OperatorToken { revoked_at: Some(NOW), ..token() }.is_good(NOW));
     }
 
+    // Requirement: HC-4
     #[test]
     fn a_role_and_its_reach_go_together_or_are_refused() {
         let own = Some(project(2));

@@ -445,6 +445,7 @@ mod tests {
     };
     const NOBODY: Others<'static> = Others { snapshot: None, survivors: &[], left: true };
 
+    // Requirement: L-13, M-1
     #[test]
     fn a_peer_is_shown_out_in_order() {
         let patience = Patience::default();
@@ -469,6 +470,7 @@ mod tests {
         assert!(it.is_gone());
     }
 
+    // Requirement: M-2
     #[test]
     fn acknowledgements_are_waited_for_ten_seconds() {
         let until = at(11);
@@ -479,6 +481,7 @@ mod tests {
         assert_eq!(over, DrainStep::Deregister(Cause::TimedOut));
     }
 
+    // Requirement: M-2
     #[test]
     fn after_thirty_seconds_of_grace_the_control_plane_deregisters_by_itself() {
         let patience = Patience::default();
@@ -496,6 +499,7 @@ mod tests {
         assert_eq!(step, DrainStep::Deregister(Cause::GraceElapsed));
     }
 
+    // Requirement: M-12
     #[test]
     fn work_in_flight_is_waited_for_before_the_key_is_revoked() {
         let patience = Patience::default();
@@ -509,6 +513,7 @@ mod tests {
         assert_eq!(over, DrainStep::Deregister(Cause::GraceElapsed));
     }
 
+    // Requirement: M-3
     #[test]
     fn force_skips_acknowledgements_only_and_is_recorded() {
         let patience = Patience::default();
@@ -527,6 +532,7 @@ mod tests {
         assert_eq!(early.drain(&SILENT, patience, at(0)), DrainStep::RevokeKey);
     }
 
+    // Requirement: M-4
     #[test]
     fn everybody_who_can_must_acknowledge_the_snapshot() {
         let acknowledged = |snapshot, survivors: &[Survivor]| {
@@ -541,6 +547,7 @@ mod tests {
         assert!(!acknowledged(Some(5), &[live(5), survivor(0, Liveness::Unknown)]));
     }
 
+    // Requirement: M-1, M-7
     #[test]
     fn a_step_that_does_not_fit_changes_nothing() {
         let stages = [
@@ -575,6 +582,7 @@ mod tests {
         assert_eq!(stages.map(|it| peer(it).is_gone()), [false, false, false, true]);
     }
 
+    // Requirement: M-5
     #[test]
     fn the_same_agent_is_registered_once() {
         let first = register(None, id(7), &registration(), at(0)).unwrap();
@@ -585,6 +593,7 @@ mod tests {
         assert_eq!(again, Registered { peer: first.peer, replayed: true });
     }
 
+    // Requirement: M-5
     #[test]
     fn another_agent_with_the_same_token_is_refused() {
         let first = peer(Stage::Registered);
@@ -601,6 +610,7 @@ mod tests {
         assert_eq!(refused(&other_life), "token_consumed");
     }
 
+    // Requirement: M-5
     #[test]
     fn who_is_leaving_does_not_come_back() {
         let stages = [
@@ -615,6 +625,7 @@ mod tests {
         }
     }
 
+    // Requirement: M-6
     #[test]
     fn three_missed_calls_make_a_peer_lost() {
         let heartbeat = Heartbeat::default();
@@ -623,6 +634,7 @@ mod tests {
         assert_eq!(heartbeat.liveness(Some(at(9)), at(0)), Liveness::Live);
     }
 
+    // Requirement: M-6
     #[test]
     fn after_a_restart_everybody_is_unknown_and_nobody_is_lost() {
         assert_eq!(Heartbeat::default().liveness(None, at(1_000_000)), Liveness::Unknown);
@@ -644,6 +656,7 @@ mod tests {
         assert_eq!(stages.map(Stage::as_str), Stage::WORDS);
     }
 
+    // Requirement: M-10
     #[test]
     fn a_peer_survives_storage() {
         let it = draining().force("ann", at(2));
@@ -652,6 +665,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: M-2
         #[test]
         fn every_drain_ends_within_its_grace(
             pauses in prop::collection::vec(0_u64..12, 40), force_at in 0_usize..40,

@@ -138,6 +138,7 @@ mod tests {
         Placement { project, world: "local".into(), phase }
     }
 
+    // Requirement: N-4, C-7
     #[test]
     fn only_a_ready_namespace_is_ready() {
         let ready = NamespacePhase::ALL.map(|it| placement(it).ready());
@@ -146,6 +147,7 @@ mod tests {
         assert_eq!(namespace, "usher-project-00000000-0000-0000-0000-000000000001");
     }
 
+    // Requirement: A-20
     #[test]
     fn a_lived_in_namespace_does_not_end() {
         let empty = Occupancy::default();
@@ -160,6 +162,7 @@ mod tests {
         }
     }
 
+    // Requirement: C-7
     #[test]
     fn phases_have_words() {
         let words = NamespacePhase::ALL.map(NamespacePhase::as_str);
@@ -174,6 +177,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: C-7
         #[test]
         fn garbage_is_no_phase(text in any::<String>()) {
             if let Ok(phase) = text.parse::<NamespacePhase>() {

@@ -117,6 +117,7 @@ mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
+    // Requirement: C-8
     #[test]
     fn slugs_are_dns_labels() {
         for text in ["demo", "a-1", &"a".repeat(63)] {
@@ -129,6 +130,7 @@ mod tests {
         }
     }
 
+    // Requirement: C-8
     #[test]
     fn names_are_visible_and_bounded() {
         for text in ["D", "Démo project", &"é".repeat(NAME_MAX)] {
@@ -141,6 +143,7 @@ mod tests {
         }
     }
 
+    // Requirement: A-20
     #[test]
     fn a_project_with_a_life_or_a_tombstone_stays() {
         let text = r#"{"id":"00000000-0000-0000-0000-000000000001","slug":"demo","name":"Demo"}"#;
@@ -153,6 +156,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: C-8
         #[test]
         fn garbage_is_refused_or_kept(text in any::<String>()) {
             if let Ok(slug) = text.parse::<ProjectSlug>() {

@@ -305,6 +305,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-9
     #[test]
     fn a_url_that_could_hold_a_secret_or_is_none_is_refused() {
         for text in [
@@ -330,6 +331,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-9
     #[test]
     fn a_secret_crosses_no_network_in_the_clear() {
         let secret = SecretCoordinate::new(SecretPlace::Env, "HOOK_TOKEN").unwrap();
@@ -345,6 +347,7 @@ mod tests {
         assert!(Sink::new(name, url("http://hooks.example"), None).is_ok());
     }
 
+    // Requirement: Y-9
     #[test]
     fn the_place_of_a_secret_is_a_variable_or_an_absolute_path() {
         for (place, name) in [(SecretPlace::Env, "A_1"), (SecretPlace::File, "/run/secrets/a")] {
@@ -363,6 +366,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-6
     #[test]
     fn every_status_means_something() {
         for status in [200, 201, 202, 204] {
@@ -377,6 +381,7 @@ mod tests {
         assert_eq!(Answer::of(410), Answer::Gone);
     }
 
+    // Requirement: Y-6
     #[test]
     fn whoever_is_down_is_tried_for_ever_and_whoever_refuses_for_its_grace() {
         let grace = Duration::from_hours(1);

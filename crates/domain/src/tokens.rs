@@ -525,6 +525,7 @@ mod tests {
         ]
     }
 
+    // Requirement: M-15
     #[test]
     fn a_node_has_one_secret_and_no_other_opens() {
         let key = ServerKey::new([7; 32]).unwrap();
@@ -538,6 +539,7 @@ mod tests {
         assert!(!key.is_node_secret(node(1), &SecretText::new("")));
     }
 
+    // Requirement: R-20, E-1
     #[test]
     fn the_text_is_the_keyed_hash_of_id_and_generation() {
         let id: TokenId = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
@@ -553,6 +555,7 @@ mod tests {
         assert_eq!(Verifier::from_bytes(*verifier.as_bytes()), verifier);
     }
 
+    // Requirement: E-3
     #[test]
     fn key_and_token_ids_are_stable() {
         assert_eq!(key(7).id().as_str(), "a130668f1499ee36");
@@ -562,6 +565,7 @@ mod tests {
         assert_eq!(id.to_string(), "c383d5ff-1de8-8f86-9dba-bf0db40e1b78");
     }
 
+    // Requirement: E-1
     #[test]
     fn another_key_id_or_generation_is_another_text() {
         let id = token().id;
@@ -576,12 +580,14 @@ mod tests {
         }
     }
 
+    // Requirement: E-3
     #[test]
     fn a_zero_key_is_no_key() {
         assert_eq!(ServerKey::new([0; 32]).unwrap_err(), ZeroKey);
         assert_eq!(ZeroKey.to_string(), "cannot use server key: it is zero");
     }
 
+    // Requirement: E-5
     #[test]
     fn lifetimes_are_five_minutes_to_a_day() {
         for good in [LIFETIME_MIN, LIFETIME_MAX] {
@@ -601,6 +607,7 @@ mod tests {
         );
     }
 
+    // Requirement: E-4
     #[test]
     fn a_token_expires_a_lifetime_after_ready_and_a_day_after_issue() {
         let hour = Duration::from_hours(1);
@@ -615,6 +622,7 @@ mod tests {
         assert!(!early.is_expired(Timestamp::from_micros(end.as_micros() - 1)));
     }
 
+    // Requirement: E-4
     #[test]
     fn a_token_is_redeemed_from_issue_on() {
         let after = consumed();
@@ -627,6 +635,7 @@ mod tests {
         assert_eq!(after, Token { consumed: Some(expected), ..token() });
     }
 
+    // Requirement: E-6
     #[test]
     fn a_lost_answer_is_given_again_even_after_expiry() {
         let again = Request { peer: peer(9), ..request() };
@@ -635,6 +644,7 @@ mod tests {
     }
 
     /// Red by: a node that is refused its lost answer and is drained without knowing.
+    // Requirement: E-6
     #[test]
     fn a_lost_answer_is_given_again_on_the_way_out() {
         for view in leaving() {
@@ -643,6 +653,7 @@ mod tests {
         }
     }
 
+    // Requirement: E-6
     #[test]
     fn every_refusal_has_its_cause() {
         let refused =
@@ -687,6 +698,7 @@ mod tests {
         assert_eq!(RevokeRefusal::Revoked.code(), "token_revoked");
     }
 
+    // Requirement: E-12
     #[test]
     fn only_an_open_token_is_revoked() {
         let revoked = token().revoke(ISSUED).unwrap();
@@ -695,6 +707,7 @@ mod tests {
         assert_eq!(consumed().revoke(ISSUED), Err(RevokeRefusal::Consumed));
     }
 
+    // Requirement: L-12
     #[test]
     fn a_token_is_gone_when_nobody_can_redeem_it() {
         let end = token().expires_at();
@@ -708,6 +721,7 @@ mod tests {
         }
     }
 
+    // Requirement: E-2
     #[test]
     fn nothing_shows_key_or_text() {
         let text = request().text;
@@ -725,6 +739,7 @@ mod tests {
         assert_eq!(format!("{:?}", key(7)), "ServerKey(a130668f1499ee36, redacted)");
     }
 
+    // Requirement: E-2
     #[test]
     fn a_record_survives_storage() {
         let text = serde_json::to_string(&consumed()).unwrap();
@@ -747,6 +762,7 @@ mod tests {
             prop_assert_ne!(id, name::token(resource, Generation(generation.wrapping_add(1))));
         }
 
+        // Requirement: E-7
         #[test]
         fn redeemable_and_redeem_agree(
             revoked in any::<bool>(), used in any::<bool>(), deletion in any::<bool>(),

@@ -118,6 +118,7 @@ fn pretty(manifest: &Manifest) -> String {
     serde_json::to_string_pretty(&value).unwrap()
 }
 
+// Requirement: R-2
 #[test]
 fn a_namespaced_xr_with_tags_is_applied_onto_the_uid_that_was_seen() {
     let uid = Uid::new("uid-of-xr");
@@ -125,11 +126,13 @@ fn a_namespaced_xr_with_tags_is_applied_onto_the_uid_that_was_seen() {
     assert_snapshot!(pretty(&manifest));
 }
 
+// Requirement: R-3, R-18
 #[test]
 fn a_cluster_xr_has_no_namespace_and_a_cluster_anchor() {
     assert_snapshot!(pretty(&rendered("Cluster", &[], None)));
 }
 
+// Requirement: R-4
 #[test]
 fn a_name_of_crossplanes_stays_a_parameter() {
     let manifest = rendered("Namespaced", &[], None);
@@ -138,6 +141,7 @@ fn a_name_of_crossplanes_stays_a_parameter() {
     assert_eq!(spec["parameters"]["crossplane"], 3);
 }
 
+// Requirement: R-1
 #[test]
 fn equal_input_gives_equal_bytes() {
     let once = rendered("Namespaced", &[("b", "2"), ("a", "1")], None);
@@ -145,6 +149,7 @@ fn equal_input_gives_equal_bytes() {
     assert_eq!(once.canonical_bytes(), twice.canonical_bytes());
 }
 
+// Requirement: R-5
 #[test]
 fn the_token_is_written_to_exactly_one_place() {
     let sites =
@@ -160,6 +165,7 @@ fn the_token_is_written_to_exactly_one_place() {
     }
 }
 
+// Requirement: R-6
 #[test]
 fn injection_drops_no_operator_parameter() {
     let before = parameters().to_map();
@@ -172,6 +178,7 @@ fn injection_drops_no_operator_parameter() {
     }
 }
 
+// Requirement: R-5
 #[test]
 fn helm_values_and_provider_secret_hold_what_they_promise() {
     let helm = injected(MeshRole::Node, InjectionStrategy::HelmValues);
@@ -190,6 +197,7 @@ fn helm_values_and_provider_secret_hold_what_they_promise() {
     );
 }
 
+// Requirement: R-7
 #[test]
 fn what_stands_alone_gets_no_token() {
     let untouched = rendered("Namespaced", &[], None);
@@ -198,6 +206,7 @@ fn what_stands_alone_gets_no_token() {
     }
 }
 
+// Requirement: R-11, R-14
 #[test]
 fn provider_configs_name_the_secret_and_inline_the_endpoint() {
     let (namespaced, secret) = config_of(Provider::Openstack, &json!({ "authUrl": "https://k" }));
@@ -207,6 +216,7 @@ fn provider_configs_name_the_secret_and_inline_the_endpoint() {
     assert_snapshot!("provider_config_hetzner", pretty(&cluster));
 }
 
+// Requirement: R-12
 #[test]
 fn everything_of_a_provider_config_is_owned_by_its_anchor() {
     for provider in Provider::ALL {
@@ -223,6 +233,7 @@ fn everything_of_a_provider_config_is_owned_by_its_anchor() {
     }
 }
 
+// Requirement: R-8
 #[test]
 fn the_cloud_init_document_is_this_one() {
     let (url, image) = (url(), image());
@@ -230,6 +241,7 @@ fn the_cloud_init_document_is_this_one() {
     assert_snapshot!(cloud_init::document(&token(), &agent).expose());
 }
 
+// Requirement: R-9
 #[test]
 fn the_bundle_carries_the_token_or_names_the_secret() {
     let (url, image, token) = (url(), image(), token());
@@ -245,6 +257,7 @@ fn the_bundle_carries_the_token_or_names_the_secret() {
     assert_snapshot!("bundle_existing", existing);
 }
 
+// Requirement: R-9
 #[test]
 fn a_secret_name_is_a_dns_subdomain() {
     for text in ["", "A", "a/b", "a\"b", &"a".repeat(64)] {
@@ -255,6 +268,7 @@ fn a_secret_name_is_a_dns_subdomain() {
     assert_eq!("a.b-c".parse::<SecretName>().unwrap().as_str(), "a.b-c");
 }
 
+// Requirement: R-13
 #[test]
 fn no_debug_shows_the_token() {
     let (url, image, token) = (url(), image(), token());
@@ -317,6 +331,7 @@ fn any_image() -> impl Strategy<Value = AgentImage> {
 }
 
 proptest! {
+    // Requirement: R-8
     #[test]
     fn every_cloud_init_document_says_what_was_meant_to_a_foreign_parser(
         id in 1_u128.., secret in any::<[u8; 32]>(), url in any_url(), image in any_image(),

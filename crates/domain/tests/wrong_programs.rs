@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+// Requirement: I-11
 #[test]
 fn a_wrong_program_does_not_compile() {
     let programs = trybuild::TestCases::new();
     programs.compile_fail("tests/wrong_programs/*.rs");
 }
 
+// Requirement: I-11
 #[test]
 fn every_wrong_program_says_what_stops_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wrong_programs");

@@ -211,6 +211,7 @@ mod tests {
         Trouble::Unavailable { what: "cluster".into() }
     }
 
+    // Requirement: K-1, W-1
     #[test]
     fn a_lease_is_given_once_until_it_ends() {
         let mut entry = Entry::new(at(0));
@@ -221,6 +222,7 @@ mod tests {
         assert_eq!((first.attempt, second.attempt), (1, 2), "counted at the claim");
     }
 
+    // Requirement: W-6
     #[test]
     fn a_lease_whose_holder_is_gone_ends_and_keeps_its_back_off() {
         let mut entry = Entry::new(at(0));
@@ -251,6 +253,7 @@ mod tests {
         assert!(entry.claim(&PACE, whole, at(93)).is_some(), "a wake-up waits for the lease only");
     }
 
+    // Requirement: W-6
     #[test]
     fn a_lease_that_nobody_gave_back_is_remembered() {
         let mut entry = Entry::new(at(0));
@@ -274,6 +277,7 @@ mod tests {
         assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended in peace adds nothing");
     }
 
+    // Requirement: W-2
     #[test]
     fn nothing_is_claimed_before_it_is_due() {
         let mut entry = Entry::new(at(10));
@@ -281,6 +285,7 @@ mod tests {
         assert!(entry.claim(&PACE, Jitter(0), at(10)).is_some());
     }
 
+    // Requirement: W-3
     #[test]
     fn a_finished_step_rests_as_it_asked() {
         let cases = [
@@ -297,6 +302,7 @@ mod tests {
         }
     }
 
+    // Requirement: K-2
     #[test]
     fn a_wake_up_during_a_step_is_never_lost() {
         for wake in [Wake::OnChange, Wake::Never, Wake::At(at(99)), Wake::Now] {
@@ -313,6 +319,7 @@ mod tests {
         assert_eq!(entry.due, Some(at(2)), "also when the step met trouble");
     }
 
+    // Requirement: W-4
     #[test]
     fn a_wake_up_of_a_resting_life_makes_it_due() {
         let mut entry = Entry::new(at(0));
@@ -324,6 +331,7 @@ mod tests {
     }
 
     /// Red by: a row that moved taken for a request that may still arrive.
+    // Requirement: T-11
     #[test]
     fn a_lease_that_ends_in_a_conflict_is_given_back_in_peace() {
         for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
@@ -334,6 +342,7 @@ mod tests {
         }
     }
 
+    // Requirement: W-4
     #[test]
     fn a_wake_up_never_postpones() {
         let mut entry = Entry::new(at(5));
@@ -341,6 +350,7 @@ mod tests {
         assert_eq!(entry.due, Some(at(5)));
     }
 
+    // Requirement: W-5
     #[test]
     fn a_driver_that_was_overtaken_changes_nothing() {
         let mut entry = Entry::new(at(0));
@@ -352,6 +362,7 @@ mod tests {
         assert_eq!(entry, before);
     }
 
+    // Requirement: K-15
     #[test]
     fn trouble_sets_the_pace() {
         let what = String::from("x");
@@ -370,6 +381,7 @@ mod tests {
         }
     }
 
+    // Requirement: W-7, A-23
     #[test]
     fn a_parked_life_waits_for_a_person() {
         let mut entry = Entry::new(at(0));
@@ -381,6 +393,7 @@ mod tests {
         assert!(entry.claim(&PACE, Jitter(0), at(3)).is_some());
     }
 
+    // Requirement: K-3
     #[test]
     fn back_off_doubles_up_to_its_end_and_takes_any_share() {
         let whole = |attempts| back_off(&PACE, attempts, Jitter(u32::MAX)).as_secs();

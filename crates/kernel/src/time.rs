@@ -121,11 +121,13 @@ mod tests {
         assert_eq!(later.since(start), Duration::from_millis(7));
     }
 
+    // Requirement: K-17
     #[test]
     fn a_clock_that_jumped_back_measures_nothing() {
         assert_eq!(Timestamp::ZERO.since(Timestamp::from_millis(1)), Duration::ZERO);
     }
 
+    // Requirement: K-17
     #[test]
     fn time_has_an_end_and_no_overflow() {
         let end = Timestamp::from_micros(i64::MAX);
@@ -134,6 +136,7 @@ mod tests {
         assert_eq!(end.as_micros(), i64::MAX);
     }
 
+    // Requirement: Y-1
     #[test]
     fn times_are_written_and_read_as_rfc_3339_says() {
         let cases = [

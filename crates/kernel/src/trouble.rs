@@ -63,6 +63,7 @@ impl Trouble {
 mod tests {
     use super::*;
 
+    // Requirement: K-15
     #[test]
     fn each_trouble_has_its_own_pace() {
         let what = String::from("cluster");

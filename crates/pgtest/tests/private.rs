@@ -27,6 +27,7 @@ mod sql {
     }
 }
 
+// Requirement: Q-24
 #[tokio::test]
 async fn every_test_has_a_database_of_its_own() {
     let (Some(one), Some(two)) = (usher_pgtest::empty().await, usher_pgtest::empty().await) else {
@@ -62,6 +63,7 @@ async fn a_server_of_ones_own_is_stopped_and_started() {
 }
 
 /// Runs as a test of its own and as the process that is killed.
+// Requirement: Q-24
 #[tokio::test]
 async fn a_server_ends_with_the_process_that_started_it() {
     const MARK: &str = "USHER_PGTEST_VICTIM";

@@ -15,8 +15,11 @@ words! {
     /// What every world is held to.
     EveryWorld {
         /// Nobody is given a lease while another one runs.
+        // Requirement: K-1
         OneVoice = "one-voice",
         /// A life that nobody disturbs any more ends as wished.
+        // Requirement: K-11, O-4, B-17, T-5, T-12, T-26, T-32, P-10, E-10, E-18, S-3, G-10, G-17
+        // Requirement: G-25, F-2, F-13, F-14, F-32, F-46
         EndsAsWished = "ends-as-wished",
     }
 }

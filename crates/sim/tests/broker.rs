@@ -17,21 +17,25 @@ use usher_sim::words::Words as _;
 const SEEDS: &str = include_str!("../seeds/broker.txt");
 const TABLE: &str = include_str!("../../domain/tables/broker.table");
 
+// Requirement: S-1
 #[test]
 fn the_same_seed_is_the_same_life() {
     world::same_seed_same_life::<State>();
 }
 
+// Requirement: S-7, S-8
 #[test]
 fn lives_end_as_wished() {
     world::end_as_wished::<State>(0..1_000);
 }
 
+// Requirement: S-8
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
+// Requirement: S-10
 #[test]
 fn the_pairs_are_those_of_the_table() {
     world::pairs_are_those_of::<State>(TABLE);
@@ -60,6 +64,7 @@ const NOTICED: [(&str, Breakage); 19] = [
     ("apply-never-creates", Breakage::ApplyWithoutUid),
 ];
 
+// Requirement: S-9
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
     world::checkers_notice::<State, Checker>(&NOTICED);
@@ -73,11 +78,13 @@ fn a_crossing_that_is_not_told_is_noticed_at_once() {
     }
 }
 
+// Requirement: S-11
 #[test]
 fn names_are_told_apart() {
     world::names_are_told_apart::<State, Checker>();
 }
 
+// Requirement: S-4
 #[test]
 fn what_was_met_too_rarely_is_a_gap() {
     let mut life = Coverage::default();

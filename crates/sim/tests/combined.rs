@@ -6,6 +6,7 @@ use usher_sim::words::Words as _;
 
 const SEEDS: &str = include_str!("../seeds/combined.txt");
 
+// Requirement: S-13
 #[test]
 fn the_same_seed_is_the_same_life() {
     for seed in [0, 7, 4_711] {
@@ -17,6 +18,7 @@ fn the_same_seed_is_the_same_life() {
     }
 }
 
+// Requirement: S-13
 #[test]
 fn lives_end_as_wished() {
     for seed in 0..200 {
@@ -24,6 +26,7 @@ fn lives_end_as_wished() {
     }
 }
 
+// Requirement: W-5
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
     let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
@@ -45,6 +48,7 @@ const NOTICED: [(Breakage, &str); 9] = [
     (Breakage::ClearOnTransitional, "idle-means-left"),
 ];
 
+// Requirement: S-13
 #[test]
 fn every_breakage_is_noticed() {
     assert!(NOTICED.iter().map(|it| it.0).eq(Breakage::ALL.iter().copied()));
@@ -54,6 +58,7 @@ fn every_breakage_is_noticed() {
     }
 }
 
+// Requirement: S-13
 #[test]
 fn whatever_is_left_out_has_a_name() {
     let names = names();

@@ -20,21 +20,25 @@ use uuid::Uuid;
 const SEEDS: &str = include_str!("../seeds/fleet.txt");
 const TABLE: &str = include_str!("../../domain/tables/machine.table");
 
+// Requirement: S-1
 #[test]
 fn the_same_seed_is_the_same_life() {
     world::same_seed_same_life::<State>();
 }
 
+// Requirement: S-8
 #[test]
 fn lives_end_as_wished() {
     world::end_as_wished::<State>(0..1_000);
 }
 
+// Requirement: S-8
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
+// Requirement: S-10
 #[test]
 fn the_pairs_are_those_of_the_table() {
     world::pairs_are_those_of::<State>(TABLE);
@@ -62,16 +66,19 @@ const NOTICED: [(&str, Breakage); 18] = [
     ("quiet-at-rest", Breakage::PollAtRest),
 ];
 
+// Requirement: S-9
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
     world::checkers_notice::<State, Checker>(&NOTICED);
 }
 
+// Requirement: S-11
 #[test]
 fn names_are_told_apart() {
     world::names_are_told_apart::<State, Checker>();
 }
 
+// Requirement: S-12
 #[test]
 fn a_world_that_starts_empty_takes_machines_and_gives_them_back() {
     let mix = Mix::default();

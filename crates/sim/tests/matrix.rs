@@ -37,6 +37,7 @@ fn lived(cells: &[Cell], breakage: Option<Breakage>) -> (BTreeMap<String, usize>
     ends.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+// Requirement: I-2, I-28, I-31, I-37
 #[test]
 fn every_cell_of_the_deletion_matrix_ends_as_it_should() {
     let cells: Vec<Cell> = Cell::all().collect();
@@ -64,6 +65,7 @@ fn every_cell_of_the_deletion_matrix_ends_as_it_should() {
     assert_eq!(outcomes.len(), 5, "every outcome occurs");
 }
 
+// Requirement: I-28
 #[test]
 fn a_broken_rule_turns_cells_red() {
     let plain = |it: &Cell| it.crash.is_none() && it.order == Order::First;

@@ -309,6 +309,7 @@ impl Port for Broken {
     }
 }
 
+// Requirement: W-5, S-6, Q-26
 #[test]
 fn the_store_of_the_simulation_keeps_every_promise() {
     for (name, promise) in PROMISES {
@@ -326,6 +327,7 @@ fn broken_by(how: How) -> Vec<&'static str> {
     PROMISES.iter().filter(|it| broken(it.1)).map(|it| it.0).collect()
 }
 
+// Requirement: S-6, Q-26
 #[test]
 fn every_promise_can_be_broken_and_every_breakage_is_noticed() {
     std::panic::set_hook(Box::new(|_| {}));

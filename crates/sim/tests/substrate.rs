@@ -272,6 +272,7 @@ fn breaks<'a, F: Future<Output = ()> + 'a>(
     said.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
+// Requirement: LW-3
 #[test]
 fn a_broken_cluster_breaks_its_promise() {
     breaks(Breakage::ApplyWithoutUid, substrate::an_apply_needs_the_object_that_was_seen);
@@ -285,91 +286,109 @@ fn a_broken_cluster_breaks_its_promise() {
     assert_eq!(deaf, "nobody is woken by a disappearance");
 }
 
+// Requirement: LW-2
 #[test]
 fn a_name_that_was_never_used_is_absent() {
     keeps(substrate::a_name_that_was_never_used_is_absent);
 }
 
+// Requirement: LW-2
 #[test]
 fn a_create_may_be_repeated_and_makes_one_object() {
     keeps(substrate::a_create_may_be_repeated_and_makes_one_object);
 }
 
+// Requirement: LW-2
 #[test]
 fn a_name_that_is_taken_is_foreign_and_left_alone() {
     keeps(substrate::a_name_that_is_taken_is_foreign_and_left_alone);
 }
 
+// Requirement: LW-2
 #[test]
 fn a_substrate_whose_name_is_taken_is_foreign() {
     keeps(substrate::a_substrate_whose_name_is_taken_is_foreign);
 }
 
+// Requirement: LW-3
 #[test]
 fn an_apply_needs_the_object_that_was_seen() {
     keeps(substrate::an_apply_needs_the_object_that_was_seen);
 }
 
+// Requirement: LW-4
 #[test]
 fn nothing_stays_under_an_anchor_that_is_gone() {
     keeps(substrate::nothing_stays_under_an_anchor_that_is_gone);
 }
 
+// Requirement: LW-4
 #[test]
 fn what_stands_under_an_anchor_goes_with_it() {
     keeps(substrate::what_stands_under_an_anchor_goes_with_it);
 }
 
+// Requirement: LW-3
 #[test]
 fn a_deletion_names_its_object() {
     keeps(substrate::a_deletion_names_its_object);
 }
 
+// Requirement: LW-5
 #[test]
 fn a_substrate_says_what_it_composed() {
     keeps(substrate::a_substrate_says_what_it_composed);
 }
 
+// Requirement: LW-5
 #[test]
 fn a_deletion_ends_with_every_part_gone() {
     keeps(substrate::a_deletion_ends_with_every_part_gone);
 }
 
+// Requirement: LW-7
 #[test]
 fn what_was_taken_away_is_absent_and_wakes_its_life() {
     keeps(substrate::what_was_taken_away_is_absent_and_wakes_its_life);
 }
 
+// Requirement: LW-7
 #[test]
 fn a_change_wakes_its_life() {
     keeps(substrate::a_change_wakes_its_life);
 }
 
+// Requirement: LW-6
 #[test]
 fn another_world_proves_no_absence() {
     keeps(substrate::another_world_proves_no_absence);
 }
 
+// Requirement: LW-6
 #[test]
 fn a_world_that_forgot_proves_no_absence() {
     keeps(substrate::a_world_that_forgot_proves_no_absence);
 }
 
+// Requirement: LW-6
 #[test]
 fn a_world_that_does_not_answer_is_not_empty() {
     keeps(substrate::a_world_that_does_not_answer_is_not_empty);
 }
 
+// Requirement: LW-1
 #[test]
 fn a_life_walks_in_and_out() {
     keeps(substrate::a_life_walks_in_and_out);
 }
 
+// Requirement: LW-1
 #[test]
 fn a_lost_substrate_is_replaced() {
     keeps(substrate::a_lost_substrate_is_replaced);
 }
 
+// Requirement: LW-7
 #[test]
 fn a_tombstone_takes_away_what_came_back() {
     keeps(substrate::a_tombstone_takes_away_what_came_back);

@@ -12,21 +12,25 @@ use usher_sim::usage::state::State;
 const SEEDS: &str = include_str!("../seeds/usage.txt");
 const TABLE: &str = include_str!("../../domain/tables/usage.table");
 
+// Requirement: S-1
 #[test]
 fn the_same_seed_is_the_same_life() {
     world::same_seed_same_life::<State>();
 }
 
+// Requirement: S-8
 #[test]
 fn lives_end_as_wished() {
     world::end_as_wished::<State>(0..1_000);
 }
 
+// Requirement: S-8
 #[test]
 fn lives_that_once_went_wrong_end_as_wished() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
+// Requirement: S-10
 #[test]
 fn the_pairs_are_those_of_the_table() {
     world::pairs_are_those_of::<State>(TABLE);
@@ -55,16 +59,19 @@ const NOTICED: [(&str, Breakage); 19] = [
     ("quiet-at-rest", Breakage::MarkAgain),
 ];
 
+// Requirement: S-9
 #[test]
 fn every_checker_notices_what_breaks_its_rule() {
     world::checkers_notice::<State, Checker>(&NOTICED);
 }
 
+// Requirement: S-11
 #[test]
 fn names_are_told_apart() {
     world::names_are_told_apart::<State, Checker>();
 }
 
+// Requirement: S-12
 #[test]
 fn a_world_of_nothing_is_peopled_by_somebody_else() {
     let mut state = State::empty(7, None);

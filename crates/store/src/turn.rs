@@ -193,6 +193,7 @@ mod tests {
     }
 
     /// Red by: a wait that goes on although somebody came, or ends for whom the look has seen.
+    // Requirement: W-20
     #[tokio::test(start_paused = true)]
     async fn whoever_lingers_waits_for_the_next_wake_up_and_no_longer() {
         let (turns, life) = (Turns::default(), Life::Resource(ResourceId::from_uuid(Uuid::nil())));

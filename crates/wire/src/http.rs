@@ -179,6 +179,7 @@ mod tests {
 
     use super::*;
 
+    // Requirement: AG-7
     #[test]
     fn secrets_are_sent_and_never_printed() {
         let request = RegisterRequest {

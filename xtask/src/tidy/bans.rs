@@ -66,6 +66,7 @@ mod tests {
         assert_eq!(found(&reworded), Vec::<String>::new());
     }
 
+    // Requirement: H-6
     #[test]
     fn a_forgotten_ban_or_setting_is_found() {
         let forgotten = BANS.replace("std::env::var", "std::env::vars");

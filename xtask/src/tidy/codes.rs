@@ -83,6 +83,7 @@ mod tests {
         assert_eq!(codes(&files([(PATH, SOURCE), (PAGE, "# x"), (index, "# x")])), []);
     }
 
+    // Requirement: H-5
     #[test]
     fn a_code_without_a_page_is_found() {
         let found = codes(&files([(PATH, SOURCE)]));
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!((found[0].file.as_str(), found[0].line), (PATH, 5));
     }
 
+    // Requirement: H-5
     #[test]
     fn a_page_without_a_code_is_found() {
         let found = codes(&files([(PATH, SOURCE), (PAGE, "# x"), ("docs/codes/old.md", "# x")]));

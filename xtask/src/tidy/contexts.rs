@@ -156,6 +156,7 @@ mod tests {
         contexts(&subject).into_iter().map(|finding| (finding.line, finding.what)).collect()
     }
 
+    // Requirement: H-18
     #[test]
     fn a_context_with_rules_has_every_file() {
         let mut paths: Vec<String> =
@@ -173,6 +174,7 @@ mod tests {
         assert!(whats(&paths).is_empty(), "a context without rules has the files it wants");
     }
 
+    // Requirement: H-3
     #[test]
     fn a_path_into_another_context_is_found() {
         let path = "crates/domain/src/broker/reconcile.rs";

@@ -148,6 +148,7 @@ mod tests {
         dead_files(&subject).into_iter().map(|finding| finding.file).collect()
     }
 
+    // Requirement: H-4
     #[test]
     fn a_file_that_no_mod_names_is_found() {
         let found = dead([

@@ -183,6 +183,7 @@ mod tests {
         }
     }
 
+    // Requirement: H-1
     #[test]
     fn edges_outside_the_table_are_found() {
         let cases = [
@@ -210,6 +211,7 @@ mod tests {
         assert_eq!(edges(&moved).len(), 1);
     }
 
+    // Requirement: H-2
     #[test]
     fn a_pure_crate_depends_on_nothing_unlisted() {
         for need in [("tokio", false), ("rand", true), ("proptest", false)] {

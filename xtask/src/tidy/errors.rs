@@ -112,6 +112,7 @@ mod tests {
         errors(&files([("a/src/lib.rs", text)])).len()
     }
 
+    // Requirement: H-12
     #[test]
     fn a_message_that_prints_its_source_is_found() {
         let texts = [

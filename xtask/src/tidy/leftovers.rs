@@ -82,6 +82,7 @@ mod tests {
     use super::*;
     use crate::tidy::files;
 
+    // Requirement: H-11
     #[test]
     fn unfinished_code_is_found_in_code_only() {
         let count = |text: &str| leftovers(&files([("a.rs", text)])).len();
@@ -107,6 +108,7 @@ mod tests {
         }
     }
 
+    // Requirement: H-11
     #[test]
     fn paths_of_a_machine_are_found() {
         for path in MACHINE_PATHS {

@@ -134,6 +134,7 @@ mod tests {
         }
     }
 
+    // Requirement: H-9
     #[test]
     fn links_that_lead_nowhere_are_found() {
         let texts = [

@@ -56,6 +56,7 @@ mod tests {
         assert_eq!(found(map), Vec::<String>::new());
     }
 
+    // Requirement: H-8
     #[test]
     fn a_map_that_lacks_or_invents_a_member_is_found() {
         let map = "# A\n\n## Code map\n\n### `crates/kernel`\n\n### `crates/ghost`\n";

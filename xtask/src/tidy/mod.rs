@@ -26,23 +26,40 @@ use crate::tree::Tree;
 
 /// Every check by its name.
 pub(crate) const CHECKS: [(&str, Check); 17] = [
+    // Requirement: H-1
     ("edges", edges::edges),
+    // Requirement: K-13, H-2
     ("dependencies", edges::dependencies),
+    // Requirement: H-3
     ("contexts", contexts::contexts),
+    // Requirement: H-18
     ("files-of-a-life", contexts::files_of_a_life),
+    // Requirement: H-4
     ("dead-files", dead_files::dead_files),
+    // Requirement: H-7
     ("sizes", sizes::sizes),
+    // Requirement: H-10
     ("names", names::words),
+    // Requirement: H-10
     ("file-names", names::files),
+    // Requirement: H-8
     ("map", map::map),
+    // Requirement: A-18, HC-5, F-41, H-5
     ("codes", codes::codes),
+    // Requirement: H-9
     ("links", links::links),
+    // Requirement: H-9
     ("titles", links::titles),
+    // Requirement: K-13, H-6
     ("bans", bans::bans),
+    // Requirement: H-11
     ("leftovers", leftovers::leftovers),
+    // Requirement: H-11
     ("machine-paths", leftovers::machine_paths),
+    // Requirement: H-12
     ("errors", errors::errors),
-    ("requirements", requirement_names),
+    // Requirement: H-14
+    ("requirements", tags),
 ];
 
 /// Finds what is wrong of one kind.
@@ -100,14 +117,14 @@ pub(crate) fn run(repo: &Repo) -> Outcome {
         output::say(closing);
         return Ok(());
     }
-    Err(Failure::told(closing))
+    Err(Failure::message(closing))
 }
 
-fn requirement_names(subject: &Subject) -> Vec<Finding> {
-    let remedy = "name what is there, or say `open: reason`";
+fn tags(subject: &Subject) -> Vec<Finding> {
+    let remedy = "put the tag above the test that holds it, or say `open: reason`";
     requirements::problems(&subject.tree)
         .into_iter()
-        .map(|problem| Finding::new((requirements::FILE, problem.line), problem.what, remedy))
+        .map(|it| Finding::new((&it.file, it.line), it.what, remedy))
         .collect()
 }
 
@@ -132,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_that_names_nothing_is_found() {
+    fn a_requirement_without_a_tag_is_found() {
         let list = "| ID | requirement | test(s) | turned red by |\n| K-1 | x | table:none | y |\n";
-        let found = requirement_names(&files([("docs/requirements.md", list)]));
+        let found = tags(&files([("docs/requirements.md", list)]));
         assert_eq!((found.len(), found[0].line), (1, 2));
     }
 

@@ -96,6 +96,7 @@ mod tests {
         words(&tidy::files([("a/src/lib.rs", text)])).len()
     }
 
+    // Requirement: H-10
     #[test]
     fn empty_names_are_found() {
         let texts = [
@@ -133,6 +134,7 @@ mod tests {
         }
     }
 
+    // Requirement: H-10
     #[test]
     fn drawers_are_found() {
         for path in ["a/src/utils.rs", "a/src/common/mod.rs", "a/tests/helpers/x.rs"] {

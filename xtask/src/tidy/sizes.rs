@@ -52,6 +52,7 @@ mod tests {
         findings.into_iter().map(|finding| (finding.line, finding.what)).collect()
     }
 
+    // Requirement: H-7
     #[test]
     fn a_file_of_501_lines_is_found_and_its_tests_do_not_count() {
         let code = "x\n".repeat(501);
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(found("a/src/lib.rs", &text).len(), 1);
     }
 
+    // Requirement: H-7
     #[test]
     fn a_line_of_101_characters_is_found() {
         let text = format!("ok\n// {}\n", "é".repeat(98));

@@ -40,6 +40,7 @@ fn beat(draining: bool) -> Value {
     json!({"acknowledged": 4, "in_flight": 0, "draining": draining, "agent_version": "0.1.0"})
 }
 
+// Requirement: HC-14
 #[tokio::test]
 async fn a_node_enrols_without_a_bearer_and_is_given_its_secret() {
     let bed = Bed::new();
@@ -52,6 +53,7 @@ async fn a_node_enrols_without_a_bearer_and_is_given_its_secret() {
 }
 
 /// Red by: a refusal that repeats the token it was given.
+// Requirement: HC-9
 #[tokio::test]
 async fn a_registration_that_is_wrong_is_refused_and_its_token_never_repeated() {
     let bed = Bed::new();
@@ -82,6 +84,7 @@ async fn a_registration_that_is_wrong_is_refused_and_its_token_never_repeated() 
     }
 }
 
+// Requirement: HC-14
 #[tokio::test]
 async fn a_node_calls_with_its_own_secret() {
     let bed = Bed::new();
@@ -99,6 +102,7 @@ async fn a_node_calls_with_its_own_secret() {
 }
 
 /// Red by: another code, which an agent would wait out.
+// Requirement: HC-14
 #[tokio::test]
 async fn a_node_that_nobody_knows_is_told_that_it_is_out() {
     let bed = Bed::new();
@@ -110,6 +114,7 @@ async fn a_node_that_nobody_knows_is_told_that_it_is_out() {
     }
 }
 
+// Requirement: HC-14
 #[tokio::test]
 async fn a_node_is_told_things_and_goes_on_after_the_last() {
     let bed = Bed::new();

@@ -43,6 +43,7 @@ async fn a_declaration_is_answered_with_the_resource() {
     assert_eq!((read.status, read.json()), (200, it));
 }
 
+// Requirement: D-10, HC-10
 #[tokio::test]
 async fn a_repeated_key_is_answered_again_and_another_request_under_it_refused() {
     let bed = Bed::new();
@@ -63,6 +64,7 @@ async fn a_repeated_key_is_answered_again_and_another_request_under_it_refused()
     assert_eq!(bed.fake.state().resources.len(), 3);
 }
 
+// Requirement: HC-10
 #[tokio::test]
 async fn a_key_that_is_none_is_refused_and_nothing_is_kept() {
     let bed = Bed::new();
@@ -100,6 +102,7 @@ async fn what_a_declaration_names_must_be_there() {
     assert_eq!(bed.fake.state().resources.len(), 1, "nothing was kept");
 }
 
+// Requirement: HC-8
 #[tokio::test]
 async fn a_body_of_one_mebibyte_is_read_and_one_byte_more_is_not() {
     let bed = Bed::new();
@@ -114,6 +117,7 @@ async fn a_body_of_one_mebibyte_is_read_and_one_byte_more_is_not() {
     assert_eq!(BODY_MAX, 1024 * 1024);
 }
 
+// Requirement: HC-8
 #[tokio::test]
 async fn a_body_that_is_no_json_or_of_another_shape_says_what_is_wrong() {
     let bed = Bed::new();
@@ -145,6 +149,7 @@ async fn a_body_that_is_no_json_or_of_another_shape_says_what_is_wrong() {
 }
 
 /// Red by: a field that an old client sends in vain.
+// Requirement: HC-8
 #[tokio::test]
 async fn every_body_refuses_a_field_that_nobody_knows() {
     let bed = Bed::new();
@@ -169,6 +174,7 @@ async fn every_body_refuses_a_field_that_nobody_knows() {
     assert!(seen >= 12, "{seen}");
 }
 
+// Requirement: HC-8
 #[tokio::test]
 async fn what_a_sibling_is_made_of_is_checked_at_the_border() {
     let bed = Bed::new();
@@ -229,6 +235,7 @@ async fn what_a_sibling_is_made_of_is_checked_at_the_border() {
     assert_eq!(answered.refusal(), refused(422, "labels_too_many"));
 }
 
+// Requirement: HC-9
 #[tokio::test]
 async fn a_token_is_told_once_and_never_listed() {
     let bed = Bed::new();

@@ -11,12 +11,14 @@ fn committed() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
+// Requirement: HC-15
 #[test]
 fn the_committed_document_is_the_one_the_routes_make() {
     let same = committed() == usher_api::openapi::text();
     assert!(same, "docs/openapi.json is old: run `cargo xtask generate`");
 }
 
+// Requirement: HC-15
 #[tokio::test]
 async fn the_document_is_served_to_anybody_and_names_every_route() {
     let bed = Bed::new();
@@ -33,6 +35,7 @@ async fn the_document_is_served_to_anybody_and_names_every_route() {
 }
 
 /// Red by: a schema that refers to one that is not there.
+// Requirement: HC-15
 #[test]
 fn every_reference_in_the_document_leads_somewhere() {
     let document: Value = serde_json::from_str(&committed()).unwrap();

@@ -46,6 +46,7 @@ fn versions(events: &[(String, Value)]) -> Vec<u64> {
     events.iter().map(|(_, it)| it["version"].as_u64().unwrap()).collect()
 }
 
+// Requirement: HC-13
 #[tokio::test]
 async fn an_event_has_the_seven_fields_of_the_contract() {
     let bed = Bed::new();
@@ -84,6 +85,7 @@ async fn the_log_is_read_page_by_page() {
 }
 
 /// Red by: a stream that repeats or skips after it was cut.
+// Requirement: HC-12
 #[tokio::test]
 async fn a_stream_goes_on_after_the_last_event_that_was_read() {
     let bed = Bed::new();
@@ -104,6 +106,7 @@ async fn a_stream_goes_on_after_the_last_event_that_was_read() {
     assert_eq!(versions(&take(&mut body, 1).await), [5], "as it happens");
 }
 
+// Requirement: HC-12
 #[tokio::test]
 async fn a_stream_begins_at_the_end_unless_it_is_told_otherwise() {
     let bed = Bed::new();
@@ -117,6 +120,7 @@ async fn a_stream_begins_at_the_end_unless_it_is_told_otherwise() {
     assert_eq!(versions(&take(&mut body, 1).await), [1], "an empty log has a beginning too");
 }
 
+// Requirement: HC-3
 #[tokio::test]
 async fn nobody_hears_of_another_project() {
     let bed = Bed::new();
@@ -132,6 +136,7 @@ async fn nobody_hears_of_another_project() {
     assert_eq!(none["items"], json!([]));
 }
 
+// Requirement: HC-12
 #[tokio::test]
 async fn a_place_that_is_none_or_forgotten_is_refused_before_the_stream_begins() {
     let bed = Bed::new();
@@ -143,6 +148,7 @@ async fn a_place_that_is_none_or_forgotten_is_refused_before_the_stream_begins()
     assert_eq!(page.refusal(), refused(400, "cursor_invalid"));
 }
 
+// Requirement: HC-12
 #[tokio::test]
 async fn a_stream_ends_when_the_process_does() {
     let bed = Bed::new();
@@ -151,6 +157,7 @@ async fn a_stream_ends_when_the_process_does() {
     assert_eq!(take(&mut body, 1).await, []);
 }
 
+// Requirement: HC-12
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_says_that_it_is_still_there() {
     let bed = Bed::new();

@@ -55,6 +55,7 @@ async fn what_the_fleet_does_not_have_has_the_code_of_its_kind() {
 }
 
 /// Red by: a need that is kept although nobody can serve it.
+// Requirement: F-54
 #[tokio::test]
 async fn a_demand_replaces_the_one_before_and_a_need_that_cannot_be_read_is_refused() {
     let bed = Bed::new();
@@ -98,6 +99,7 @@ async fn a_demand_replaces_the_one_before_and_a_need_that_cannot_be_read_is_refu
     );
 }
 
+// Requirement: F-55
 #[tokio::test]
 async fn brakes_are_pulled_by_admins_and_seen_by_whoever_watches() {
     let bed = Bed::new();
@@ -130,6 +132,7 @@ async fn a_plan_says_what_it_would_do_and_what_holds_it_back() {
     assert_eq!(plan["outcomes"], json!({"NoCapacity": 1}));
 }
 
+// Requirement: F-47
 #[tokio::test]
 async fn a_dispute_is_settled_in_one_of_two_ways() {
     let bed = Bed::new();
@@ -142,6 +145,7 @@ async fn a_dispute_is_settled_in_one_of_two_ways() {
 }
 
 /// Red by: machines of the installation in the log of a project.
+// Requirement: F-58
 #[tokio::test]
 async fn events_of_machines_are_told_to_whoever_may_see_the_installation() {
     let bed = Bed::new();

@@ -16,6 +16,7 @@ use crate::fake::{NODE_SECRET, first, node};
 const CASES: u32 = 3_000;
 
 /// Red by: a parser that panics, a failure without a closed code.
+// Requirement: HC-16
 #[test]
 fn requests_from_the_document_are_never_a_bug() {
     let bearers = [(6, "admin-canary"), (2, "operator-canary"), (2, NODE_SECRET), (1, "wrong")];

@@ -4,6 +4,7 @@ use crate::bed::{Bed, refused};
 use crate::fake::demo;
 
 /// Red by: a page that repeats or skips.
+// Requirement: D-10, HC-11
 #[tokio::test]
 async fn pages_follow_each_other_to_the_end() {
     let bed = Bed::new();
@@ -29,6 +30,7 @@ async fn pages_follow_each_other_to_the_end() {
     assert!(whole["next_cursor"].is_null() && whole.as_object().unwrap().len() == 2);
 }
 
+// Requirement: HC-11
 #[tokio::test]
 async fn a_query_that_is_none_is_refused() {
     let bed = Bed::new();
@@ -63,6 +65,7 @@ async fn a_name_is_found_in_every_project_that_has_it() {
 }
 
 /// Red by: a listing of nodes that hides who is there, or shows who left.
+// Requirement: HC-26
 #[tokio::test]
 async fn nodes_that_left_are_listed_when_all_are_asked_for() {
     let bed = Bed::new();

@@ -9,6 +9,7 @@ use crate::bed::{Bed, refused};
 use crate::fake::first;
 
 /// Red by: a status that is told in the body and not in the head, or a code without its page.
+// Requirement: D-10, HC-5
 #[tokio::test]
 async fn every_code_is_told_with_its_status_and_its_page() {
     let bed = Bed::new();
@@ -28,6 +29,7 @@ async fn every_code_is_told_with_its_status_and_its_page() {
     }
 }
 
+// Requirement: HC-6
 #[tokio::test]
 async fn trouble_is_503_with_a_code_and_a_bug_is_500_without_its_text() {
     let bed = Bed::new();
@@ -42,6 +44,7 @@ async fn trouble_is_503_with_a_code_and_a_bug_is_500_without_its_text() {
     assert!(!answered.text.contains("row 7"));
 }
 
+// Requirement: HC-5
 #[tokio::test]
 async fn a_code_that_nobody_knows_is_a_bug() {
     let bed = Bed::new();
@@ -51,6 +54,7 @@ async fn a_code_that_nobody_knows_is_a_bug() {
     assert!(!answered.text.contains("canary"));
 }
 
+// Requirement: HC-7
 #[tokio::test]
 async fn paths_and_methods_that_are_none_are_problems_too() {
     let bed = Bed::new();
@@ -63,6 +67,7 @@ async fn paths_and_methods_that_are_none_are_problems_too() {
     assert_eq!(unreadable.refusal(), refused(400, "path_invalid"));
 }
 
+// Requirement: HC-7
 #[tokio::test]
 async fn what_is_unknown_has_the_code_of_its_kind() {
     let bed = Bed::new();
@@ -91,6 +96,7 @@ async fn what_is_unknown_has_the_code_of_its_kind() {
 }
 
 /// Red by: an id that a log line cannot be found by.
+// Requirement: HC-17
 #[tokio::test]
 async fn every_answer_carries_a_request_id_and_a_sound_one_is_kept() {
     let bed = Bed::new();

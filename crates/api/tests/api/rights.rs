@@ -49,6 +49,7 @@ fn expected(right: Right, who: &str) -> Option<(u16, String)> {
 }
 
 /// Red by: a route with a right that is lower than its place in the table says.
+// Requirement: D-15, HC-1
 #[tokio::test]
 async fn every_route_lets_in_whom_its_right_names_and_nobody_else() {
     let bed = Bed::new();
@@ -69,6 +70,7 @@ async fn every_route_lets_in_whom_its_right_names_and_nobody_else() {
 }
 
 /// Red by: a new route that nobody thought about here.
+// Requirement: HC-1
 #[test]
 fn the_rights_of_routes_are_these() {
     let mut lines: Vec<String> = usher_api::routes()
@@ -79,6 +81,7 @@ fn the_rights_of_routes_are_these() {
     insta::assert_snapshot!("rights", lines.join("\n"));
 }
 
+// Requirement: HC-2
 #[tokio::test]
 async fn a_bearer_that_is_missing_wrong_doubled_or_of_another_scheme_is_refused() {
     let bed = Bed::new();
@@ -110,6 +113,7 @@ async fn a_bearer_that_is_missing_wrong_doubled_or_of_another_scheme_is_refused(
 }
 
 /// Red by: an answer that tells a stranger that something exists.
+// Requirement: HC-3
 #[tokio::test]
 async fn what_is_beyond_a_tokens_project_is_not_there() {
     let bed = Bed::new();
@@ -139,6 +143,7 @@ async fn what_is_beyond_a_tokens_project_is_not_there() {
     assert_eq!(declared.refusal(), refused(404, "project_not_found"));
 }
 
+// Requirement: HC-3
 #[tokio::test]
 async fn listings_hold_what_a_token_reaches() {
     let bed = Bed::new();
@@ -158,6 +163,7 @@ async fn listings_hold_what_a_token_reaches() {
 }
 
 /// Red by: the secret of a node as a pass for operators, or the other way round.
+// Requirement: D-15
 #[tokio::test]
 async fn operators_and_nodes_have_their_own_doors() {
     let bed = Bed::new();

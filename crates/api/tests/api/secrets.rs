@@ -51,6 +51,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 /// Red by: a log of headers, bodies or whole failures.
+// Requirement: HC-9
 #[tokio::test]
 async fn no_line_of_the_log_holds_a_secret() {
     let bed = Bed::new();

@@ -4,6 +4,7 @@ use usher_api::views::Check;
 
 use crate::bed::{Bed, refused};
 
+// Requirement: D-9
 #[tokio::test]
 async fn life_needs_no_token_and_no_database() {
     let bed = Bed::new();
@@ -12,6 +13,7 @@ async fn life_needs_no_token_and_no_database() {
 }
 
 /// Red by: a failing check that is not named.
+// Requirement: D-9
 #[tokio::test]
 async fn readiness_names_what_fails() {
     let bed = Bed::new();
@@ -31,6 +33,7 @@ async fn readiness_names_what_fails() {
 }
 
 /// Red by: a path with an id in a label.
+// Requirement: HC-17
 #[tokio::test]
 async fn requests_are_counted_by_route_method_and_status() {
     let bed = Bed::new();

@@ -67,6 +67,7 @@ fn a_set_is_written_as_it_was_read() {
     assert_eq!(Set::parse(&json!({"z:later": {}})), Ok(Set::default()));
 }
 
+// Requirement: AS-12
 #[test]
 fn what_goes_with_its_parent_comes_back_unless_it_was_said() {
     let live = widget(&json!({"free": {"mine": {"a": 1, "b": 2}}}));
@@ -88,6 +89,7 @@ fn an_applier_without_a_last_set_takes_nothing_away() {
     assert_eq!(after.object["spec"], json!({"order": ["a"], "tags": ["a", "b"]}));
 }
 
+// Requirement: AS-13
 #[test]
 fn old_writers_are_joined_when_there_are_too_many() {
     let mut object = json!({});
@@ -116,6 +118,7 @@ fn old_writers_are_joined_when_there_are_too_many() {
     assert!(!ancient.set.has_path(&limit("k05")));
 }
 
+// Requirement: AS-11
 #[test]
 fn time_alone_is_no_change() {
     let mut stored = widget(&json!({"size": 1}));
@@ -204,6 +207,7 @@ fn the_status_is_nobodys_on_the_main_resource() {
 }
 
 proptest! {
+    // Requirement: AS-11
     #[test]
     fn applying_the_same_twice_changes_nothing(
         live in arbitrary::widget(), config in arbitrary::widget(),
@@ -228,6 +232,7 @@ proptest! {
         prop_assert_eq!(said.difference(&there), Set::default());
     }
 
+    // Requirement: AS-10
     #[test]
     fn a_second_applier_never_takes_in_silence(
         one in arbitrary::widget(), two in arbitrary::widget(),
@@ -245,6 +250,7 @@ proptest! {
         }
     }
 
+    // Requirement: AS-12
     #[test]
     fn giving_everything_back_leaves_what_others_said(
         one in arbitrary::widget(), two in arbitrary::widget(),
@@ -279,6 +285,7 @@ proptest! {
         prop_assert_eq!(compare(&one, &two, &view).is_same(), same_but_for_order(&one, &two));
     }
 
+    // Requirement: AS-15
     #[test]
     fn hostile_objects_and_sets_never_panic(
         live in arbitrary::object(), config in arbitrary::object(), fields in arbitrary::object(),

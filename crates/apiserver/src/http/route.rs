@@ -85,6 +85,7 @@ mod tests {
         digits.as_bytes().chunks(2).flat_map(|pair| ['%', pair[0].into(), pair[1].into()]).collect()
     }
 
+    // Requirement: AS-17
     #[test]
     fn a_namespace_is_an_object_and_a_place() {
         let named = |path: &str| {
@@ -100,6 +101,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: AS-17
         #[test]
         fn what_was_encoded_reads_as_it_was(
             (namespace, name) in (".{1,8}", ".{1,8}"),
@@ -122,6 +124,7 @@ mod tests {
             }
         }
 
+        // Requirement: AS-15
         #[test]
         fn no_address_and_no_header_makes_reading_panic(
             texts in prop::collection::vec("([/?&=%+;,.]|apis?|v1|namespaces|watch|é|.){0,12}", 3),

@@ -15,6 +15,7 @@ fn find(path: &str) -> Vec<Value> {
     JsonPath::parse(path).unwrap().all(&document).into_iter().cloned().collect()
 }
 
+// Requirement: AS-14
 #[test]
 fn every_form_of_a_path_finds_what_it_names() {
     let rows = [
@@ -92,6 +93,7 @@ fn cells_show_values_of_their_type_and_nothing_else() {
     assert_eq!(cell("string", None, now), Value::Null);
 }
 
+// Requirement: AS-14
 #[test]
 fn ages_are_written_in_the_units_that_matter() {
     let then = Timestamp::from_second(1_000_000_000).unwrap();
@@ -120,6 +122,7 @@ fn ages_are_written_in_the_units_that_matter() {
 }
 
 proptest! {
+    // Requirement: AS-15
     #[test]
     fn no_text_makes_reading_panic(path in "[\\[\\]().$@*'\"\\\\:?=<>!a-c0-9{} -]{0,40}") {
         if let Ok(read) = JsonPath::parse(&path) {

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 
+// Requirement: AK-18
 #[test]
 fn a_definition_takes_neither_path_nor_kind_of_a_built_in_resource() {
     let definition = |uid: &str, plural: &str, kind: &str| {

@@ -7,6 +7,7 @@ fn patched(document: &Value, patch: &Value) -> Result<Value, Refusal> {
     operations::apply(document, &operations::parse(patch.to_string().as_bytes())?)
 }
 
+// Requirement: AK-14
 #[test]
 fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
     let document = json!({"a": {}, "x": {}});
@@ -35,6 +36,7 @@ fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
     }
 }
 
+// Requirement: AS-2
 #[test]
 fn a_json_patch_has_the_semantics_of_the_original() {
     let document = json!({"a": {"b": 1, "n": null}, "l": ["x", "y"], "~": {"/": 2}});
@@ -92,6 +94,7 @@ fn a_json_patch_has_the_semantics_of_the_original() {
     }
 }
 
+// Requirement: AS-2
 #[test]
 fn a_json_patch_that_does_not_fit_is_refused_as_a_whole() {
     let document = json!({"a": {"b": 1}, "l": ["x"]});
@@ -133,6 +136,7 @@ fn a_body_that_is_no_patch_is_told_so() {
     }
 }
 
+// Requirement: AS-3
 #[test]
 fn copies_of_copies_are_bounded() {
     let mut patch = vec![json!({"op": "add", "path": "/a", "value": "x".repeat(1000)})];
@@ -183,6 +187,7 @@ fn a_strategic_patch_knows_the_lists_of_metadata() {
 }
 
 proptest! {
+    // Requirement: AS-4
     #[test]
     fn a_merge_patch_laid_twice_is_laid_once(
         mut document in arbitrary::value(), patch in arbitrary::value(),
@@ -193,6 +198,7 @@ proptest! {
         prop_assert_eq!(document, once);
     }
 
+    // Requirement: AS-15
     #[test]
     fn no_patch_makes_the_server_panic(
         document in arbitrary::value(), patch in arbitrary::value(), body in ".{0,30}",
@@ -203,6 +209,7 @@ proptest! {
         let _ = merge::parse(body.as_bytes());
     }
 
+    // Requirement: AS-15
     #[test]
     fn no_operation_makes_the_server_panic(
         document in arbitrary::value(),

@@ -23,6 +23,7 @@ fn enveloped(version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     [MAGIC, &bytes(1, &named), &bytes(2, object), &text(3, ""), &text(4, "")].concat()
 }
 
+// Requirement: AS-16
 #[test]
 fn empty_fields_are_left_out_and_those_that_were_given_stay() {
     let meta = [text(1, "m"), text(2, ""), number(7, 0), bytes(8, &[])].concat();
@@ -39,6 +40,7 @@ fn empty_fields_are_left_out_and_those_that_were_given_stay() {
     assert_eq!(read, Ok(wanted));
 }
 
+// Requirement: AS-16
 #[test]
 fn moments_bytes_and_lists_are_written_as_json_writes_them() {
     let entry = [text(1, "k"), bytes(2, &[0, 255])].concat();
@@ -68,6 +70,7 @@ fn moments_bytes_and_lists_are_written_as_json_writes_them() {
     assert_eq!(lease["spec"], wanted);
 }
 
+// Requirement: AS-16
 #[test]
 fn an_object_of_another_kind_only_shows_what_it_is() {
     let object = enveloped("v1", "Pod", &text(1, "not a map"));
@@ -75,6 +78,7 @@ fn an_object_of_another_kind_only_shows_what_it_is() {
     assert_eq!(read(&object, ("", "ConfigMap")), Ok(wanted));
 }
 
+// Requirement: AS-16
 #[test]
 fn what_is_not_marked_or_ends_in_the_middle_is_told() {
     assert_eq!(read(b"{}", ("", "ConfigMap")), Err(Unreadable::NotMarked));
@@ -106,6 +110,7 @@ fn owned_fields_that_are_no_json_are_told_and_not_left_out() {
 }
 
 proptest! {
+    // Requirement: AS-15
     #[test]
     fn no_bytes_make_reading_panic(
         body in prop::collection::vec(any::<u8>(), 0..200),

@@ -124,6 +124,7 @@ fn what_did_not_change_is_tolerated() {
     assert!(told(&schema, &worse, Some(&old)).contains("spec.list[0].v: Invalid value: 8"));
 }
 
+// Requirement: AS-8
 #[test]
 fn rules_see_old_items_by_their_key() {
     let schema = of_spec(&json!({"type": "object", "properties": {
@@ -140,6 +141,7 @@ fn rules_see_old_items_by_their_key() {
     assert_eq!(told(&schema, &shrunk, None), "");
 }
 
+// Requirement: AS-8
 #[test]
 fn a_rule_at_the_root_sees_the_name_and_no_labels() {
     let schema = read(&json!({"type": "object", "properties": {"spec": {"type": "object"}},
@@ -152,6 +154,7 @@ fn a_rule_at_the_root_sees_the_name_and_no_labels() {
     assert_eq!(told, "<nil>: Invalid value: starts with a");
 }
 
+// Requirement: AS-9
 #[test]
 fn a_definition_is_refused_for_what_makes_no_sense() {
     let rows = [
@@ -226,6 +229,7 @@ fn schemas() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    // Requirement: AS-6
     #[test]
     fn shaping_twice_is_shaping_once(mut object in arbitrary::object()) {
         let schema = read(&arbitrary::widget_schema());
@@ -236,6 +240,7 @@ proptest! {
         }
     }
 
+    // Requirement: AS-6
     #[test]
     fn what_was_pruned_has_nothing_unknown(
         mut object in arbitrary::object(), schema in schemas(),
@@ -249,6 +254,7 @@ proptest! {
         prop_assert_eq!(&object, &once);
     }
 
+    // Requirement: AS-15
     #[test]
     fn no_schema_and_no_object_makes_the_server_panic(
         mut object in arbitrary::object(), old in arbitrary::object(), schema in schemas(),
@@ -264,6 +270,7 @@ proptest! {
         }
     }
 
+    // Requirement: AS-7
     #[test]
     fn what_did_not_change_is_never_refused(object in arbitrary::object(), schema in schemas()) {
         let Ok(schema) = Schema::parse(&schema) else { return Ok(()) };

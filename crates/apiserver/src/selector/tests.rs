@@ -10,6 +10,7 @@ fn matches(selector: &str, labels: &Value) -> bool {
     LabelSelector::parse(selector).unwrap().matches(labels.as_object())
 }
 
+// Requirement: AS-1
 #[test]
 fn labels_are_matched_by_every_operator() {
     let labels = json!({"app": "x", "tier": "front", "n": "5"});
@@ -43,6 +44,7 @@ fn labels_are_matched_by_every_operator() {
     assert!(LabelSelector::parse("!app").unwrap().matches(None));
 }
 
+// Requirement: AS-1
 #[test]
 fn what_cannot_be_read_is_told_in_the_words_of_the_original() {
     let rows = [
@@ -89,6 +91,7 @@ fn the_structured_form_says_the_same() {
     assert_eq!(refused, "\"Near\" is not a valid label selector operator");
 }
 
+// Requirement: AS-1
 #[test]
 fn fields_are_compared_and_escaped() {
     let selector = FieldSelector::parse("a=1,b!=2,c==x\\,y,").unwrap();
@@ -109,6 +112,7 @@ fn fields_are_compared_and_escaped() {
 }
 
 proptest! {
+    // Requirement: AS-1
     #[test]
     fn what_was_printed_reads_as_the_same(
         text in "(!?[ab]|[ab](=|==|!=)[xy]?|[ab] (in|notin) \\([xy](,[xy]){0,2},?\\)|[ab][<>][0-9])\
@@ -137,6 +141,7 @@ proptest! {
         prop_assert_eq!(FieldSelector::parse(&read.to_string()), Ok(read));
     }
 
+    // Requirement: AS-15
     #[test]
     fn no_text_makes_reading_panic(text in "[!=()<>, a-c/in\\\\é]{0,30}") {
         if let Ok(read) = LabelSelector::parse(&text) {

@@ -64,6 +64,7 @@ mod tests {
     }
 
     /// Red by: a log that is bounded by its length alone, or forgets before that is worth it.
+    // Requirement: AK-32
     #[test]
     fn a_long_log_and_a_heavy_one_are_cut() {
         let most = (RING_CHANGES + CHANGES_MORE) as u64;

@@ -10,6 +10,7 @@ fn thing(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
+// Requirement: AK-3
 #[tokio::test]
 async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -25,6 +26,7 @@ async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
     assert_eq!(again.map(|_| ()), Err(WriteError::Changed(first + 1)));
 }
 
+// Requirement: AK-2
 #[tokio::test]
 async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -51,6 +53,7 @@ async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
     assert_eq!(made.expect("an entry").revision, removed + 1);
 }
 
+// Requirement: AK-4
 #[tokio::test]
 async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     let store = Store::in_memory();
@@ -90,6 +93,7 @@ impl Durability for Gate {
     }
 }
 
+// Requirement: AK-17
 #[tokio::test]
 async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     let (entered, enters) = std::sync::mpsc::channel();
@@ -111,6 +115,7 @@ async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
 }
 
+// Requirement: AK-20
 #[test]
 fn the_file_is_nobodys_but_its_owners() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -154,6 +159,7 @@ fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) ->
     }
 }
 
+// Requirement: AK-31
 #[test]
 fn what_is_forgotten_of_the_log_stays_in_the_objects() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -192,6 +198,7 @@ fn what_is_forgotten_of_the_log_stays_in_the_objects() {
     assert_eq!(keeper.load().expect("all"), wanted);
 }
 
+// Requirement: AK-31
 #[tokio::test]
 async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -238,6 +245,7 @@ impl Durability for Broken {
 }
 
 /// Red by: a writer that waits for a keeper which is not there any more, or a health that hides it.
+// Requirement: AK-17
 #[tokio::test]
 async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
@@ -257,6 +265,7 @@ async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_ask
 }
 
 /// Red by: a start that is killed at its first moment and leaves a file that nobody can open.
+// Requirement: AK-33
 #[test]
 fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -273,6 +282,7 @@ fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
 }
 
 /// Red by: a fold that is on the disk without what it took over, or a log that goes before it.
+// Requirement: AK-32
 #[test]
 fn a_crash_around_a_compaction_finds_all_that_was_kept() {
     let folder = tempfile::tempdir().expect("a folder");

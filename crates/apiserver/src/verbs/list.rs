@@ -264,6 +264,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        // Requirement: AS-15
         #[test]
         fn no_token_makes_reading_panic(
             text in ".{0,20}",

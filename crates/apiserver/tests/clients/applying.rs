@@ -21,6 +21,7 @@ async fn apply(
     }
 }
 
+// Requirement: AK-21
 #[tokio::test]
 async fn two_managers_conflict_share_and_take_by_force() {
     let server = ApiServer::builder().build().await.expect("a server");

@@ -92,6 +92,7 @@ async fn sized(client: &Client, size: &str) -> String {
     map.and_then(|map| map.uid()).expect("a map")
 }
 
+// Requirement: AK-21
 #[tokio::test]
 async fn a_controller_keeps_what_it_owns_and_cleans_up_before_its_object_goes() {
     let server = ApiServer::builder().build().await.expect("a server");

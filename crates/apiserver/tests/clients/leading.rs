@@ -24,6 +24,7 @@ async fn holder(server: &ApiServer) -> Option<String> {
     api.get(NAME).await.expect("a lease").spec.and_then(|spec| spec.holder_identity)
 }
 
+// Requirement: AK-21
 #[tokio::test]
 async fn one_leads_at_a_time_and_another_follows_who_steps_down_or_dies() {
     let server = ApiServer::builder().build().await.expect("a server");

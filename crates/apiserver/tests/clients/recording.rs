@@ -9,6 +9,7 @@ use usher_apiserver::ApiServer;
 
 use crate::config_map;
 
+// Requirement: AK-21
 #[tokio::test]
 async fn an_event_that_is_published_again_becomes_a_series_under_both_names() {
     let server = ApiServer::builder().build().await.expect("a server");

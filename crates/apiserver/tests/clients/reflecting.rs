@@ -72,6 +72,7 @@ fn drop_watches(server: &ApiServer) -> Arc<AtomicUsize> {
     watches
 }
 
+// Requirement: AK-21
 #[tokio::test]
 async fn a_reflector_outlives_a_dropped_watch_and_forgotten_changes() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -96,6 +97,7 @@ async fn a_reflector_outlives_a_dropped_watch_and_forgotten_changes() {
     follower.holds(&["b", "c", "d"]).await;
 }
 
+// Requirement: AK-21
 #[tokio::test]
 async fn a_reflector_that_streams_its_lists_outlives_a_dropped_watch() {
     let server = ApiServer::builder().build().await.expect("a server");

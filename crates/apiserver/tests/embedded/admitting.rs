@@ -42,6 +42,7 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
+// Requirement: AK-30
 #[tokio::test]
 async fn a_hook_is_asked_about_the_namespaces_it_selects_and_about_what_has_none() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -70,6 +71,7 @@ async fn a_hook_is_asked_about_the_namespaces_it_selects_and_about_what_has_none
     assert_eq!(asked, 2);
 }
 
+// Requirement: AK-30
 #[tokio::test]
 async fn a_condition_that_cannot_be_decided_refuses_unless_failures_are_ignored() {
     for (policy, wanted) in [("Fail", 403), ("Ignore", 201)] {
@@ -84,6 +86,7 @@ async fn a_condition_that_cannot_be_decided_refuses_unless_failures_are_ignored(
     }
 }
 
+// Requirement: AK-30
 #[tokio::test]
 async fn a_condition_that_is_no_expression_is_refused() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -102,6 +105,7 @@ async fn a_condition_that_is_no_expression_is_refused() {
     assert_eq!((code, causes.as_slice()), (422, wanted.as_slice()), "{told}");
 }
 
+// Requirement: AK-30
 #[tokio::test]
 async fn a_hook_that_another_authority_vouches_for_is_not_believed() {
     let server = ApiServer::builder().build().await.expect("a server");

@@ -40,6 +40,7 @@ async fn a_typed_client_creates_applies_lists_and_deletes() {
     server.shutdown().await;
 }
 
+// Requirement: AK-10
 #[tokio::test]
 async fn an_answer_that_is_lost_was_still_done() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -68,6 +69,7 @@ async fn an_answer_that_is_lost_was_still_done() {
     assert_eq!(counts, [Some(1); 4]);
 }
 
+// Requirement: AK-10
 #[tokio::test]
 async fn every_request_is_told_in_one_line() {
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -113,6 +115,7 @@ async fn every_request_is_told_in_one_line() {
     assert_eq!(told, wanted);
 }
 
+// Requirement: AK-11
 #[tokio::test]
 async fn objects_and_revisions_outlive_the_server() {
     let folder = tempfile::tempdir().expect("a folder");

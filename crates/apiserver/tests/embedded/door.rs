@@ -69,6 +69,7 @@ fn request(told: &Told, token: Option<&str>) -> Request<Empty<Bytes>> {
     builder.body(Empty::new()).expect("a request")
 }
 
+// Requirement: AK-9
 #[tokio::test]
 async fn a_token_opens_the_door_and_nothing_else_does() {
     let (server, told) = served().await;
@@ -88,6 +89,7 @@ async fn a_token_opens_the_door_and_nothing_else_does() {
     server.shutdown().await;
 }
 
+// Requirement: AK-9
 #[tokio::test]
 async fn http_2_is_served_behind_the_same_door() {
     let (server, told) = served().await;
@@ -105,6 +107,7 @@ async fn http_2_is_served_behind_the_same_door() {
 /// Longer than any client may take; the clock of these tests only jumps.
 const LONG: Duration = Duration::from_hours(1);
 
+// Requirement: AK-16
 #[tokio::test(start_paused = true)]
 async fn a_client_that_agrees_on_no_keys_is_sent_away() {
     let (_server, told) = served().await;
@@ -113,6 +116,7 @@ async fn a_client_that_agrees_on_no_keys_is_sent_away() {
     assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
 }
 
+// Requirement: AK-16
 #[tokio::test]
 async fn a_client_that_never_ends_its_request_is_sent_away() {
     let (_server, told) = served().await;

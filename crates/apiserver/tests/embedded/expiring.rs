@@ -40,6 +40,7 @@ async fn create(server: &ApiServer, name: &str) {
     assert_eq!(ask(&server.client(), "POST", EVENTS, Some(&event(name))).await.0, 201);
 }
 
+// Requirement: AK-24
 #[tokio::test(start_paused = true)]
 async fn events_are_forgotten_an_hour_after_their_last_write() {
     let half = Duration::from_mins(31);
@@ -85,6 +86,7 @@ fn age(file: &Path, name: &str, writes: Writes, by: Duration) {
     transaction.commit().expect("a commit");
 }
 
+// Requirement: AK-24
 #[tokio::test]
 async fn an_event_that_outlived_its_server_is_forgotten_by_the_next() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -43,6 +43,7 @@ async fn owner(client: &Client, name: &str, owned: (&str, Value)) {
     assert_eq!(code(client, "POST", path, Some(&object)).await, 201);
 }
 
+// Requirement: AK-10
 #[tokio::test(start_paused = true)]
 async fn a_delay_passes_before_anything_happens() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -61,6 +62,7 @@ async fn a_delay_passes_before_anything_happens() {
     assert!(started.elapsed() >= wait);
 }
 
+// Requirement: AK-10
 #[tokio::test]
 async fn a_write_that_is_refused_does_not_happen() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -87,6 +89,7 @@ async fn a_write_that_is_refused_does_not_happen() {
     assert!(asked.lock().expect("questions").contains(&wanted));
 }
 
+// Requirement: AK-10
 #[tokio::test]
 async fn an_answer_that_never_comes_was_still_committed() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -105,6 +108,7 @@ async fn an_answer_that_never_comes_was_still_committed() {
     assert_eq!(made.await.expect("an end"), 503);
 }
 
+// Requirement: AK-10
 #[tokio::test]
 async fn reads_that_lag_show_what_was() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -134,6 +138,7 @@ async fn reads_that_lag_show_what_was() {
     assert_eq!(ask(&client, "GET", MAPS, None).await.1, newest);
 }
 
+// Requirement: AK-23
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_blind_to_a_kind_leaves_it_alone_until_it_sees_again() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -157,6 +162,7 @@ async fn a_collector_that_is_blind_to_a_kind_leaves_it_alone_until_it_sees_again
     assert_eq!(code(&client, "GET", &format!("{WELLS}/w"), None).await, 404);
 }
 
+// Requirement: AK-23
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_refused_backs_off_and_comes_back() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -183,6 +189,7 @@ async fn a_collector_that_is_refused_backs_off_and_comes_back() {
     assert_eq!(code(&client, "GET", &format!("{MAPS}/owned"), None).await, 404);
 }
 
+// Requirement: AK-23
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_the_collector_loses_is_asked_for_again() {
     let server = ApiServer::builder().build().await.expect("a server");

@@ -46,6 +46,7 @@ async fn begin(client: &Client, method: &'static str, path: &str, body: Value) -
     asked
 }
 
+// Requirement: AK-19
 #[tokio::test]
 async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
     let hold = Arc::new(Mutex::new(()));
@@ -72,6 +73,7 @@ async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
     }
 }
 
+// Requirement: AK-29
 #[tokio::test]
 async fn objects_of_a_definition_that_goes_are_tried_again_when_a_hook_refused_them() {
     let server = ApiServer::builder().build().await.expect("a server");

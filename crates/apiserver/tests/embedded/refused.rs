@@ -56,6 +56,7 @@ pub(crate) async fn defined(client: &Client, definition: &Value) -> String {
     }
 }
 
+// Requirement: AK-14
 #[tokio::test]
 async fn what_could_not_be_read_again_is_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -81,6 +82,7 @@ async fn what_could_not_be_read_again_is_not_kept() {
     assert_eq!(ask(&server.client(), "GET", &named, None).await.0, 200);
 }
 
+// Requirement: AK-15
 #[tokio::test]
 async fn options_that_are_no_object_are_a_bad_request() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -96,6 +98,7 @@ async fn options_that_are_no_object_are_a_bad_request() {
     assert_eq!(ask(&client, "GET", &format!("{MAPS}/a"), None).await.0, 200);
 }
 
+// Requirement: AK-15
 #[tokio::test]
 async fn a_watch_for_longer_than_clocks_count_is_served() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -105,6 +108,7 @@ async fn a_watch_for_longer_than_clocks_count_is_served() {
     assert_eq!(answer.status().as_u16(), 200);
 }
 
+// Requirement: AK-15
 #[tokio::test]
 async fn names_that_nobody_serves_are_counted_as_one() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -117,6 +121,7 @@ async fn names_that_nobody_serves_are_counted_as_one() {
     assert_eq!(counts, [(unknown, 3)]);
 }
 
+// Requirement: AK-18
 #[tokio::test]
 async fn a_definition_does_not_take_the_names_of_a_built_in_resource() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -132,6 +137,7 @@ async fn a_definition_does_not_take_the_names_of_a_built_in_resource() {
     assert_eq!(names, [(&json!("leases"), &json!("Lease"))]);
 }
 
+// Requirement: AK-18
 #[tokio::test(start_paused = true)]
 async fn a_definition_takes_objects_along_that_nobody_serves_any_more() {
     let quiet = || tokio::time::sleep(Duration::from_hours(1));

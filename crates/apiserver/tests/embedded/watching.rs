@@ -71,6 +71,7 @@ async fn write(server: &ApiServer) -> Vec<u64> {
     given
 }
 
+// Requirement: AK-5
 #[tokio::test]
 async fn every_kept_write_is_told_once_and_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,6 +88,7 @@ async fn every_kept_write_is_told_once_and_in_order() {
     assert_eq!(rest, given[given.len() / 2 + 1..]);
 }
 
+// Requirement: AK-8
 #[tokio::test]
 async fn patches_of_one_object_by_many_are_all_laid() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -108,6 +110,7 @@ async fn patches_of_one_object_by_many_are_all_laid() {
     assert_eq!(object["data"].as_object().map(serde_json::Map::len), Some(WRITERS));
 }
 
+// Requirement: AK-5
 #[tokio::test]
 async fn a_watch_that_a_fault_ended_goes_on_from_where_it_was() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -129,6 +132,7 @@ async fn a_watch_that_a_fault_ended_goes_on_from_where_it_was() {
     assert_eq!(told, given);
 }
 
+// Requirement: AK-6
 #[tokio::test]
 async fn a_watch_of_forgotten_changes_is_told_to_list_again() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -140,6 +144,7 @@ async fn a_watch_of_forgotten_changes_is_told_to_list_again() {
     assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
 }
 
+// Requirement: AK-26
 #[tokio::test(start_paused = true)]
 async fn bookmarks_tell_the_newest_revision_once_a_minute_and_before_the_end() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -159,6 +164,7 @@ async fn bookmarks_tell_the_newest_revision_once_a_minute_and_before_the_end() {
     assert_eq!(told, given);
 }
 
+// Requirement: AK-27
 #[tokio::test]
 async fn a_watch_that_changes_were_forgotten_under_ends_without_skipping_any() {
     let server = ApiServer::builder().build().await.expect("a server");
@@ -170,6 +176,7 @@ async fn a_watch_that_changes_were_forgotten_under_ends_without_skipping_any() {
     assert_eq!(events(body, usize::MAX).await, Vec::<Value>::new());
 }
 
+// Requirement: AK-28
 #[tokio::test(start_paused = true)]
 async fn a_revision_that_is_not_there_yet_is_waited_for() {
     let server = ApiServer::builder().build().await.expect("a server");

@@ -344,6 +344,7 @@ fn wrongs(requests: &[Hostile]) -> Vec<String> {
 }
 
 proptest! {
+    // Requirement: AS-15
     #[test]
     fn no_request_makes_the_server_panic_or_keep_nonsense(
         requests in prop::collection::vec(requests(), 1..12),
@@ -352,6 +353,7 @@ proptest! {
     }
 }
 
+// Requirement: AK-25
 #[tokio::test]
 async fn what_is_too_large_too_long_or_too_much_is_refused_and_changes_nothing() {
     let server = ApiServer::builder().build().await.expect("a server");

@@ -34,6 +34,7 @@ const FILE: &str = "cluster";
 const KUBECONFIG: &str = "kubeconfig";
 const SERVING: &str = "serving";
 
+// Requirement: AK-12
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answered_write_survives_a_kill() {
     if Path::new(VICTIM).exists() {

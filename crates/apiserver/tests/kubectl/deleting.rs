@@ -32,6 +32,7 @@ async fn hold(kubectl: &Kubectl, path: &str, finalizers: Value) {
     assert_eq!(ask(&kubectl.client(), "PATCH", path, Some(&change)).await.0, 200);
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -61,6 +62,7 @@ async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
     assert_eq!(kubectl.shows("cm/orphan-map")["metadata"]["ownerReferences"], Value::Null);
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_deletion_is_told_of_it() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -75,6 +77,7 @@ async fn whoever_waits_for_a_deletion_is_told_of_it() {
     assert!(ended.status.success(), "{ended:?}");
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_made_filled_and_deleted_with_its_content() {
     let Some(kubectl) = Kubectl::start().await else { return };

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::{Kubectl, rows, thing};
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_are_shown_and_more_of_them_when_wide() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -23,6 +24,7 @@ async fn columns_are_shown_and_more_of_them_when_wide() {
     assert_eq!((none.well, none.err.as_str()), (false, told));
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_shown_as_they_come() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -44,6 +46,7 @@ async fn changes_are_shown_as_they_come() {
     child.wait().expect("its end");
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_and_their_fields_are_explained() {
     let Some(kubectl) = Kubectl::start().await else { return };

@@ -7,6 +7,7 @@ use crate::{Kubectl, thing};
 const MAP: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"},
     "data": {"kept": "1", "dropped": "2"}}"#;
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn apply_creates_changes_drops_and_leaves_alone() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -30,6 +31,7 @@ async fn apply_creates_changes_drops_and_leaves_alone() {
     assert!(!unknown.well && unknown.err.contains("unknown field \"spec.sise\""), "{unknown:?}");
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_a_second_apply_on_the_server_drops_is_gone() {
     let Some(kubectl) = Kubectl::start().await else { return };
@@ -54,6 +56,7 @@ async fn a_field_that_a_second_apply_on_the_server_drops_is_gone() {
     assert_eq!(kubectl.shows("thing/one")["spec"], json!({"size": 9, "tags": ["y"]}));
 }
 
+// Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_labelled_and_patched() {
     let Some(kubectl) = Kubectl::start().await else { return };

@@ -109,6 +109,7 @@ fn look(map: &ConfigMap, gone: bool) -> Seen {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
+    // Requirement: AK-7
     #[test]
     fn in_a_hurry_nothing_dangles_and_nothing_solid_goes(
         steps in sequence::sequences(1..=40),

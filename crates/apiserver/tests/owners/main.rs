@@ -46,6 +46,7 @@ fn lived(steps: &[Step]) -> Vec<World> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
+    // Requirement: AK-7
     #[test]
     fn exactly_those_go_whose_owners_all_went(steps in sequence::sequences(1..=40)) {
         let mut model = Model::default();
@@ -60,6 +61,7 @@ proptest! {
     }
 }
 
+// Requirement: AK-22
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sequence_that_was_exported_is_played_through_a_kubeconfig_as_the_model_says() {
     let server = ApiServer::builder().build().await.expect("a server");

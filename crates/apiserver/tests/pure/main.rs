@@ -13,11 +13,13 @@ fn plays(scenario: &str, compared: usize) {
     assert_eq!(play(scenario), compared, "answers compared in {scenario}");
 }
 
+// Requirement: AS-12
 #[test]
 fn apply_creates_and_drops() {
     plays("ssa-create-and-drop", 5);
 }
 
+// Requirement: AS-10
 #[test]
 fn apply_conflicts_and_is_forced() {
     plays("ssa-conflict-and-force", 6);
@@ -43,6 +45,7 @@ fn apply_merges_owners_by_uid() {
     plays("ssa-owner-references", 4);
 }
 
+// Requirement: AS-11
 #[test]
 fn apply_that_changes_nothing_writes_nothing() {
     plays("ssa-noop", 5);
@@ -53,11 +56,13 @@ fn apply_to_the_status_owns_only_the_status() {
     plays("ssa-status", 6);
 }
 
+// Requirement: AS-12
 #[test]
 fn appliers_share_equal_values() {
     plays("ssa-two-managers-share", 4);
 }
 
+// Requirement: AS-10
 #[test]
 fn updates_own_what_they_write() {
     plays("ssa-update-manager-owns", 7);
@@ -78,11 +83,13 @@ fn apply_refuses_bad_requests() {
     plays("ssa-bad-requests", 6);
 }
 
+// Requirement: AS-7
 #[test]
 fn lists_and_maps_are_counted() {
     plays("validate-counts", 7);
 }
 
+// Requirement: AS-7
 #[test]
 fn list_items_are_there_once() {
     plays("validate-list-types", 5);
@@ -93,6 +100,7 @@ fn many_errors_are_told_at_once() {
     plays("validate-many-errors", 1);
 }
 
+// Requirement: AS-7
 #[test]
 fn numbers_are_bounded() {
     plays("validate-numbers", 7);
@@ -103,11 +111,13 @@ fn required_fields_are_missed() {
     plays("validate-required", 4);
 }
 
+// Requirement: AS-7
 #[test]
 fn texts_are_checked() {
     plays("validate-strings", 7);
 }
 
+// Requirement: AS-7
 #[test]
 fn types_are_checked() {
     plays("validate-types", 12);
@@ -118,6 +128,7 @@ fn integers_or_texts_are_taken() {
     plays("int-or-string", 5);
 }
 
+// Requirement: AS-8
 #[test]
 fn rules_are_evaluated() {
     plays("cel-rules", 7);
@@ -133,16 +144,19 @@ fn unknown_fields_are_preserved_where_allowed() {
     plays("preserve-unknown", 4);
 }
 
+// Requirement: AS-6
 #[test]
 fn unknown_fields_are_pruned() {
     plays("prune-unknown", 3);
 }
 
+// Requirement: AS-6
 #[test]
 fn defaults_are_filled_in() {
     plays("default-create", 4);
 }
 
+// Requirement: AS-6
 #[test]
 fn nulls_are_dropped_or_kept() {
     plays("null-handling-create", 5);
@@ -158,6 +172,7 @@ fn json_patches_work_on_lists() {
     plays("json-patch-arrays", 9);
 }
 
+// Requirement: AS-2, AS-3
 #[test]
 fn malformed_json_patches_are_refused() {
     plays("json-patch-malformed", 9);
@@ -168,36 +183,43 @@ fn json_patches_replace_what_is_missing() {
     plays("json-patch-replace-missing", 7);
 }
 
+// Requirement: AS-2
 #[test]
 fn json_patches_test_for_null() {
     plays("json-patch-test-null", 6);
 }
 
+// Requirement: AS-4
 #[test]
 fn merge_patches_are_laid_over() {
     plays("merge-patch", 10);
 }
 
+// Requirement: AS-5
 #[test]
 fn names_are_checked() {
     plays("names-invalid", 7);
 }
 
+// Requirement: AS-5
 #[test]
 fn labels_and_annotations_are_checked() {
     plays("labels-annotations-invalid", 7);
 }
 
+// Requirement: AS-5
 #[test]
 fn owners_are_checked() {
     plays("owner-references-invalid", 6);
 }
 
+// Requirement: AS-5
 #[test]
 fn finalizers_are_checked() {
     plays("finalizer-names", 6);
 }
 
+// Requirement: AS-9
 #[test]
 fn schemas_must_be_structural() {
     plays("crd-not-structural", 5);

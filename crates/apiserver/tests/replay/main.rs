@@ -18,6 +18,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
+// Requirement: AK-1
 #[test]
 fn every_recorded_scenario_is_answered_as_the_real_server_did() {
     let mut passed = 0;

@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(keys, known);
     }
 
+    // Requirement: D-8
     #[test]
     fn the_committed_reference_is_the_one_of_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");

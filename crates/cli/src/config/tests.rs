@@ -15,6 +15,7 @@ fn nothing_given_is_the_defaults_and_they_are_within_their_bounds() {
     assert_eq!(Config::load(&Sources::default()).unwrap(), Config::default());
 }
 
+// Requirement: D-8
 #[test]
 fn what_is_typed_counts_before_the_environment_and_that_before_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -30,6 +31,7 @@ fn what_is_typed_counts_before_the_environment_and_that_before_the_file() {
     assert_eq!(config.worker.due_query, Span::secs(2));
 }
 
+// Requirement: D-8
 #[test]
 fn a_key_that_nobody_knows_is_refused_by_its_whole_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -43,6 +45,7 @@ fn a_key_that_nobody_knows_is_refused_by_its_whole_name() {
     }
 }
 
+// Requirement: D-8
 #[test]
 fn a_figure_out_of_its_bounds_is_refused_with_them() {
     for (key, value, why) in [
@@ -73,6 +76,7 @@ fn a_value_of_another_kind_is_refused() {
     }
 }
 
+// Requirement: D-8
 #[test]
 fn what_is_dumped_is_read_back_and_holds_no_password() {
     let dir = tempfile::tempdir().unwrap();

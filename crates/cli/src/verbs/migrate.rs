@@ -178,6 +178,7 @@ mod tests {
         Line::try_parse_from(format!("migrate {typed}").split_whitespace()).ok().unwrap().flags
     }
 
+    // Requirement: Y-14
     #[test]
     fn what_is_typed_counts_before_the_environment() {
         let url = |name: &str| (name == "USHER_DATABASE_URL").then(|| "postgres://a/b".to_owned());
@@ -195,6 +196,7 @@ mod tests {
         assert!(!refused.text.contains("hunter2"), "{}", refused.text);
     }
 
+    // Requirement: Y-14
     #[test]
     fn words_that_do_not_go_together_are_refused() {
         for typed in [

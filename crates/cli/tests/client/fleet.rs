@@ -61,6 +61,7 @@ async fn a_demand_is_typed_or_read_from_a_file_and_replaces_everything() {
 }
 
 /// Red by: a typing error that becomes a demand for nothing.
+// Requirement: F-54
 #[tokio::test]
 async fn nothing_is_told_unless_it_is_said() {
     let server = Server::start().await;
@@ -85,6 +86,7 @@ async fn nothing_is_told_unless_it_is_said() {
     assert_eq!(server.asked()[1].body, json!({"shard": null, "needs": []}));
 }
 
+// Requirement: F-57
 #[tokio::test]
 async fn a_machine_says_why_and_what_to_do() {
     let server = Server::start().await;
@@ -120,6 +122,7 @@ async fn a_name_that_two_providers_have_is_not_guessed() {
     assert_eq!(server.usher("get machines m-2").await.code, Some(4));
 }
 
+// Requirement: F-55
 #[tokio::test]
 async fn brakes_mean_the_only_shard_unless_another_is_said() {
     let server = Server::start().await;
@@ -144,6 +147,7 @@ async fn brakes_mean_the_only_shard_unless_another_is_said() {
     assert_eq!(none.usher("fleet pause").await.code, Some(4));
 }
 
+// Requirement: F-56
 #[tokio::test]
 async fn a_plan_is_shown_with_what_holds_it_back() {
     let server = Server::start().await;
@@ -179,6 +183,7 @@ async fn a_plan_is_shown_with_what_holds_it_back() {
     }
 }
 
+// Requirement: F-47
 #[tokio::test]
 async fn machines_and_shards_are_listed_and_disputes_settled() {
     let server = Server::start().await;

@@ -33,6 +33,7 @@ fn named(name: &str) -> String {
 
 const DECLARE: &str = "provision web-1 --project demo --blueprint local-node --credential local";
 
+// Requirement: D-11
 #[tokio::test]
 async fn a_declaration_prints_the_id_and_can_be_repeated_safely() {
     let server = Server::start().await;
@@ -49,6 +50,7 @@ async fn a_declaration_prints_the_id_and_can_be_repeated_safely() {
 }
 
 /// Red by: a lost answer that becomes a second declaration.
+// Requirement: HC-23
 #[tokio::test]
 async fn an_answer_that_was_lost_is_asked_for_again_with_the_same_key() {
     let server = Server::start().await;
@@ -62,6 +64,7 @@ async fn an_answer_that_was_lost_is_asked_for_again_with_the_same_key() {
     assert!(server.asked().iter().all(|it| it.key));
 }
 
+// Requirement: HC-23
 #[tokio::test]
 async fn parameters_have_the_types_of_their_blueprint() {
     let server = Server::start().await;
@@ -90,6 +93,7 @@ async fn parameters_have_the_types_of_their_blueprint() {
     );
 }
 
+// Requirement: HC-21
 #[tokio::test]
 async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
     let server = Server::start().await;
@@ -117,6 +121,7 @@ async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
 }
 
 /// Red by: a look that nothing gave a reason for.
+// Requirement: HC-21
 #[tokio::test]
 async fn waiting_looks_again_when_something_is_told() {
     let server = Server::start().await;
@@ -133,6 +138,7 @@ async fn waiting_looks_again_when_something_is_told() {
     assert_eq!(lines, expected, "after {:?}", begun.elapsed());
 }
 
+// Requirement: HC-20
 #[tokio::test]
 async fn a_resource_that_fails_is_exit_code_1_and_one_that_takes_too_long_5() {
     let server = Server::start().await;
@@ -151,6 +157,7 @@ async fn a_resource_that_fails_is_exit_code_1_and_one_that_takes_too_long_5() {
 }
 
 /// Red by: a server's restart that ends the waiting.
+// Requirement: HC-21
 #[tokio::test]
 async fn waiting_outlives_a_server_that_does_not_answer_for_a_while() {
     let server = Server::start().await;
@@ -167,6 +174,7 @@ async fn waiting_outlives_a_server_that_does_not_answer_for_a_while() {
     assert_eq!(left.complained.lines().count(), 3, "{left:?}");
 }
 
+// Requirement: HC-19
 #[tokio::test]
 async fn a_name_that_two_have_is_exit_code_2_with_the_candidates() {
     let server = Server::start().await;
@@ -180,6 +188,7 @@ async fn a_name_that_two_have_is_exit_code_2_with_the_candidates() {
     assert_eq!(server.asked().len(), 1, "nothing was ordered");
 }
 
+// Requirement: HC-19
 #[tokio::test]
 async fn a_name_means_the_living_and_an_id_is_exact() {
     let server = Server::start().await;
@@ -199,6 +208,7 @@ async fn a_name_means_the_living_and_an_id_is_exact() {
     assert_eq!(server.usher("why nobody").await.code, Some(4));
 }
 
+// Requirement: HC-22
 #[tokio::test]
 async fn listings_are_tables_for_people_and_whole_as_json() {
     let server = Server::start().await;
@@ -220,6 +230,7 @@ async fn listings_are_tables_for_people_and_whole_as_json() {
 }
 
 /// Red by: a refusal without its code, or another exit code.
+// Requirement: HC-20
 #[tokio::test]
 async fn refusals_show_their_code_and_exit_as_promised() {
     for (status, code, exit) in [
@@ -239,6 +250,7 @@ async fn refusals_show_their_code_and_exit_as_promised() {
     }
 }
 
+// Requirement: HC-18
 #[tokio::test]
 async fn a_server_that_is_not_there_is_exit_code_5_and_says_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
@@ -254,6 +266,7 @@ async fn a_server_that_is_not_there_is_exit_code_5_and_says_what_to_do() {
     assert_eq!(left.code, Some(2));
 }
 
+// Requirement: HC-18
 #[tokio::test]
 async fn url_and_token_of_the_environment_override_the_data_directory() {
     let (named, other) = (Server::start().await, Server::start().await);
@@ -273,6 +286,7 @@ async fn url_and_token_of_the_environment_override_the_data_directory() {
     assert_eq!(usher(&typed, &nowhere).await.code, Some(0), "what is typed counts first");
 }
 
+// Requirement: D-11
 #[tokio::test]
 async fn orders_about_a_resource_go_to_its_id() {
     let server = Server::start().await;
@@ -301,6 +315,7 @@ async fn orders_about_a_resource_go_to_its_id() {
     }
 }
 
+// Requirement: HC-24
 #[tokio::test]
 async fn siblings_are_made_and_ended() {
     let server = Server::start().await;
@@ -367,6 +382,7 @@ async fn siblings_are_made_and_ended() {
     }
 }
 
+// Requirement: X-10, HC-24
 #[tokio::test]
 async fn an_import_publishes_every_bundle_of_a_directory() {
     let server = Server::start().await;
@@ -394,6 +410,7 @@ async fn an_import_publishes_every_bundle_of_a_directory() {
     assert_eq!(names, ["a", "b"]);
 }
 
+// Requirement: HC-24
 #[tokio::test]
 async fn completions_are_printed_without_a_server() {
     for shell in ["bash", "zsh", "fish"] {

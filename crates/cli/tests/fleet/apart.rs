@@ -53,6 +53,7 @@ async fn no_transition_error(pair: &Pair) {
 }
 
 /// Red by: a binding that is cleared by the acknowledgement of a drain.
+// Requirement: F-75
 #[tokio::test]
 async fn capacity_shrinks_when_the_demand_does() {
     let mut pair = grown("a", 8).await;
@@ -66,6 +67,7 @@ async fn capacity_shrinks_when_the_demand_does() {
 }
 
 /// Red by: a machine that joins another cluster before it has left its own.
+// Requirement: F-75
 #[tokio::test]
 async fn whoever_is_more_urgent_gets_machines_that_have_left() {
     let mut pair = grown("low", 8).await;

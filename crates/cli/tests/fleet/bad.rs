@@ -43,6 +43,7 @@ fn garbage() -> Vec<Machine> {
     ]
 }
 
+// Requirement: F-63
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_hinders_nobody_and_is_never_given_to_a_need() {
     let mut yard = Yard::closed(3).await;
@@ -66,6 +67,7 @@ async fn garbage_hinders_nobody_and_is_never_given_to_a_need() {
     yard.stop().await;
 }
 
+// Requirement: F-63
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_turns_into_garbage_stays_as_it_was_and_recovers() {
     let mut yard = Yard::open(2).await;
@@ -94,6 +96,7 @@ async fn a_node_that_turns_into_garbage_stays_as_it_was_and_recovers() {
 }
 
 /// Red by: a Delete that is sent to what failed, or a failure that hinders others.
+// Requirement: PM-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
     let mut yard = Yard::closed(2).await;
@@ -123,6 +126,7 @@ async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
     yard.stop().await;
 }
 
+// Requirement: F-64
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_is_cut_or_empty_removes_nobody_and_takes_nothing_away() {
     for keep in [0, 5] {
@@ -152,6 +156,7 @@ fn cut(list: &mut Vec<Machine>) {
     list.truncate(5);
 }
 
+// Requirement: F-64
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_missing_in_a_whole_list_is_asked_for_and_gone_only_then() {
     let mut yard = Yard::open(12).await;
@@ -170,6 +175,7 @@ async fn whoever_is_missing_in_a_whole_list_is_asked_for_and_gone_only_then() {
     assert_eq!(gone[0].data["machine"], "m3");
 }
 
+// Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_binding_of_another_cluster_is_left_alone_until_it_is_settled() {
     let mut yard = Yard::open(3).await;
@@ -198,6 +204,7 @@ async fn a_binding_of_another_cluster_is_left_alone_until_it_is_settled() {
     assert_eq!((count("fleet.MachineDisputed"), count("fleet.MachineSettled")), (1, 1));
 }
 
+// Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_come_after_the_end_was_seen_take_nothing_back() {
     let mut yard = Yard::open(6).await;
@@ -217,6 +224,7 @@ async fn answers_that_come_after_the_end_was_seen_take_nothing_back() {
     yard.plant.nothing_was_done_twice();
 }
 
+// Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_are_repeated_are_read_once() {
     let mut yard = Yard::closed(3).await;
@@ -234,6 +242,7 @@ async fn records_that_are_repeated_are_read_once() {
     yard.stop().await;
 }
 
+// Requirement: F-44, F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn storms_of_errors_brick_nothing() {
     let mut yard = Yard::open(6).await;
@@ -254,6 +263,7 @@ async fn storms_of_errors_brick_nothing() {
     yard.no_transition_error();
 }
 
+// Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_waited_out() {
     let mut yard = Yard::open(4).await;

@@ -25,6 +25,7 @@ async fn grown() -> Yard {
     yard
 }
 
+// Requirement: F-60
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reclaimed_machines_stay_bound_until_they_have_left_and_capacity_shrinks() {
     let mut yard = grown().await;
@@ -52,6 +53,7 @@ async fn reclaimed_machines_stay_bound_until_they_have_left_and_capacity_shrinks
     yard.stop().await;
 }
 
+// Requirement: F-60
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn preempted_machines_leave_their_cluster_before_they_join_another() {
     let mut yard = Yard::open(4).await;
@@ -95,6 +97,7 @@ async fn preempted_machines_leave_their_cluster_before_they_join_another() {
     yard.stop().await;
 }
 
+// Requirement: F-62
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_edge_is_told_once_however_it_was_finished() {
     let mut yard = grown().await;

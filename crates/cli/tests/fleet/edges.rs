@@ -31,6 +31,7 @@ enum Mishap {
 const EDGES: [Edge; 4] = [Edge::Create, Edge::Configure, Edge::Drain, Edge::Delete];
 const MISHAPS: [Mishap; 3] = [Mishap::AnswerLost, Mishap::StaleList, Mishap::Restart];
 
+// Requirement: F-44, F-61
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_edge_ends_right_whatever_is_lost_on_the_way() {
     let mut cases = JoinSet::new();

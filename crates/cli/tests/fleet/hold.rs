@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::yard::Yard;
 
+// Requirement: F-67
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_that_is_paused_or_runs_dry_begins_nothing_and_goes_on_when_it_may() {
     let mut yard = Yard::open(4).await;
@@ -27,6 +28,7 @@ async fn a_shard_that_is_paused_or_runs_dry_begins_nothing_and_goes_on_when_it_m
     yard.stop().await;
 }
 
+// Requirement: F-68
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     let mut yard = Yard::open(2).await;
@@ -51,6 +53,7 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     yard.stop().await;
 }
 
+// Requirement: F-69
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_nobody_heard() {
     let mut first = Yard::open(6).await;
@@ -79,6 +82,7 @@ async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_n
     second.stop().await;
 }
 
+// Requirement: F-67
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_its_store_a_shard_orders_nothing() {
     let mut yard = Yard::open(4).await;

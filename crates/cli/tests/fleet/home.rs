@@ -57,6 +57,7 @@ fn within(house: &House, folder: &str) -> Vec<PathBuf> {
     standing.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
 }
 
+// Requirement: F-73
 #[tokio::test]
 async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
     let mut house = up(4, &[]).await;
@@ -69,6 +70,7 @@ async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
     show_out(&mut house, &id).await;
 }
 
+// Requirement: F-73
 #[tokio::test]
 async fn a_node_on_the_fleet_outlives_its_server_and_is_shown_out_by_the_next() {
     let mut house = up(4, &[]).await;
@@ -83,6 +85,7 @@ async fn a_node_on_the_fleet_outlives_its_server_and_is_shown_out_by_the_next() 
 
 /// Red by: a Failed machine that is let go while its host and its node stand, or a FAILED that no
 /// verb ends.
+// Requirement: F-76
 #[tokio::test]
 async fn a_machine_that_its_provider_gave_up_on_is_shown_out_like_any_other() {
     for lost in ["fleet/hosts", "fleet/process"] {
@@ -102,6 +105,7 @@ async fn a_machine_that_its_provider_gave_up_on_is_shown_out_like_any_other() {
 }
 
 /// Red by: a substrate that is ready before it has a machine, or a wait that nobody explains.
+// Requirement: F-77
 #[tokio::test]
 async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
     let settings = ["broker.reconcile_interval=1h", "local.wait_interval=1h"];
@@ -126,6 +130,7 @@ async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
 
 /// Red by: a part that is taken for absent while its machine is held, or a machine that is held
 /// for a part that nobody gives back.
+// Requirement: F-78
 #[tokio::test]
 async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=500ms"];
@@ -152,6 +157,7 @@ async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
 }
 
 /// Red by: a server that goes on without its machines, and says nothing.
+// Requirement: F-79
 #[tokio::test]
 async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
     let mut house = up(1, &["local.forget_tokens=1s"]).await;
@@ -168,6 +174,7 @@ async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
 }
 
 /// Red by: a bootstrap token that lies in the provider's state for as long as that is short.
+// Requirement: F-80
 #[tokio::test]
 async fn a_token_that_was_used_is_soon_forgotten_by_the_provider() {
     let mut house = up(1, &["local.forget_tokens=100ms"]).await;

@@ -16,6 +16,7 @@ const LIFE_MS: u64 = 1_500;
 const POINTS: [&str; 4] = ["before-effect", "after-effect", "before-commit", "after-commit"];
 
 /// Red by: an order that is sent before it is recorded, or whose end is not looked for again.
+// Requirement: F-72
 #[tokio::test]
 async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
     let mut pair = Pair::new(FAKE);
@@ -41,6 +42,7 @@ async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
 }
 
 /// Red by: a verb that is given up because somebody died, or done twice for one operation.
+// Requirement: F-72
 #[tokio::test]
 async fn shard_and_provider_that_are_killed_at_any_moment_leave_nothing_behind() {
     let begun = Instant::now();

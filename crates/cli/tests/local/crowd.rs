@@ -38,6 +38,7 @@ async fn walk(stage: LocalStage) {
     }
 }
 
+// Requirement: LW-18
 #[tokio::test]
 async fn many_lives_share_one_world() {
     let keeper = LocalStage::open(&Wish::default()).await;

@@ -15,6 +15,7 @@ use crate::plane::NODE_SECRET;
 use crate::stage::clear;
 use crate::yard::{Yard, script, signal};
 
+// Requirement: AG-1
 #[tokio::test]
 async fn a_node_really_enrols_and_really_leaves() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -40,6 +41,7 @@ fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
+// Requirement: LW-16
 #[tokio::test]
 async fn secrets_lie_where_they_must_and_nowhere_else() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -64,6 +66,7 @@ async fn secrets_lie_where_they_must_and_nowhere_else() {
     assert_eq!(holding(&root, token.expose()), Vec::<PathBuf>::new());
 }
 
+// Requirement: LW-11
 #[tokio::test]
 async fn an_agent_outlives_its_keeper_and_is_found_by_its_lock() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -86,6 +89,7 @@ async fn an_agent_outlives_its_keeper_and_is_found_by_its_lock() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-14
 #[tokio::test]
 async fn an_agent_that_was_killed_comes_back_as_the_same_node() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -99,6 +103,7 @@ async fn an_agent_that_was_killed_comes_back_as_the_same_node() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-13
 #[tokio::test]
 async fn an_agent_that_hangs_is_killed_after_its_grace() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -109,6 +114,7 @@ async fn an_agent_that_hangs_is_killed_after_its_grace() {
     assert_eq!(yard.plane.state().leaves.len(), 0, "it said nothing");
 }
 
+// Requirement: LW-13
 #[tokio::test]
 async fn an_agent_that_hangs_is_killed_by_a_keeper_that_did_not_start_it() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -120,6 +126,7 @@ async fn an_agent_that_hangs_is_killed_by_a_keeper_that_did_not_start_it() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-14
 #[tokio::test]
 async fn an_agent_that_never_boots_holds_nothing_up() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -135,6 +142,7 @@ async fn an_agent_that_never_boots_holds_nothing_up() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-13
 #[tokio::test]
 async fn an_agent_that_boots_and_does_nothing_is_ended_with_its_substrate() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -145,6 +153,7 @@ async fn an_agent_that_boots_and_does_nothing_is_ended_with_its_substrate() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-9
 #[tokio::test]
 async fn a_program_that_is_not_there_fails_the_substrate() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -156,6 +165,7 @@ async fn a_program_that_is_not_there_fails_the_substrate() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-9
 #[tokio::test]
 async fn a_substrate_that_shall_fail_fails_and_can_be_deleted() {
     let fail_with = Some("no quota".to_owned());
@@ -167,6 +177,7 @@ async fn a_substrate_that_shall_fail_fails_and_can_be_deleted() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-9
 #[tokio::test]
 async fn a_slow_substrate_is_waited_for() {
     let ready_after = Duration::from_millis(700);
@@ -177,6 +188,7 @@ async fn a_slow_substrate_is_waited_for() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-10
 #[tokio::test]
 async fn a_machine_that_was_removed_by_hand_is_not_absent_before_its_process_ended() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -195,6 +207,7 @@ async fn a_machine_that_was_removed_by_hand_is_not_absent_before_its_process_end
     yard.until_deleted().await;
 }
 
+// Requirement: LW-15
 #[tokio::test]
 async fn a_record_that_was_removed_by_hand_ends_its_process_and_another_begins() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -207,6 +220,7 @@ async fn a_record_that_was_removed_by_hand_ends_its_process_and_another_begins()
     yard.until_deleted().await;
 }
 
+// Requirement: LW-15
 #[tokio::test]
 async fn a_process_whose_record_was_removed_ends_although_nobody_supervises_it() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -220,6 +234,7 @@ async fn a_process_whose_record_was_removed_ends_although_nobody_supervises_it()
     yard.until_deleted().await;
 }
 
+// Requirement: LW-9
 #[tokio::test]
 async fn a_substrate_that_was_removed_by_hand_is_replaced_by_a_new_generation() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -238,6 +253,7 @@ async fn a_substrate_that_was_removed_by_hand_is_replaced_by_a_new_generation() 
     yard.until_deleted().await;
 }
 
+// Requirement: LW-11
 #[tokio::test]
 async fn two_keepers_run_one_agent_and_the_second_takes_over() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -257,6 +273,7 @@ async fn two_keepers_run_one_agent_and_the_second_takes_over() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-11
 #[tokio::test]
 async fn while_a_keeper_is_stopped_nobody_takes_its_place_and_nothing_is_called_gone() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -281,6 +298,7 @@ async fn while_a_keeper_is_stopped_nobody_takes_its_place_and_nothing_is_called_
     yard.until_nothing_is_left().await;
 }
 
+// Requirement: LW-15
 #[tokio::test]
 async fn a_record_that_was_damaged_by_hand_is_made_again() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -297,6 +315,7 @@ async fn a_record_that_was_damaged_by_hand_is_made_again() {
     yard.until_deleted().await;
 }
 
+// Requirement: LW-18
 #[tokio::test]
 async fn a_keeper_waits_for_a_world_that_is_damaged() {
     let mut yard = Yard::new(Wish::default()).await;
@@ -374,6 +393,7 @@ const fn is_keepers(point: Failpoint) -> bool {
     }
 }
 
+// Requirement: LW-12
 #[tokio::test]
 async fn a_keeper_may_die_at_every_failpoint() {
     for point in Failpoint::ALL.into_iter().filter(|it| is_keepers(*it)) {
@@ -384,6 +404,7 @@ async fn a_keeper_may_die_at_every_failpoint() {
     dies_at(Failpoint::ObjectUnnamed, 2).await;
 }
 
+// Requirement: LW-12
 #[tokio::test]
 async fn a_keeper_may_be_killed_at_any_moment() {
     for life in 1..4_u32 {

@@ -9,6 +9,7 @@ fn count(status: &Value, list: &str) -> usize {
 }
 
 /// Red by: a way that is not gone, or a look that changes something.
+// Requirement: Y-14
 #[tokio::test]
 async fn a_schema_goes_up_down_and_up_again() {
     on_both(async |ground: Ground| {
@@ -34,6 +35,7 @@ async fn a_schema_goes_up_down_and_up_again() {
 }
 
 /// Red by: data that is destroyed without a word.
+// Requirement: Y-15
 #[tokio::test]
 async fn nothing_is_taken_away_without_yes() {
     on_both(async |ground: Ground| {
@@ -52,6 +54,7 @@ async fn nothing_is_taken_away_without_yes() {
 }
 
 /// Red by: a schema of somebody else that is touched, or a refusal that leaves one alone with it.
+// Requirement: Y-16
 #[tokio::test]
 async fn a_newer_or_foreign_schema_is_refused_with_what_to_do() {
     on_both(async |ground: Ground| {
@@ -80,6 +83,7 @@ async fn a_newer_or_foreign_schema_is_refused_with_what_to_do() {
 }
 
 /// Red by: a look that makes files, or a cause that is not told.
+// Requirement: Y-16
 #[test]
 fn a_database_that_is_not_there_is_told() {
     let ground = Ground::sqlite();

@@ -8,6 +8,7 @@ use super::house::{House, USHER, all, settle};
 
 const SLOT: &str = "local-slot-0000";
 
+// Requirement: PM-15
 #[tokio::test]
 async fn a_node_outlives_its_provider_and_leaves_when_it_is_drained() {
     let mut house = House::new();
@@ -53,6 +54,7 @@ const PLACES: [&str; 14] = [
     "provider-before-verb:3",
 ];
 
+// Requirement: PM-15
 #[tokio::test]
 async fn a_provider_killed_anywhere_finishes_what_it_began_and_leaves_nothing() {
     let mut house = House::new();
@@ -107,6 +109,7 @@ async fn walk(
     panic!("the life did not end");
 }
 
+// Requirement: PM-13
 #[tokio::test]
 async fn the_conformance_suite_is_one_command() {
     let house = House::new();

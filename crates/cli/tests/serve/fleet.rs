@@ -91,6 +91,7 @@ fn causes(plan: &FleetPlan) -> Vec<(String, Cause)> {
 }
 
 /// Red by: a guess about the shard of a cluster, or one that is not remembered.
+// Requirement: F-59
 #[tokio::test]
 async fn a_cluster_is_served_by_the_shard_that_was_said_or_by_the_only_one() {
     let bed = Bed::new().await;
@@ -114,6 +115,7 @@ async fn a_cluster_is_served_by_the_shard_that_was_said_or_by_the_only_one() {
 }
 
 /// Red by: a plan that counts what a resource holds, or that acts.
+// Requirement: F-56
 #[tokio::test]
 async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
     let bed = Bed::new().await;
@@ -149,6 +151,7 @@ async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
 }
 
 /// Red by: a sudden fall that a plan believes at once.
+// Requirement: F-53
 #[tokio::test]
 async fn a_demand_that_falls_suddenly_takes_nothing_until_it_was_said_three_times() {
     let bed = Bed::new().await;
@@ -166,6 +169,7 @@ async fn a_demand_that_falls_suddenly_takes_nothing_until_it_was_said_three_time
 }
 
 /// Red by: a machine that waits without a reason, or without a way out.
+// Requirement: F-57
 #[tokio::test]
 async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
     let bed = Bed::new().await;

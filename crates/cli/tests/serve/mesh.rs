@@ -42,6 +42,7 @@ fn mesh(interval: Duration) -> Arc<Mesh> {
 }
 
 /// Red by: silence after a restart that is read as lost.
+// Requirement: M-13
 #[tokio::test]
 async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
     let bed = Bed::new().await;
@@ -55,6 +56,7 @@ async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
 }
 
 /// Red by: a node that died while nobody ran, and that every drain waits for afterwards.
+// Requirement: M-13
 #[tokio::test]
 async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
     let bed = Bed::new().await;
@@ -106,6 +108,7 @@ async fn until_lost(bed: &Bed, id: PeerId) -> Attended {
 }
 
 /// Red by: a write with every sign of life, or none when a node falls silent.
+// Requirement: M-13
 #[tokio::test]
 async fn only_silence_and_its_end_are_written() {
     let bed = Bed::new().await;
@@ -130,6 +133,7 @@ async fn only_silence_and_its_end_are_written() {
 }
 
 /// Red by: a drain that waits although everybody acknowledged, or does not wait for the last one.
+// Requirement: M-14
 #[tokio::test]
 async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
     let bed = Bed::new().await;
@@ -158,6 +162,7 @@ async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
 
 /// Red by: a stream that was not there and missed the order to leave, or a row that was read before
 /// the order and noted after it.
+// Requirement: M-14
 #[tokio::test]
 async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
     let bed = Bed::new().await;

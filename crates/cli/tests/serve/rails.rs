@@ -50,6 +50,7 @@ fn order(bed: &Bed) -> Noted<'_> {
 }
 
 /// Red by: a pin that is forgotten with its process, or raised by another world.
+// Requirement: O-9
 #[tokio::test]
 async fn a_pin_outlives_its_process_and_only_grows() {
     let bed = Bed::new().await;
@@ -66,6 +67,7 @@ async fn a_pin_outlives_its_process_and_only_grows() {
 }
 
 /// Red by: an answer that is judged by what somebody else heard after it was asked for.
+// Requirement: O-9
 #[tokio::test]
 async fn answers_that_overtake_each_other_are_all_believed() {
     let bed = Bed::new().await;
@@ -82,6 +84,7 @@ async fn answers_that_overtake_each_other_are_all_believed() {
 }
 
 /// Red by: a rail that opens by itself, or that trips again on what somebody just believed.
+// Requirement: O-9, A-26
 #[tokio::test]
 async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
     let bed = Bed::new().await;
@@ -105,6 +108,7 @@ async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
 }
 
 /// Red by: what vanished long ago counted with what vanishes now.
+// Requirement: O-9
 #[tokio::test]
 async fn what_vanished_before_the_window_is_not_counted() {
     let bed = Bed::new().await;

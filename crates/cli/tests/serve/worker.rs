@@ -92,6 +92,7 @@ fn figures() -> Figures {
 }
 
 /// Red by: steps that share a task.
+// Requirement: W-13, W-14
 #[tokio::test]
 async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
     let bed = Bed::new().await;
@@ -123,6 +124,7 @@ async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
 }
 
 /// Red by: a worker that asks every second and hears nothing.
+// Requirement: W-11, W-15
 #[tokio::test]
 async fn what_this_process_wrote_is_stepped_at_once() {
     let bed = Bed::new().await;
@@ -139,6 +141,7 @@ async fn what_this_process_wrote_is_stepped_at_once() {
 }
 
 /// Red by: a life that wants to go on and is left to its lease.
+// Requirement: W-16
 #[tokio::test]
 async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
     let bed = Bed::new().await;
@@ -152,6 +155,7 @@ async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
 }
 
 /// Red by: a stop that forgets what runs.
+// Requirement: W-14
 #[tokio::test]
 async fn whoever_is_stopped_gives_every_lease_back() {
     let bed = Bed::new().await;
@@ -165,6 +169,7 @@ async fn whoever_is_stopped_gives_every_lease_back() {
 }
 
 /// Red by: more steps at a time than there is room for.
+// Requirement: W-13
 #[tokio::test]
 async fn no_more_steps_run_at_a_time_than_there_is_room_for() {
     let bed = Bed::new().await;
@@ -194,6 +199,7 @@ fn request(project: ProjectId) -> Request {
 }
 
 /// Red by: a worker that waits for a seat which a write gave back and handed nobody over.
+// Requirement: W-19
 #[tokio::test]
 async fn calls_that_are_refused_stop_nobody() {
     let bed = Bed::new().await;

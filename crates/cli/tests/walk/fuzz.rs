@@ -27,6 +27,7 @@ fn written(request: Request<Vec<u8>>) -> Vec<u8> {
 }
 
 /// Red by: a service that takes what its store cannot, or a failure without a closed code.
+// Requirement: HC-16
 #[tokio::test]
 async fn requests_from_the_document_are_never_a_bug_of_the_whole_server() {
     let mut house = House::up(&["local.agent=external"]).await;

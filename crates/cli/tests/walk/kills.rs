@@ -101,6 +101,7 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Red by: an effect that cannot be repeated, or a name that is used before it is recorded.
+// Requirement: D-6
 #[tokio::test]
 async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
     let begun = Instant::now();
@@ -112,6 +113,7 @@ async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
 }
 
 /// Red by: a start that waits for the leases of a process that is dead.
+// Requirement: W-6
 #[tokio::test]
 async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
     let mut house = House::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
@@ -123,6 +125,7 @@ async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
 }
 
 /// Red by: a lease that is never taken over, or a queue that loses a wake-up.
+// Requirement: W-9, D-6
 #[tokio::test]
 async fn a_server_that_is_killed_at_any_moment_goes_on() {
     let begun = Instant::now();

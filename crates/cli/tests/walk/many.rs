@@ -66,6 +66,7 @@ async fn strike(estate: &mut Estate, number: u64, dice: &mut Dice) {
 
 /// Red by: a lease that two hold, a token that is issued twice, or a drain that only one server
 /// can end.
+// Requirement: D-18
 #[tokio::test]
 async fn three_servers_of_which_somebody_dies_lose_nothing() {
     let begun = Instant::now();

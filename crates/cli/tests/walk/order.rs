@@ -93,6 +93,7 @@ async fn replace(house: &mut House, id: &str) {
 }
 
 /// Red by: a substrate that goes under a node whose agent was just killed.
+// Requirement: T-2
 #[tokio::test]
 async fn a_node_whose_agent_is_killed_leaves_first() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
@@ -103,6 +104,7 @@ async fn a_node_whose_agent_is_killed_leaves_first() {
 }
 
 /// Red by: a node that dies again and again and is called well, or that cannot be replaced.
+// Requirement: T-35, M-16
 #[tokio::test]
 async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
@@ -124,6 +126,7 @@ async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
 }
 
 /// Red by: a node that hangs and holds its replacement or its substrate for ever.
+// Requirement: T-2
 #[tokio::test]
 async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
@@ -137,6 +140,7 @@ async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
 }
 
 /// Red by: a drain without an end, or a substrate that goes while there is still time.
+// Requirement: T-2, D-21
 #[tokio::test]
 async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
     // It is overdue at once, and there is time to read that before it is put out.
@@ -165,6 +169,7 @@ async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
 }
 
 /// Red by: a machine that never boots and holds its resource for ever, or whose cause is not told.
+// Requirement: T-35, D-21
 #[tokio::test]
 async fn a_node_that_never_booted_is_overdue_and_replaced() {
     let deadline = "broker.enrolment_deadline=300ms";
@@ -184,6 +189,7 @@ async fn a_node_that_never_booted_is_overdue_and_replaced() {
 }
 
 /// Red by: the deletion of something that never had a node and waits for one.
+// Requirement: T-2
 #[tokio::test]
 async fn what_never_had_a_node_is_shown_out_all_the_same() {
     let mut house = House::up(&["local.agent=external"]).await;
@@ -193,6 +199,7 @@ async fn what_never_had_a_node_is_shown_out_all_the_same() {
 }
 
 /// Red by: a node that stays registered because somebody took its substrate away.
+// Requirement: T-2
 #[tokio::test]
 async fn a_substrate_that_is_removed_while_its_node_drains_changes_no_end() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=1s"];

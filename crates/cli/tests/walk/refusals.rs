@@ -89,6 +89,7 @@ async fn granted(house: &mut House, project: &str) {
 }
 
 /// Red by: a declaration that is half accepted.
+// Requirement: HC-25
 #[tokio::test]
 async fn a_declaration_that_names_what_is_not_there_or_not_its_own_is_refused() {
     let (mut house, _) = waiting().await;
@@ -144,6 +145,7 @@ fn raw(headers: &str, body: &str) -> String {
 }
 
 /// Red by: a body that is read before its caller is known, or a key that is used twice.
+// Requirement: HC-25
 #[tokio::test]
 async fn what_comes_without_a_right_too_large_or_under_a_used_key_is_refused() {
     let (house, _) = waiting().await;
@@ -204,6 +206,7 @@ fn key(house: &House) -> ServerKey {
 }
 
 /// Red by: a token that opens twice, elsewhere, or after its time.
+// Requirement: HC-25
 #[tokio::test]
 async fn expired_reused_and_foreign_tokens_enrol_nobody() {
     let (mut house, id) = waiting().await;

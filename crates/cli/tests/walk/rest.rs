@@ -75,6 +75,7 @@ pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
 }
 
 /// Red by: a timer in Ready, or a sign of life that is written.
+// Requirement: W-11
 #[tokio::test]
 async fn many_nodes_that_live_cost_no_look_and_no_write() {
     let (nodes, rest) = figures();
@@ -91,6 +92,7 @@ async fn many_nodes_that_live_cost_no_look_and_no_write() {
 }
 
 /// Red by: a row that is due although nothing will change, or a write that no counter tells.
+// Requirement: W-11
 #[tokio::test]
 async fn many_nodes_that_live_leave_the_queue_and_every_table_alone() {
     let (nodes, rest) = figures();

@@ -68,6 +68,7 @@ fn locked(house: &House) -> fs::File {
 }
 
 /// Red by: a substrate that takes long and is called failed, or one that cannot be given back.
+// Requirement: D-21
 #[tokio::test]
 async fn a_substrate_that_takes_too_long_is_overdue_and_not_failed() {
     let mut house = House::up(&["broker.provisioning_deadline=300ms"]).await;
@@ -93,6 +94,7 @@ fn names_database(problem: &Value) -> bool {
 
 /// Red by: a server that calls itself ready without its database, or that forgets what it was
 /// asked before.
+// Requirement: D-21
 #[tokio::test]
 async fn a_database_that_is_away_fails_the_probe_and_loses_nothing() {
     let Some(mut estate) = Estate::open(1, &[]).await else { return };
@@ -118,6 +120,7 @@ async fn a_database_that_is_away_fails_the_probe_and_loses_nothing() {
 }
 
 /// Red by: a sibling that is missing and is not named, or a step that is never tried again.
+// Requirement: D-21
 #[tokio::test]
 async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
     let mut house = House::up(&[]).await;
@@ -134,6 +137,7 @@ async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
 }
 
 /// Red by: a substrate that is touched although its node could not be put out.
+// Requirement: D-21
 #[tokio::test]
 async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
     let mut house = House::up(&[]).await;
@@ -158,6 +162,7 @@ async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
 }
 
 /// Red by: a deletion that fails and is forgotten, or that is told before it is true.
+// Requirement: D-21
 #[tokio::test]
 async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
     let mut house = House::up(&["worker.lease=30s", "worker.step_deadline=20s"]).await;
@@ -175,6 +180,7 @@ async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
 }
 
 /// Red by: something that holds a part and is taken for trouble, or is not named.
+// Requirement: D-21
 #[tokio::test]
 async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
     let settings = [
@@ -198,6 +204,7 @@ async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
 }
 
 /// Red by: a deletion that waits for a substrate which nobody will bring back.
+// Requirement: D-21
 #[tokio::test]
 async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_first() {
     let mut house = House::up(&["mesh.drain_grace=4s", "mesh.acknowledgements=1s"]).await;
@@ -215,6 +222,7 @@ async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_fi
 
 /// Red by: a phase that is believed because it is written, or a deletion that a hand in the
 /// database takes back.
+// Requirement: D-21
 #[tokio::test]
 async fn a_phase_that_was_edited_by_hand_follows_the_facts_again() {
     let mut house = House::up(&[NEVER_LOST, "mesh.drain_grace=20m"]).await;

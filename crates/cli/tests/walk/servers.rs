@@ -5,6 +5,7 @@ use crate::house::House;
 const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
 
 /// Red by: a statement that only the embedded database understands.
+// Requirement: D-6
 #[tokio::test]
 async fn a_node_enrols_and_leaves_on_postgresql() {
     let Some(mut house) = House::serve(&[]).await else { return };
@@ -22,6 +23,7 @@ async fn a_node_enrols_and_leaves_on_postgresql() {
 }
 
 /// Red by: a lease that is never taken over because its server was killed.
+// Requirement: D-6
 #[tokio::test]
 async fn a_server_on_postgresql_that_is_killed_goes_on() {
     let Some(mut house) = House::serve(&[]).await else { return };
@@ -46,6 +48,7 @@ const PATIENT: [&str; 5] = [
 
 /// Red by: a node that hears of its drain only from the server that leads it, or a leader that
 /// hears of acknowledgements only from its own nodes. By themselves these drains take 10 min.
+// Requirement: M-17
 #[tokio::test]
 async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     let Some(mut here) = House::serve(&PATIENT).await else { return };
@@ -73,6 +76,7 @@ async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
 }
 
 /// Red by: servers that hear of those who leave from the log only, which tells of no replacement.
+// Requirement: M-17
 #[tokio::test]
 async fn a_node_is_replaced_whichever_server_hears_it() {
     let Some(mut here) = House::serve(&PATIENT).await else { return };

@@ -65,6 +65,7 @@ async fn approve(house: &mut House, project: &str, credential: &str) {
     assert_eq!(status, 200, "{answer}");
 }
 
+// Requirement: X-10
 #[tokio::test]
 async fn what_is_published_never_changes_and_what_is_unsound_is_not_published() {
     let house = House::up(&[]).await;
@@ -86,6 +87,7 @@ async fn what_is_published_never_changes_and_what_is_unsound_is_not_published() 
     assert_eq!(names, ["1", "2"]);
 }
 
+// Requirement: C-11
 #[tokio::test]
 async fn a_node_comes_from_siblings_of_ones_own_and_most_go_after_it() {
     let mut house = House::up(&[]).await;

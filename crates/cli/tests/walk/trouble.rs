@@ -12,6 +12,7 @@ fn run(command: &mut Command) -> (Option<i32>, String) {
 }
 
 /// Red by: a server that starts half, or a stack trace in place of a sentence.
+// Requirement: E-17, D-7
 #[tokio::test]
 async fn what_hinders_a_start_is_one_sentence_and_its_exit_code() {
     let house = House::new(&[]);
@@ -32,6 +33,7 @@ async fn what_hinders_a_start_is_one_sentence_and_its_exit_code() {
 }
 
 /// Red by: a second server on one data directory, or a key that is silently made anew.
+// Requirement: D-7
 #[tokio::test]
 async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
     let mut house = House::up(&[]).await;
@@ -58,6 +60,7 @@ async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
 }
 
 /// Red by: a directory that a newer program wrote to and an older one opens.
+// Requirement: D-7
 #[tokio::test]
 async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
     let mut house = House::up(&[]).await;
@@ -72,6 +75,7 @@ async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
 }
 
 /// Red by: agents that nobody takes out, because somebody else runs agents from now on.
+// Requirement: F-74
 #[tokio::test]
 async fn who_runs_agents_does_not_change_while_there_are_some() {
     let mut house = House::up(&["local.agent=process"]).await;
@@ -90,6 +94,7 @@ async fn who_runs_agents_does_not_change_while_there_are_some() {
 }
 
 /// Red by: a machine of a provider elsewhere that nobody gives back any more.
+// Requirement: F-74
 #[tokio::test]
 async fn whoever_holds_machines_does_not_leave_the_fleet() {
     let mut house = House::up(&["local.agent=fleet"]).await;
@@ -107,6 +112,7 @@ async fn whoever_holds_machines_does_not_leave_the_fleet() {
 }
 
 /// Red by: a token, a key or a bearer that reaches a log or an answer.
+// Requirement: E-17
 #[tokio::test]
 async fn no_secret_reaches_a_log_an_answer_or_the_database() {
     secrets_stay_secret(House::up(&["log=trace"]).await).await;

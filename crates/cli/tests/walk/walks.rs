@@ -6,6 +6,7 @@ use crate::house::House;
 use crate::rest::{NEVER_LOST, SETTLED, until_settled};
 
 /// Red by: a node that is called gone while its process runs, or an event that is told twice.
+// Requirement: L-24, D-6, HC-26
 #[tokio::test]
 async fn a_node_enrols_and_leaves_and_nothing_is_left() {
     let mut house = House::up(&[NEVER_LOST]).await;
@@ -35,6 +36,7 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
 }
 
 /// Red by: a server that forgets, or that wakes a node which is as it was left.
+// Requirement: W-9, D-6
 #[tokio::test]
 async fn what_is_ready_survives_a_restart_and_is_left_alone() {
     let mut house = House::up(&[NEVER_LOST]).await;
@@ -63,6 +65,7 @@ fn figures_of<'a>(field: &str, log: &'a str) -> Vec<&'a str> {
 }
 
 /// Red by: a substrate that is believed to stand because it once did.
+// Requirement: D-21
 #[tokio::test]
 async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
     let mut house = House::up(&[]).await;
@@ -82,6 +85,7 @@ async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
 }
 
 /// Red by: a failure that is not told, or a failed resource that cannot be deleted.
+// Requirement: T-35, D-21
 #[tokio::test]
 async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
     let mut house = House::up(&[]).await;
@@ -98,6 +102,7 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
 }
 
 /// Red by: a timer in Ready, or a sign of life that writes.
+// Requirement: W-11
 #[tokio::test]
 async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
     // The shard counts its lists, and asks for one in every cycle; its lease is a sign of life that
@@ -117,6 +122,7 @@ async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
 }
 
 /// Red by: a node that hangs and is called live, or a drain that waits for it without an end.
+// Requirement: T-29, M-16
 #[tokio::test]
 async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
@@ -138,6 +144,7 @@ async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
 }
 
 /// Red by: a registration that is not heard as a sign of life.
+// Requirement: D-20
 #[tokio::test]
 async fn a_node_that_registers_and_never_calls_is_lost() {
     let mut house = House::up(&["local.agent=external", "mesh.heartbeat=4s"]).await;
@@ -148,6 +155,7 @@ async fn a_node_that_registers_and_never_calls_is_lost() {
 }
 
 /// Red by: a node that was killed and is not started again.
+// Requirement: M-16
 #[tokio::test]
 async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
     let mut house = House::up(&[]).await;
@@ -168,6 +176,7 @@ async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
 }
 
 /// Red by: what was given up and cannot be found again.
+// Requirement: L-24
 #[tokio::test]
 async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
     let mut house = House::up(&["local.agent=external"]).await;
@@ -184,6 +193,7 @@ async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
 }
 
 /// Red by: a substrate that goes while its node works, or a drain without an end.
+// Requirement: T-29, M-12
 #[tokio::test]
 async fn work_in_flight_is_waited_for_within_the_grace() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=1s"];

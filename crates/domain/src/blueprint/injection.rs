@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Requirement: X-9
     #[test]
     fn every_strategy_and_role_reads_its_own_word() {
         let words = InjectionStrategy::ALL.map(InjectionStrategy::as_str);
@@ -146,6 +147,7 @@ mod tests {
         assert_eq!(MeshRole::default(), MeshRole::Node);
     }
 
+    // Requirement: X-9
     #[test]
     fn other_words_are_refused() {
         let strategy = "cloud-init".parse::<InjectionStrategy>().unwrap_err();
@@ -157,6 +159,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: X-9
         #[test]
         fn garbage_is_refused(text in any::<String>()) {
             if let Ok(it) = text.parse::<InjectionStrategy>() {

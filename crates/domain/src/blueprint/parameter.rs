@@ -356,6 +356,7 @@ mod tests {
         Ok(Value::Object(values.to_map()))
     }
 
+    // Requirement: X-2
     #[test]
     fn defaults_are_filled_in_and_given_values_win() {
         assert_eq!(
@@ -366,6 +367,7 @@ mod tests {
         assert_eq!(materialise(&all), Ok(all));
     }
 
+    // Requirement: X-1
     #[test]
     fn a_refusal_names_the_offending_parameter() {
         let name = |it: &str| it.to_owned();
@@ -400,6 +402,7 @@ mod tests {
         assert_eq!(missing.to_string(), "cannot use parameters: \"region\" is required");
     }
 
+    // Requirement: X-4
     #[test]
     fn the_longest_string_and_the_largest_integers_are_taken() {
         for count in [i64::MIN, i64::MAX] {
@@ -409,6 +412,7 @@ mod tests {
         }
     }
 
+    // Requirement: X-3
     #[test]
     fn an_unsound_schema_cannot_be_made() {
         let string = |name: &str| parameter(name, ParameterType::String);
@@ -444,6 +448,7 @@ mod tests {
         }
     }
 
+    // Requirement: X-4
     #[test]
     fn sixty_four_parameters_are_allowed_and_one_more_is_not() {
         let many = |count: usize| {
@@ -453,6 +458,7 @@ mod tests {
         assert_eq!(ParameterSchema::new(many(65)), Err(BadSchema::TooMany { count: 65 }));
     }
 
+    // Requirement: X-4
     #[test]
     fn names_end_at_sixty_three() {
         let longest = parameter(&"n".repeat(63), ParameterType::String);
@@ -460,6 +466,7 @@ mod tests {
         assert!(ParameterSchema::new(vec![parameter("a_B9", ParameterType::String)]).is_ok());
     }
 
+    // Requirement: X-3
     #[test]
     fn every_refusal_of_a_schema_has_its_code() {
         let name = String::new;
@@ -484,6 +491,7 @@ mod tests {
         );
     }
 
+    // Requirement: X-5
     #[test]
     fn a_schema_and_its_values_survive_storage() {
         let text = serde_json::to_string(&schema()).unwrap();
@@ -526,6 +534,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: X-1
         #[test]
         fn garbage_is_refused_or_taken_as_it_is(
             region in any_json(), count in any_json(), other in any_json(),

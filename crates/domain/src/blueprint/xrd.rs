@@ -291,6 +291,7 @@ mod tests {
         CompositeType::from_xrd(&xrd).map(|it| it.scope())
     }
 
+    // Requirement: X-6
     #[test]
     fn the_first_served_version_is_taken() {
         let it = CompositeType::from_xrd(&xrd()).unwrap();
@@ -300,6 +301,7 @@ mod tests {
         assert_eq!(it.xrd_name(), "servers.blueprints.usher.dev");
     }
 
+    // Requirement: X-6
     #[test]
     fn the_scope_is_stated_or_follows_the_api_version() {
         assert_eq!(scoped("v2", None), Ok(Scope::Namespaced));
@@ -315,6 +317,7 @@ mod tests {
         assert_eq!(scoped("v2", Some(json!(7))), Err(BadXrd::Scope { text: "7".into() }));
     }
 
+    // Requirement: X-7
     #[test]
     fn a_missing_part_is_named() {
         let cases = [
@@ -335,6 +338,7 @@ mod tests {
         }
     }
 
+    // Requirement: X-7
     #[test]
     fn a_part_that_cannot_be_used_is_named() {
         let cases = [
@@ -354,6 +358,7 @@ mod tests {
         assert!(!is_kind(&format!("K{}", "k".repeat(63))));
     }
 
+    // Requirement: X-7
     #[test]
     fn an_xrd_that_serves_nothing_is_refused() {
         let unserved = json!([{ "name": "v1", "served": false }, { "name": "v2" }, 7]);
@@ -364,6 +369,7 @@ mod tests {
         }
     }
 
+    // Requirement: X-7
     #[test]
     fn other_documents_are_refused() {
         let version = with("/apiVersion", json!("apiextensions.crossplane.io/v3")).unwrap_err();
@@ -380,6 +386,7 @@ mod tests {
         );
     }
 
+    // Requirement: X-8
     #[test]
     fn a_pinned_type_is_checked_again_when_read() {
         let it = CompositeType::from_xrd(&xrd()).unwrap();
@@ -390,6 +397,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: X-7
         #[test]
         fn garbage_is_refused(
             at in prop::sample::select(vec![

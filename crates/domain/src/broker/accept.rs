@@ -249,6 +249,7 @@ mod tests {
         Accepted { resource, rows, event: Event::Requested, new_provider_config }
     }
 
+    // Requirement, V-7
     #[test]
     fn a_declaration_pins_its_siblings_and_records_its_names() {
         let accepted = provision(&command(), &views(|_| ()), &minted(), NOW).unwrap();
@@ -276,6 +277,7 @@ mod tests {
         assert_eq!(accepted.rows.len(), 2, "anchor and XR");
     }
 
+    // Requirement: A-6
     #[test]
     fn the_first_sibling_that_is_missing_is_named() {
         let denied = Denied { code: "credential_expired", text: "it ran out".to_owned() };
@@ -316,6 +318,7 @@ mod tests {
         }
     }
 
+    // Requirement: A-7
     #[test]
     fn bad_values_are_refused_before_the_name_is() {
         let empty = Provision { parameters: Map::new(), ..command() };

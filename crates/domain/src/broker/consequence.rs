@@ -47,6 +47,7 @@ mod tests {
         bury: false,
     };
 
+    // Requirement: A-27
     #[test]
     fn a_write_that_moves_nothing_of_others_has_no_consequences() {
         let it = resource(|_| ());
@@ -73,6 +74,7 @@ mod tests {
         assert_eq!(Consequences::of(&it, &replaced), expected);
     }
 
+    // Requirement: A-27
     #[test]
     fn an_end_is_counted_once_and_buried_unless_it_was_given_up() {
         let it = leaving(Phase::Deprovisioning);

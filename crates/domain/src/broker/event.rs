@@ -68,6 +68,7 @@ impl Event {
 mod tests {
     use super::*;
 
+    // Requirement: V-1
     #[test]
     fn the_discriminators_are_the_contract() {
         let outcome = Outcome::Removed;

@@ -273,11 +273,13 @@ fn decide(
 }
 
 proptest! {
+    // Requirement: K-13
     #[test]
     fn the_same_record_and_look_give_the_same_decision(record in any_record(), look in any_look()) {
         prop_assert_eq!(decide(&record, &look), decide(&record, &look));
     }
 
+    // Requirement: L-2
     #[test]
     fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
         let (_, rows, ..) = decide(&record, &look);
@@ -286,6 +288,7 @@ proptest! {
         }
     }
 
+    // Requirement: L-6
     #[test]
     fn only_what_is_seen_and_ours_is_taken_away(record in any_record(), look in any_look()) {
         let (_, rows, effect, _) = decide(&record, &look);
@@ -296,6 +299,7 @@ proptest! {
         }
     }
 
+    // Requirement: T-2
     #[test]
     fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), look in any_look()) {
         let (_, _, effect, _) = decide(&record, &look);
@@ -309,6 +313,7 @@ proptest! {
         }
     }
 
+    // Requirement: K-14, L-11, T-1
     #[test]
     fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
         let before = &record.state;
@@ -327,6 +332,7 @@ proptest! {
     }
 
     /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    // Requirement: L-18
     #[test]
     fn a_world_that_stands_still_is_on_record_after_two_looks(
         record in any_record(),
@@ -340,6 +346,7 @@ proptest! {
         prop_assert_eq!(looked(after.clone()), after);
     }
 
+    // Requirement: T-17
     #[test]
     fn a_tombstone_only_takes_away(record in any_record(), look in any_look()) {
         let state = record.state.retired(None, NOW).abandoned(NOW);

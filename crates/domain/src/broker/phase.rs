@@ -40,6 +40,7 @@ impl Phase {
 mod tests {
     use super::*;
 
+    // Requirement: B-3
     #[test]
     fn the_last_three_of_the_eight_words_are_those_of_teardown() {
         let told: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.is_leaving())).collect();

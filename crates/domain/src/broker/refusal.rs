@@ -179,6 +179,7 @@ mod tests {
         "cannot abandon \"x\" without a reason",
     ];
 
+    // Requirement: A-18
     #[test]
     fn codes_and_words_are_the_contract() {
         for ((refusal, code), words) in codes().iter().zip(WORDS) {
@@ -186,6 +187,7 @@ mod tests {
         }
     }
 
+    // Requirement: A-18
     #[test]
     fn no_two_refusals_share_a_code() {
         let unique: std::collections::BTreeSet<_> = codes().iter().map(|it| it.0.code()).collect();

@@ -48,6 +48,7 @@ mod tests {
     use crate::direct::fixture::{NOW, identified, leaving, record, resource, seen};
     use usher_kernel::{Book, Standing};
 
+    // Requirement: I-26
     #[test]
     fn giving_up_records_what_is_open_and_ends_the_life() {
         let it = leaving(|it| it.identity = Some(identified("a")));
@@ -63,6 +64,7 @@ mod tests {
         assert_eq!(again, Change { next: change.next, rows: vec![] });
     }
 
+    // Requirement: I-26
     #[test]
     fn only_what_is_being_deleted_is_given_up_and_only_for_a_reason() {
         let wanted = abandon(&record(resource(|_| ()), []), ("eve", "why not"), NOW);

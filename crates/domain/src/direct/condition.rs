@@ -87,6 +87,7 @@ mod tests {
         conditions(row, seen, (phase, Reason::Steady)).iter().map(|it| it.status).collect()
     }
 
+    // Requirement: I-27
     #[test]
     fn each_condition_says_its_own_part() {
         use Status::{False, True, Unknown};

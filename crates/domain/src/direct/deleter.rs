@@ -77,6 +77,7 @@ mod tests {
     use crate::direct::recorded::Standing as Kept;
     use serde_json::json;
 
+    // Requirement: I-12
     #[test]
     fn only_a_row_that_was_seen_gives_a_precondition() {
         let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();

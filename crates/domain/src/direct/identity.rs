@@ -248,6 +248,7 @@ mod tests {
         }
     }
 
+    // Requirement: I-6
     #[test]
     fn the_laws_find_a_careless_author() {
         let text = String::from("projects/p");
@@ -270,6 +271,7 @@ mod tests {
             }
         }
 
+        // Requirement: I-6
         #[test]
         fn the_laws_hold_of_a_membership(
             parts in prop::array::uniform3("[a-z0-9._-]{1,12}"),

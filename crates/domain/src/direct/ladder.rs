@@ -129,6 +129,7 @@ mod tests {
         Recorded::new(binding, Standing::Gone, identified("a")).to_text()
     }
 
+    // Requirement: I-15, I-40
     #[test]
     fn the_surest_place_is_asked_first() {
         let witnessed = resource(|_| ());

@@ -209,6 +209,7 @@ proptest! {
         prop_assert_eq!((one.event, one.reason), (other.event, other.reason));
     }
 
+    // Requirement: I-32
     #[test]
     fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
         let Decision { next, effect, event, wake, .. } = decide(&record, &look);
@@ -244,6 +245,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-12
     #[test]
     fn only_what_is_on_record_as_ours_is_changed_or_deleted(
         record in any_record(),
@@ -265,6 +267,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-37
     #[test]
     fn nothing_comes_on_record_as_ours_without_our_mark(
         record in any_record(),
@@ -283,6 +286,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-3
     #[test]
     fn a_create_has_its_name_on_record_and_on_the_object(
         record in any_record(),
@@ -302,6 +306,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-10
     #[test]
     fn the_finalizer_goes_only_with_the_end_that_the_row_keeps(
         record in any_record(),
@@ -314,6 +319,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-38
     #[test]
     fn nobody_is_let_go_for_an_absence_that_does_not_count(
         record in any_record(),
@@ -329,6 +335,7 @@ proptest! {
         }
     }
 
+    // Requirement: I-10
     #[test]
     fn an_end_leaves_no_open_name_behind(record in any_record(), look in any_look()) {
         let Decision { rows, next, .. } = decide(&record, &look);
@@ -338,6 +345,7 @@ proptest! {
         prop_assert_eq!(ended && next.ended(&after).is_none(), false);
     }
 
+    // Requirement: I-4
     #[test]
     fn a_copy_touches_nothing_but_its_own_finalizer(record in any_record(), look in any_look()) {
         let stamps = look.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::direct::fixture::binding;
 
+    // Requirement: I-21
     #[test]
     fn a_request_is_one_per_object_and_attempt() {
         let one = RequestId::of(&binding(), 1);

@@ -35,6 +35,7 @@ pub fn counted(newest_first: &[Operation]) -> Option<&Operation> {
 mod tests {
     use super::*;
 
+    // Requirement: I-22
     #[test]
     fn one_that_runs_counts_before_the_newest() {
         let it = |name: &str, progress| Operation { name: name.to_owned(), progress };

@@ -24,6 +24,7 @@ pub fn read(annotation: Option<&str>) -> Result<Policy, crate::object::closed::U
 mod tests {
     use super::*;
 
+    // Requirement: I-18
     #[test]
     fn no_word_is_the_default_and_an_unknown_word_is_none() {
         assert_eq!(read(None), Ok(Policy::Hold));

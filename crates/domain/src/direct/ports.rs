@@ -87,6 +87,7 @@ impl Reply {
 mod tests {
     use super::*;
 
+    // Requirement: I-8
     #[test]
     fn only_a_404_says_that_nothing_is_there() {
         let wait = Some(Duration::from_secs(7));

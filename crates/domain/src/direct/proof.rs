@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use crate::direct::fixture::{foreign, gone, intended, name, seen};
 
+    // Requirement: I-8
     #[test]
     fn only_a_row_that_is_gone_proves_absence() {
         assert!(ProvenAbsent::on_record(&gone(name(), "c")).is_some());
@@ -88,6 +89,7 @@ mod tests {
         }
     }
 
+    // Requirement: I-16
     #[test]
     fn an_empty_ledger_proves_absence_only_if_it_was_there_from_the_start() {
         assert!(ProvenAbsent::never_sent(true, &[]).is_some());

@@ -161,6 +161,7 @@ mod tests {
         assert!(text.starts_with(start), "{text}");
     }
 
+    // Requirement: I-4
     #[test]
     fn a_stamp_of_another_object_or_installation_is_foreign() {
         let text = stamp(Standing::Gone).to_text();
@@ -174,6 +175,7 @@ mod tests {
     }
     use uuid::Uuid;
 
+    // Requirement: I-5
     #[test]
     fn what_nobody_wrote_is_malformed() {
         let good = stamp(Standing::Gone).to_text();

@@ -255,6 +255,7 @@ mod tests {
     use super::*;
     use crate::fleet::fixture::{NOW, START, binding as bound, host as a_host, raw, shard};
 
+    // Requirement: F-37
     #[test]
     fn each_state_has_the_parts_that_belong_to_it() {
         for (index, phase) in Phase::ALL.iter().take(8).enumerate() {
@@ -264,6 +265,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-37
     #[test]
     fn a_record_whose_parts_disagree_is_refused_by_name() {
         type Bend = fn(&mut Raw);
@@ -288,6 +290,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-37
     #[test]
     fn an_offer_that_cannot_be_read_is_refused_by_name_and_apart() {
         type Bend = fn(&mut Raw);
@@ -309,6 +312,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-46
     #[test]
     fn a_failure_without_a_reason_is_a_failure() {
         let silent = Raw { last_error: String::new(), ..raw(Phase::Failed) };
@@ -325,6 +329,7 @@ mod tests {
         assert_eq!(report.offer().unwrap().allocatable, Resources::parse(&it.allocatable).unwrap());
     }
 
+    // Requirement: L-23
     #[test]
     fn a_machine_is_taken_over_as_it_is_found() {
         let cases = [
@@ -373,6 +378,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-37
         #[test]
         fn any_record_is_a_report_or_a_refusal(raw in any_raw()) {
             if let Ok(report) = Report::read(&raw) {

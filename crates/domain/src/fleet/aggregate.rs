@@ -469,6 +469,7 @@ mod tests {
     use super::*;
     use crate::fleet::fixture::{NOW, START, binding, cluster, host, machine};
 
+    // Requirement: F-41
     #[test]
     fn a_row_that_breaks_a_rule_is_refused_by_field() {
         type Bend = fn(&mut Fields);
@@ -497,6 +498,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-6
     #[test]
     fn another_need_of_the_same_cluster_is_served_without_a_verb() {
         let it = machine(|it| it.state = State::Configured { host: host(), binding: binding("a") });
@@ -510,6 +512,7 @@ mod tests {
         assert_eq!(elsewhere.facts(&Deadlines::default(), NOW).want, Want::Rebind);
     }
 
+    // Requirement: F-14
     #[test]
     fn a_deadline_counts_from_the_last_order() {
         let deadlines = Deadlines::default();
@@ -524,6 +527,7 @@ mod tests {
         assert_eq!(idle.facts(&deadlines, Timestamp::from_micros(i64::MAX)).pace, Pace::InTime);
     }
 
+    // Requirement: F-14
     #[test]
     fn a_drain_may_take_its_grace_and_more() {
         let deadlines = Deadlines::default();

@@ -87,6 +87,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-40
     #[test]
     fn the_echo_is_the_contract() {
         let echo: Vec<(String, String)> = assignment().encode().into_iter().collect();
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(Assignment::decode(&BTreeMap::new()), Assignment::default());
     }
 
+    // Requirement: F-40
     #[test]
     fn figures_of_another_shard_are_read_in_their_own_spelling() {
         let key = "bigfleet.lucy.sh/assigned-interruption-penalty-dollars".to_owned();
@@ -126,6 +128,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-40
         #[test]
         fn an_assignment_is_read_back_exactly(
             priority in any::<i32>(),
@@ -142,6 +145,7 @@ mod tests {
             prop_assert_eq!(Assignment::decode(&it.encode()), it);
         }
 
+        // Requirement: F-40
         #[test]
         fn any_echo_is_read(echo in prop::collection::btree_map(".*", ".*", 0..4)) {
             let _ = Assignment::decode(&echo);

@@ -113,6 +113,7 @@ mod tests {
         Wanted::of(Target::Bind(binding(name)))
     }
 
+    // Requirement: F-82
     #[test]
     fn only_its_holder_aims_a_machine_and_nobody_takes_one_by_that() {
         let idle = machine(|_| ());
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!((aimed.wanted(), aimed.fields().holder), (&bind("b"), Some(resource(1))));
     }
 
+    // Requirement: F-23
     #[test]
     fn only_what_nobody_uses_is_taken() {
         let idle = machine(|_| ());
@@ -146,6 +148,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-23
     #[test]
     fn only_its_holder_lets_a_machine_go() {
         let held = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;
@@ -155,6 +158,7 @@ mod tests {
         assert_eq!(let_go(&free, resource(1)).unwrap().next, free);
     }
 
+    // Requirement: F-17
     #[test]
     fn a_dispute_is_settled_as_a_person_says() {
         let disputed = machine(|it| {
@@ -175,6 +179,7 @@ mod tests {
         assert_eq!(refusal.code(), "not_disputed");
     }
 
+    // Requirement: F-17
     #[test]
     fn a_holder_loses_its_machine_only_to_a_cluster_that_is_right() {
         let disputed = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;

@@ -269,6 +269,7 @@ fn judge(shard: &Shard, start: Phase, passing: Phase, end: Phase) -> Result<(), 
     Ok(())
 }
 
+// Requirement: F-2
 #[test]
 fn every_edge_ends_right_whatever_is_lost_on_the_way() {
     let mut lived = 0;
@@ -310,6 +311,7 @@ fn reference() -> [(Phase, Target, State, Option<&'static str>); 8] {
     ]
 }
 
+// Requirement: F-3
 #[test]
 fn a_synchronous_provider_is_followed_as_if_nothing_were_ever_late() {
     let mut shard = Shard::new(Mode::Synchronous, Phase::Speculative);
@@ -330,6 +332,7 @@ fn a_synchronous_provider_is_followed_as_if_nothing_were_ever_late() {
     assert_eq!(shard.provider.begun, 4);
 }
 
+// Requirement: F-3
 #[test]
 fn a_staged_provider_leads_to_the_same_rows_and_events() {
     let of = |mode| {

@@ -52,6 +52,7 @@ mod tests {
 
     use super::*;
 
+    // Requirement: F-12
     #[test]
     fn every_status_has_a_class() {
         let class = |code| ErrorClass::of_status(code).as_str();
@@ -62,6 +63,7 @@ mod tests {
         assert_eq!([7, 12, 16].map(class), ["Unsupported"; 3]);
     }
 
+    // Requirement: F-12
     #[test]
     fn no_class_parks_a_machine() {
         for class in ErrorClass::ALL {

@@ -39,6 +39,7 @@ pub struct Event {
 mod tests {
     use super::*;
 
+    // Requirement: F-35
     #[test]
     fn the_discriminators_are_the_contract() {
         let words: Vec<_> = EventType::ALL.iter().map(|it| it.as_str()).collect();

@@ -75,6 +75,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-37
         #[test]
         fn any_text_is_a_name_or_a_refusal(text in ".*") {
             if let Ok(name) = text.parse::<MachineId>() {

@@ -90,6 +90,7 @@ mod tests {
 
     use super::*;
 
+    // Requirement: F-11
     #[test]
     fn a_newer_epoch_is_newer_than_any_sequence() {
         let old = Token { epoch: 1, sequence: u64::MAX };
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(issuer.stamp(), token);
     }
 
+    // Requirement: F-9
     #[test]
     fn a_look_at_one_machine_waits_for_its_own_verb_alone() {
         let mut issuer = Issuer::new(1);
@@ -120,6 +122,7 @@ mod tests {
 
     proptest! {
         /// Steps: reserve, settle the n-th outstanding, begin a look.
+        // Requirement: F-9
         #[test]
         fn no_look_is_stamped_with_a_verb_that_was_not_settled_when_it_began(
             steps in prop::collection::vec((0..3_u8, any::<prop::sample::Index>()), 1..60),

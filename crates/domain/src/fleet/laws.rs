@@ -113,6 +113,7 @@ proptest! {
         prop_assert_eq!((one.next, one.effect, one.event), (other.next, other.effect, other.event));
     }
 
+    // Requirement: F-41
     #[test]
     fn a_decision_leaves_a_row_that_may_be_stored(it in any_machine(), look in any_look()) {
         let decision = decide(&it, &look);
@@ -126,6 +127,7 @@ proptest! {
         prop_assert_eq!(it.phase() == Phase::Gone && next != it, false, "Gone is for good");
     }
 
+    // Requirement: F-35
     #[test]
     fn every_crossing_is_told_once_and_nothing_else_is(it in any_machine(), look in any_look()) {
         let decision = decide(&it, &look);
@@ -143,6 +145,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-7
     #[test]
     fn a_verb_carries_a_token_that_was_recorded_before(it in any_machine(), look in any_look()) {
         if let Some(Effect { machine, token, verb }) = decide(&it, &look).effect {
@@ -155,6 +158,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-4
     #[test]
     fn a_binding_ends_only_where_the_provider_shows_none(it in any_machine(), look in any_look()) {
         let next = decide(&it, &look).next;
@@ -169,6 +173,7 @@ proptest! {
         prop_assert!(!assigned || next.phase().is_bound() || next.phase() == Phase::Failed);
     }
 
+    // Requirement: F-8
     #[test]
     fn an_old_look_changes_nothing(it in any_machine(), look in any_look()) {
         let recorded = it.fields().order == Order::Recorded && look.source == Source::Get;
@@ -181,6 +186,7 @@ proptest! {
 
     /// Whoever is left alone with a provider that stands still comes to rest, or asks again only
     /// at the pace of a deadline.
+    // Requirement: F-36
     #[test]
     fn a_world_that_stands_still_is_soon_known(it in any_machine(), report in any_report()) {
         let look = Look { stamp: FRESH, fresh: FRESH, ..super::fixture::look(Some(report)) };

@@ -88,6 +88,7 @@ mod tests {
         range.map(|it| format!("m{it}").parse().unwrap()).collect()
     }
 
+    // Requirement: F-20
     #[test]
     fn whoever_is_missing_in_a_whole_list_is_asked_for() {
         let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(Rail::default()));
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());
     }
 
+    // Requirement: F-19
     #[test]
     fn a_list_that_was_cut_or_is_suddenly_small_misses_nobody() {
         let cases = [
@@ -113,6 +115,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-19
         #[test]
         fn nobody_is_missing_who_is_listed_or_never_was(
             recorded in prop::collection::btree_set(0..60_usize, 0..60),

@@ -119,6 +119,7 @@ mod tests {
 
     use super::*;
 
+    // Requirement: F-38
     #[test]
     fn hostile_figures_are_refused() {
         for figure in [f64::NAN, -0.01, f64::NEG_INFINITY] {
@@ -143,6 +144,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-28
     #[test]
     fn only_a_machine_that_may_be_taken_costs_its_penalty() {
         let of = |price, chance, penalty| {
@@ -160,6 +162,7 @@ mod tests {
             prop_assert_eq!(penalty.to_string().parse(), Ok(penalty));
         }
 
+        // Requirement: F-38
         #[test]
         fn any_text_is_a_figure_or_a_refusal(text in ".*") {
             let _ = text.parse::<Price>();

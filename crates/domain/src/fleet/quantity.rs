@@ -198,6 +198,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-38
     #[test]
     fn what_is_hostile_is_refused_by_name() {
         let nines = "9".repeat(39);
@@ -256,6 +257,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-38
         #[test]
         fn any_text_is_an_amount_or_a_refusal(text in ".*") {
             let _ = read(&text);

@@ -272,6 +272,7 @@ mod tests {
         as_recorded(machine, &Deadlines::default(), sight, now).reason
     }
 
+    // Requirement: F-57
     #[test]
     fn a_row_explains_itself_without_a_look() {
         let bind = || Target::Bind(binding("a"));

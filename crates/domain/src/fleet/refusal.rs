@@ -204,6 +204,7 @@ mod tests {
         "cannot settle machine \"x\": its binding is not in dispute",
     ];
 
+    // Requirement: F-41
     #[test]
     fn codes_and_words_are_the_contract() {
         for ((refusal, code), words) in codes().iter().zip(WORDS) {

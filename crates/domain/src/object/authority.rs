@@ -66,6 +66,7 @@ mod tests {
         Pin { identity: Uid::new(identity), revision }
     }
 
+    // Requirement: O-3
     #[test]
     fn another_identity_or_a_smaller_revision_is_another_world() {
         let pinned = pin("a", 7);
@@ -75,6 +76,7 @@ mod tests {
         assert_eq!(pinned.judge(&pin("b", 9)), Authority::Replaced);
     }
 
+    // Requirement: O-6
     #[test]
     fn the_rail_needs_both_count_and_share() {
         let rail = Rail::default();

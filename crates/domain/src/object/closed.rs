@@ -97,6 +97,7 @@ mod tests {
         }
     }
 
+    // Requirement: B-4
     #[test]
     fn another_word_is_refused_by_name() {
         for word in ["", "Small", "SMALL", " small", "small\0", "large"] {
@@ -108,6 +109,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: B-4
         #[test]
         fn any_text_is_a_word_or_a_refusal(text in ".*") {
             match text.parse::<Size>() {

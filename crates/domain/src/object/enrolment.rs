@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(token.id().to_string(), "01890a5d-ac96-774b-bcce-b302099a8057");
     }
 
+    // Requirement: E-13
     #[test]
     fn a_hostile_token_text_is_refused_by_the_part_that_is_wrong() {
         let cases = [
@@ -271,6 +272,7 @@ mod tests {
         }
     }
 
+    // Requirement: E-13
     #[test]
     fn refusals_have_codes_and_repeat_no_token() {
         let codes = [BadToken::Length, BadToken::Prefix, BadToken::Id, BadToken::Secret]
@@ -287,6 +289,7 @@ mod tests {
         assert_eq!(shown, "TokenText(01890a5d-ac96-774b-bcce-b302099a8057, redacted)");
     }
 
+    // Requirement: E-14
     #[test]
     fn nonces_are_sixteen_to_sixty_four_plain_characters() {
         for text in ["n".repeat(16), "N-_9".repeat(16)] {
@@ -299,6 +302,7 @@ mod tests {
         }
     }
 
+    // Requirement: E-14
     #[test]
     fn a_public_key_is_thirty_two_bytes_and_not_zero() {
         let text = STANDARD.encode([7; 32]);
@@ -314,6 +318,7 @@ mod tests {
         assert_eq!(zero.code(), "public_key_zero");
     }
 
+    // Requirement: E-14
     #[test]
     fn stored_nonces_and_keys_are_checked_again_when_read() {
         let nonce: Nonce = serde_json::from_str("\"nnnnnnnnnnnnnnnn\"").unwrap();
@@ -326,6 +331,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: E-13
         #[test]
         fn garbage_is_refused(text in any::<String>(), near in "ubt_[0-9a-f-]{36}_.{40,46}") {
             prop_assert!(text.parse::<TokenText>().is_err());

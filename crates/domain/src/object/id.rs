@@ -106,6 +106,7 @@ fn parse(text: &str) -> Result<Uuid, BadId> {
 mod tests {
     use super::*;
 
+    // Requirement: A-5
     #[test]
     fn only_the_canonical_text_is_an_id() {
         let text = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -125,6 +126,7 @@ mod tests {
         }
     }
 
+    // Requirement: C-9
     #[test]
     fn a_long_offender_is_named_shortened() {
         let offender = "é".repeat(500);
@@ -132,6 +134,7 @@ mod tests {
         assert_eq!(refusal.text.chars().count(), 64);
     }
 
+    // Requirement: A-5
     #[test]
     fn zero_is_recognised() {
         assert!(ResourceId::from_uuid(Uuid::nil()).is_zero());

@@ -99,6 +99,7 @@ mod tests {
         KvCoordinates::new(mount, path).unwrap()
     }
 
+    // Requirement: C-5
     #[test]
     fn only_plain_paths_are_coordinates() {
         for text in ["", "/", "/a", "a/", "a//b", "..", "a/../b", ".", "a b", "é", "a\n"] {
@@ -115,6 +116,7 @@ mod tests {
         assert_eq!(at("kv-v2", "a/..b/.c").mount(), "kv-v2");
     }
 
+    // Requirement: C-5
     #[test]
     fn stored_coordinates_are_checked_again_when_read() {
         let read: KvCoordinates = serde_json::from_str(r#"{"mount":"m","path":"p"}"#).unwrap();
@@ -123,6 +125,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: C-5
         #[test]
         fn garbage_is_refused_or_kept(mount in any::<String>(), path in "[a./]{0,6}") {
             if let Ok(it) = KvCoordinates::new(&mount, &path) {

@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Requirement: N-8
     #[test]
     fn keys_have_a_name_and_perhaps_a_prefix() {
         let long_name = "n".repeat(63);
@@ -135,6 +136,7 @@ mod tests {
         }
     }
 
+    // Requirement: N-8
     #[test]
     fn a_key_refusal_says_which_part_is_wrong() {
         for text in ["", "-a", "a-", "a b", "usher.dev/", "usher.dev/a/b", &"n".repeat(64), "é"] {
@@ -151,6 +153,7 @@ mod tests {
         }
     }
 
+    // Requirement: N-8
     #[test]
     fn values_may_be_empty_and_end_at_sixty_three() {
         for text in ["", "a", "A.b_c-9", &"v".repeat(63)] {
@@ -186,6 +189,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: N-8
         #[test]
         fn garbage_is_refused_or_kept_as_it_is(text in any::<String>()) {
             if let Ok(key) = text.parse::<LabelKey>() {

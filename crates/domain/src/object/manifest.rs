@@ -308,6 +308,7 @@ mod tests {
         assert_eq!(Manifest::from_value(Value::Null), Err(BadManifest::ApiVersionMissing));
     }
 
+    // Requirement: R-13
     #[test]
     fn debug_shows_identity_and_no_content() {
         let manifest = Manifest::new("v1", "Secret", "s").with("stringData", "t", json!("canary"));
@@ -316,6 +317,7 @@ mod tests {
         assert_eq!(format!("{placed:?}"), "Manifest(v1 Secret ns/s)");
     }
 
+    // Requirement: R-13
     #[test]
     fn a_secret_shows_itself_only_when_asked_for() {
         let secret = SecretText::new("canary");

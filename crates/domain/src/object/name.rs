@@ -95,6 +95,7 @@ pub fn token(resource: ResourceId, generation: Generation) -> TokenId {
 mod tests {
     use super::*;
 
+    // Requirement: N-3, E-11
     #[test]
     fn a_token_id_is_one_per_resource_and_generation() {
         let one = ResourceId::from_uuid(Uuid::from_bytes([1; 16]));
@@ -107,6 +108,7 @@ mod tests {
     }
     use uuid::Uuid;
 
+    // Requirement: N-6
     #[test]
     fn names_of_ours_end_or_begin_with_the_one_suffix() {
         let names = [
@@ -123,6 +125,7 @@ mod tests {
         assert_eq!(LABEL_RESOURCE_ID, "usher.dev/resource-id");
     }
 
+    // Requirement: N-1, N-5
     #[test]
     fn derived_names_are_dns_labels() {
         for bytes in [[0xff; 16], [1; 16]] {

@@ -55,6 +55,7 @@ impl Occupancy {
 mod tests {
     use super::*;
 
+    // Requirement: A-20
     #[test]
     fn one_row_or_one_tombstone_is_enough_to_stay() {
         assert_eq!(Occupancy::default().vacate(), Ok(()));

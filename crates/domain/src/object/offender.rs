@@ -13,12 +13,14 @@ pub fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
+    // Requirement: C-9
     #[test]
     fn sixty_four_characters_are_kept_and_the_next_is_not() {
         assert_eq!(shortened(&"é".repeat(64)), "é".repeat(64));
         assert_eq!(shortened(&format!("{}b", "a".repeat(64))), "a".repeat(64));
     }
 
+    // Requirement: C-9
     #[test]
     fn a_message_stays_on_one_line() {
         assert_eq!(shortened("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");

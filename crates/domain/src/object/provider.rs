@@ -205,6 +205,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // Requirement: C-6
     #[test]
     fn every_provider_reads_its_own_name() {
         let names: Vec<&str> = Provider::ALL.iter().map(|it| it.as_str()).collect();
@@ -216,6 +217,7 @@ mod tests {
         }
     }
 
+    // Requirement: C-6
     #[test]
     fn an_unregistered_provider_is_refused_by_name() {
         let refusal = "AWS".parse::<Provider>().unwrap_err();
@@ -223,6 +225,7 @@ mod tests {
         assert!(refusal.to_string().starts_with("cannot use provider \"AWS\": "));
     }
 
+    // Requirement: R-11
     #[test]
     fn every_provider_config_has_its_own_type() {
         let table = Provider::ALL.map(|it| {
@@ -250,6 +253,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: C-6
         #[test]
         fn garbage_is_no_provider(text in any::<String>()) {
             if let Ok(provider) = text.parse::<Provider>() {

@@ -145,6 +145,7 @@ mod tests {
     use super::*;
     use crate::usage::fixture::{NOW, attempt};
 
+    // Requirement: G-8
     #[test]
     fn only_the_collector_collects_and_its_owners_are_sorted() {
         let owners = [Uid::new("b"), Uid::new("a")];
@@ -181,6 +182,7 @@ mod tests {
         assert_eq!(first.merged(&foreground), foreground);
     }
 
+    // Requirement: G-8
     #[test]
     fn what_was_withdrawn_is_not_brought_back_by_what_was_asked_before() {
         let withdrawn = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };

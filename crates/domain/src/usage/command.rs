@@ -92,6 +92,7 @@ mod tests {
         assert_eq!(record(&begun, &attempt("new")), begun, "what has begun is not forgotten");
     }
 
+    // Requirement: G-8
     #[test]
     fn what_is_withdrawn_stays_withdrawn_with_whoever_holds_the_object() {
         let remembering = record(&usage(|_| {}), &attempt("a"));

@@ -194,6 +194,7 @@ proptest! {
         }
     }
 
+    // Requirement: G-2
     #[test]
     fn an_object_is_marked_under_the_finalizer_and_at_its_recorded_uid(
         record in any_record(),
@@ -208,6 +209,7 @@ proptest! {
         }
     }
 
+    // Requirement: G-6
     #[test]
     fn a_mark_comes_off_only_where_nobody_is_known_to_hold(
         record in any_record(),
@@ -221,6 +223,7 @@ proptest! {
         }
     }
 
+    // Requirement: G-8, G-23
     #[test]
     fn a_deletion_is_replayed_as_it_was_wanted_and_not_otherwise(
         record in any_record(),
@@ -243,6 +246,7 @@ proptest! {
         }
     }
 
+    // Requirement: G-3
     #[test]
     fn what_is_used_is_held_while_a_user_lives_or_nobody_knows(
         record in any_record(),
@@ -263,6 +267,7 @@ proptest! {
         }
     }
 
+    // Requirement: G-2
     #[test]
     fn the_usage_goes_when_it_holds_nothing_and_owes_nothing(
         record in any_record(),

@@ -183,6 +183,7 @@ mod tests {
 
     const APP: &[(&str, &str)] = &[("app", "a")];
 
+    // Requirement: G-11
     #[test]
     fn every_operator_means_what_it_means_in_kubernetes() {
         let labelled = candidate("x", 1, &[("app", "a")]);
@@ -224,6 +225,7 @@ mod tests {
         assert!(!is_match(&controlled, None, &of_xr));
     }
 
+    // Requirement: G-11
     #[test]
     fn the_first_is_the_oldest_and_then_the_first_by_name_that_is_not_leaving() {
         let leaving = Candidate { deleting: true, ..candidate("a", 1, APP) };
@@ -295,6 +297,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: G-11
         #[test]
         fn the_order_of_the_candidates_does_not_matter(
             ages in prop::collection::vec((0_i64..3, any::<bool>()), 0..6),

@@ -42,6 +42,7 @@ fn after(standing: Standing, answer: Answer) -> Vec<Changed> {
         .collect()
 }
 
+// Requirement: L-1, L-2
 #[test]
 fn every_standing_meets_every_answer() {
     use Standing::{Abandoned, Foreign, Gone, Intended, Seen};
@@ -85,6 +86,7 @@ fn every_standing_meets_every_answer() {
     }
 }
 
+// Requirement: L-15, L-16
 #[test]
 fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
     let first = |answer| {
@@ -100,6 +102,7 @@ fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
     assert_eq!(first(Answer::Unknown(Unknown::Forbidden)), None);
 }
 
+// Requirement: L-20
 #[test]
 fn a_life_is_settled_when_every_row_is() {
     let settled = |standings: &[Standing]| {
@@ -116,6 +119,7 @@ fn a_life_is_settled_when_every_row_is() {
     assert!(!settled(&[Standing::Seen, Standing::Gone]));
 }
 
+// Requirement: L-16, A-16
 #[test]
 fn abandoning_gives_up_open_rows_only() {
     let mut seen = row(Standing::Seen);
@@ -127,6 +131,7 @@ fn abandoning_gives_up_open_rows_only() {
     assert!(book.with(&given_up).is_settled());
 }
 
+// Requirement: L-25
 #[test]
 fn what_was_given_up_can_be_taken_back() {
     let mut unseen = row(Standing::Abandoned);
@@ -144,6 +149,7 @@ fn what_was_given_up_can_be_taken_back() {
     assert_eq!(taken_back, expected);
 }
 
+// Requirement: L-17
 #[test]
 fn sightings_of_one_look_build_on_each_other() {
     let book = Book::new([row(Standing::Intended)]);
@@ -156,6 +162,7 @@ fn sightings_of_one_look_build_on_each_other() {
     assert_eq!(told, vec![(1, Standing::Gone), (2, Standing::Gone)]);
 }
 
+// Requirement: L-19
 #[test]
 fn the_words_are_the_contract() {
     let words = Standing::ALL.map(Standing::as_str);
@@ -172,6 +179,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 }
 
 proptest! {
+    // Requirement: L-3, L-4
     #[test]
     fn what_is_gone_or_given_up_never_changes_again(
         answers in prop::collection::vec(any_answer(), 1..24),

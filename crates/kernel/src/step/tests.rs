@@ -183,6 +183,7 @@ fn down(what: &str) -> Trouble {
     Trouble::Unavailable { what: what.into() }
 }
 
+// Requirement: K-4
 #[test]
 fn a_pass_loads_observes_applies_and_commits_in_this_order() {
     let scene = scene(State::Dark, false);
@@ -193,6 +194,7 @@ fn a_pass_loads_observes_applies_and_commits_in_this_order() {
     assert_eq!(scene.diary(), diary);
 }
 
+// Requirement: K-10
 #[test]
 fn what_an_effect_made_is_learned_by_the_next_pass() {
     let scene = scene(State::Dark, false);
@@ -203,6 +205,7 @@ fn what_an_effect_made_is_learned_by_the_next_pass() {
     assert_eq!(scene.diary()[4..], second);
 }
 
+// Requirement: K-5
 #[test]
 fn an_unchanged_state_is_not_written() {
     let scene = scene(State::Lit, true);
@@ -211,6 +214,7 @@ fn an_unchanged_state_is_not_written() {
     assert_eq!(scene.diary(), ["load", "observe Lit"]);
 }
 
+// Requirement: K-5
 #[test]
 fn an_effect_that_changes_no_row_is_done_without_a_write() {
     let scene = scene(State::Asked, false);
@@ -219,6 +223,7 @@ fn an_effect_that_changes_no_row_is_done_without_a_write() {
     assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
 }
 
+// Requirement: K-5
 #[test]
 fn identity_rows_alone_are_written() {
     let scene = scene(State::Lit, true);
@@ -228,6 +233,7 @@ fn identity_rows_alone_are_written() {
     assert_eq!(scene.diary(), diary);
 }
 
+// Requirement: K-5, V-8
 #[test]
 fn an_event_alone_is_written() {
     let mut decision = Lamp.decide(&scene(State::Lit, true).shelf.record.borrow(), &true, NOW);
@@ -236,6 +242,7 @@ fn an_event_alone_is_written() {
     assert!(changes::<Lamp>(&State::Lit, &decision), "something is told");
 }
 
+// Requirement: K-7
 #[test]
 fn a_record_that_cannot_be_read_is_not_looked_at() {
     let mut scene = scene(State::Dark, false);
@@ -245,6 +252,7 @@ fn a_record_that_cannot_be_read_is_not_looked_at() {
     assert_eq!(scene.diary(), ["load"]);
 }
 
+// Requirement: K-6
 #[test]
 fn an_observation_that_failed_as_a_whole_decides_nothing() {
     let mut scene = scene(State::Dark, false);
@@ -254,6 +262,7 @@ fn an_observation_that_failed_as_a_whole_decides_nothing() {
     assert_eq!(scene.diary(), ["load", "observe Dark"]);
 }
 
+// Requirement: K-8, T-25
 #[test]
 fn a_failed_effect_commits_its_crossing_and_is_told() {
     let mut scene = scene(State::Dark, false);
@@ -264,6 +273,7 @@ fn a_failed_effect_commits_its_crossing_and_is_told() {
     assert_eq!(scene.shelf.record.borrow().state, State::Asked, "the phase names what is stuck");
 }
 
+// Requirement: K-8
 #[test]
 fn a_failed_effect_without_a_crossing_writes_nothing() {
     let mut scene = scene(State::Asked, false);
@@ -273,6 +283,7 @@ fn a_failed_effect_without_a_crossing_writes_nothing() {
     assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
 }
 
+// Requirement: K-9
 #[test]
 fn a_conflict_is_returned_and_nothing_is_kept() {
     let mut scene = scene(State::Asked, true);
@@ -284,6 +295,7 @@ fn a_conflict_is_returned_and_nothing_is_kept() {
 }
 
 /// Red by: a verb that may still arrive, hidden behind a row that moved.
+// Requirement: K-9
 #[test]
 fn a_failed_effect_is_told_before_a_conflict() {
     let mut scene = scene(State::Dark, false);
@@ -317,6 +329,7 @@ fn settle(times: u32, broken: bool) -> Record<State> {
     Record { version: Version(0), state, book }
 }
 
+// Requirement: K-11
 #[test]
 fn repeated_verbs_and_broken_passes_end_where_a_smooth_life_ends() {
     let smooth = settle(1, false);
@@ -326,6 +339,7 @@ fn repeated_verbs_and_broken_passes_end_where_a_smooth_life_ends() {
     }
 }
 
+// Requirement: K-12
 #[test]
 fn a_stop_names_its_stage_and_its_cause() {
     let stages = [Stage::Load, Stage::Observe, Stage::Apply, Stage::Commit];

@@ -82,6 +82,7 @@ mod tests {
         }
     }
 
+    // Requirement: PM-8
     #[test]
     fn an_altered_cursor_is_none() {
         for cursor in [Cursor::Since(5), PAGE] {

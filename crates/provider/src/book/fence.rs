@@ -131,6 +131,7 @@ mod tests {
         assert!(marks.admits(&token("b", 0, 1)), "another shard has its own mark");
     }
 
+    // Requirement: PM-6
     #[test]
     fn marks_of_machines_that_are_not_ours_are_bounded_and_the_oldest_goes_first() {
         let mut strangers = Strangers::new(2);
@@ -143,6 +144,7 @@ mod tests {
         assert!(strangers.admits("y", &token("a", 1, 1)), "it was forgotten");
     }
 
+    // Requirement: PM-6
     #[test]
     fn shards_of_one_machine_are_bounded() {
         let mut marks = Marks::default();

@@ -65,6 +65,7 @@ fn drive(book: &mut Book, id: &str, kind: Kind) -> String {
     said.operation
 }
 
+// Requirement: PM-7
 #[test]
 fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
     let mut book = book(1);
@@ -78,6 +79,7 @@ fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
     }
 }
 
+// Requirement: PM-3
 #[test]
 fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
     let mut book = book(1);
@@ -95,6 +97,7 @@ fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
     assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
 }
 
+// Requirement: PM-7
 #[test]
 fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
     for kind in Kind::ALL {
@@ -126,6 +129,7 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
     }
 }
 
+// Requirement: PM-7
 #[test]
 fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_this_one() {
     let mut book = book(1);
@@ -135,6 +139,7 @@ fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_thi
     assert!(matches!(said, Err(Refusal::Bound { .. })), "{said:?}");
 }
 
+// Requirement: PM-6
 #[test]
 fn a_fenced_question_learns_nothing_and_changes_nothing() {
     let mut book = book(1);
@@ -152,6 +157,7 @@ fn a_fenced_question_learns_nothing_and_changes_nothing() {
     assert!(matches!(nowhere(&mut book, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
 }
 
+// Requirement: PM-11, PM-17
 #[test]
 fn what_ends_after_it_was_given_up_changes_nothing() {
     let mut book = book(1);
@@ -167,6 +173,7 @@ fn what_ends_after_it_was_given_up_changes_nothing() {
     }
 }
 
+// Requirement: F-76, PM-17
 #[test]
 fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     let mut book = book(1);
@@ -198,6 +205,7 @@ fn a_machine_that_is_not_bound_any_more_is_not_lost_for_the_want_of_a_node() {
     assert!(book.lose(&idle, "the host is gone".to_owned()).is_some());
 }
 
+// Requirement: PM-12
 #[test]
 fn a_lost_host_fails_its_machine_once() {
     let mut book = book(1);
@@ -216,6 +224,7 @@ fn a_lost_host_fails_its_machine_once() {
     assert_eq!(seen, (MachineState::Failed, "gone", ""));
 }
 
+// Requirement: PM-12
 #[test]
 fn an_offer_that_says_the_same_bumps_nothing() {
     let mut book = book(3);
@@ -253,6 +262,7 @@ fn page(book: &mut Book, states: &[MachineState], most: i32, since: &str) -> (Ve
     (ids, page.next.to_text(book.nonce()))
 }
 
+// Requirement: PM-8
 #[test]
 fn capped_lists_of_a_state_begin_elsewhere_each_time() {
     let mut book = book(5);
@@ -263,6 +273,7 @@ fn capped_lists_of_a_state_begin_elsewhere_each_time() {
     assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m0"]);
 }
 
+// Requirement: PM-8
 #[test]
 fn changes_during_paging_come_with_the_last_page() {
     let mut book = book(6);
@@ -278,6 +289,7 @@ fn changes_during_paging_come_with_the_last_page() {
 }
 
 proptest! {
+    // Requirement: PM-8
     #[test]
     fn pages_skip_nobody_and_repeat_nobody(
         slots in 1_usize..40,
@@ -310,6 +322,7 @@ proptest! {
 
     /// Random questions against the plainest idea of a fence, and a second book that only reads
     /// what the first one wrote.
+    // Requirement: PM-6
     #[test]
     fn what_was_written_makes_the_same_book_again(
         steps in proptest::collection::vec(

@@ -242,6 +242,7 @@ mod tests {
         Finding { behaviour, result, required: true }
     }
 
+    // Requirement: PM-13
     #[test]
     fn what_was_not_exercised_is_never_certified() {
         let passed = || finding(Result::Passed);

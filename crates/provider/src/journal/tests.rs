@@ -39,6 +39,7 @@ async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
     }
 }
 
+// Requirement: PM-9
 #[tokio::test]
 async fn what_was_safe_is_found_again() {
     let (_folder, path) = place();
@@ -50,6 +51,7 @@ async fn what_was_safe_is_found_again() {
     assert_eq!(open(&path).unwrap().1.len(), 5);
 }
 
+// Requirement: PM-9
 #[tokio::test]
 async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
     let (folder, path) = place();
@@ -71,6 +73,7 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
     assert_eq!(open(&zeros).unwrap().1.len(), 2);
 }
 
+// Requirement: PM-9
 #[tokio::test]
 async fn damage_before_the_end_is_refused() {
     let (_folder, path) = place();
@@ -94,6 +97,7 @@ fn one_process_has_it() {
     assert!(matches!(open(&path), Err(Error::Held { .. })));
 }
 
+// Requirement: PM-9
 #[tokio::test]
 async fn what_cannot_be_written_is_not_safe() {
     // A disk that is always full.
@@ -111,6 +115,7 @@ async fn what_cannot_be_written_is_not_safe() {
     assert!(matches!(journal.safe(2).await, Err(Error::Broken)));
 }
 
+// Requirement: PM-9
 #[tokio::test]
 async fn a_snapshot_takes_the_place_of_a_long_journal() {
     let (_folder, path) = place();
@@ -151,6 +156,7 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
 }
 
 /// Red by: a token that lies in the file until so many bytes were appended.
+// Requirement: F-80
 #[tokio::test]
 async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     let (_folder, path) = place();

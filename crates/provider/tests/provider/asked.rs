@@ -30,6 +30,7 @@ fn without_looks() -> Options {
     Options { look_interval: None, ..Options::default() }
 }
 
+// Requirement: PM-11
 #[tokio::test(start_paused = true)]
 async fn a_host_that_comes_too_late_is_taken_away() {
     let late_after = Duration::from_secs(15);
@@ -50,6 +51,7 @@ async fn a_host_that_comes_too_late_is_taken_away() {
 }
 
 /// Red by: a FAILED that nothing ends, or a host that stands although its slot is offered again.
+// Requirement: F-76
 #[tokio::test(start_paused = true)]
 async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,6 +87,7 @@ async fn an_answer_does_not_wait_for_the_work() {
     assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Idle);
 }
 
+// Requirement: PM-12
 #[tokio::test(start_paused = true)]
 async fn a_lost_host_is_reported_once() {
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
@@ -221,6 +224,7 @@ async fn a_server_says_that_it_is_well_and_what_it_speaks() {
     assert_eq!(unknown.code(), Code::NotFound);
 }
 
+// Requirement: PM-7
 #[tokio::test]
 async fn a_configure_for_another_cluster_is_an_internal_error_on_the_wire() {
     let (_kit, mut client) = stage::fake(Settings::default(), without_looks()).await;

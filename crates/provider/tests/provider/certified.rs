@@ -35,6 +35,7 @@ fn failures(findings: &[Finding]) -> Vec<String> {
     bad.map(|it| format!("B{} {}: {:?}", it.behaviour.id, it.behaviour.title, it.result)).collect()
 }
 
+// Requirement: PM-13, PM-17
 #[tokio::test]
 async fn the_fake_does_all_that_is_public_and_all_of_our_own() {
     let scratch = tempfile::tempdir().unwrap();
@@ -66,6 +67,7 @@ async fn listens(address: &str) {
     tokio::time::timeout(Duration::from_secs(20), connects).await.unwrap();
 }
 
+// Requirement: PM-14
 #[tokio::test]
 async fn the_smallest_provider_that_we_show_is_one() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -81,6 +83,7 @@ async fn the_smallest_provider_that_we_show_is_one() {
     assert_eq!(Certificate::of(&findings), Certificate::Certified);
 }
 
+// Requirement: PM-13
 #[tokio::test]
 async fn lanes_that_need_a_program_are_incomplete_without_one() {
     let scratch = tempfile::tempdir().unwrap();
@@ -92,6 +95,7 @@ async fn lanes_that_need_a_program_are_incomplete_without_one() {
     assert_eq!(Certificate::of(&findings), Certificate::Incomplete);
 }
 
+// Requirement: PM-13
 #[tokio::test]
 async fn a_provider_without_slots_is_incomplete_and_one_that_loses_answers_fails() {
     let scratch = tempfile::tempdir().unwrap();

@@ -215,6 +215,7 @@ fn kills() -> u64 {
     text.and_then(|it| it.parse().ok()).unwrap_or(2)
 }
 
+// Requirement: PM-10
 #[tokio::test]
 async fn a_provider_killed_at_every_failpoint_leaks_nothing_and_repeats_nothing() {
     let mut house = House::new(11);
@@ -238,6 +239,7 @@ async fn a_provider_killed_at_every_failpoint_leaks_nothing_and_repeats_nothing(
     }
 }
 
+// Requirement: PM-10
 #[tokio::test]
 async fn a_provider_killed_at_any_moment_leaks_nothing_and_repeats_nothing() {
     let mut house = House::new(12);

@@ -47,6 +47,7 @@ async fn rights(client: &mut Client, shard: &str) -> (Code, Code) {
 /// A bearer, its names, the shard it acts for, and what is said to it.
 type Case<'a> = (&'a str, &'a [&'a str], &'a str, (Code, Code));
 
+// Requirement: PM-5
 #[tokio::test]
 async fn a_shard_acts_for_itself_only() {
     let house = House::new();
@@ -68,6 +69,7 @@ async fn a_shard_acts_for_itself_only() {
     }
 }
 
+// Requirement: PM-4
 #[test]
 fn some_of_the_files_end_the_program() {
     let house = House::new();

@@ -22,38 +22,55 @@ words! {
     /// A rule that the world is held to.
     Checker {
         /// The substrate is never asked to go while its node is registered.
+        // Requirement: T-2, T-3, T-25, S-3
         NodeFirst = "node-first",
         /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
+        // Requirement: K-2, W-10, B-15, T-13, T-15, T-33, P-2, P-13, S-3
         NoOrphans = "no-orphans",
         /// Nobody enrols after deletion was accepted.
+        // Requirement: E-8, S-3
         NoLateEnrolment = "no-late-enrolment",
         /// `Deleted` is told once, and only when everything is gone.
+        // Requirement: L-11, O-5, T-8, S-3
         DeletedMeansGone = "deleted-means-gone",
         /// A foreign object is never touched.
+        // Requirement: L-7, T-23, S-3
         ForeignUntouched = "foreign-untouched",
         /// Every crossing has one event, in the order of its versions.
+        // Requirement: V-3, V-4, V-6, V-8, S-3
         OneEventPerCrossing = "one-event-per-crossing",
         /// No token is ever live twice.
+        // Requirement: E-9, E-11, S-3
         OneLiveToken = "one-live-token",
         /// Every outside name is in the ledger before it is used.
+        // Requirement: L-5, L-23
         NameBeforeUse = "name-before-use",
         /// A ProviderConfig goes after everything that refers to it.
+        // Requirement: P-3
         ConfigLast = "config-last",
         /// Intent to delete is never lost or moved.
+        // Requirement: K-9, A-13
         IntentWins = "intent-wins",
         /// `Failed` and `Deleted` are sticky, and `Ready` is left only for a reason.
+        // Requirement: O-16, B-12, B-13, T-1, V-6
         Sticky = "sticky",
         /// `Ready` is told only for a node that enrolled from the substrate that stands.
+        // Requirement: B-9, B-10
         ReadyMeansEnrolled = "ready-means-enrolled",
         /// Nothing that somebody guards is asked to go.
+        // Requirement: T-5
         GuardHonoured = "guard-honoured",
         /// Nothing is created after `Deleted` by a driver that is within its lease.
+        // Requirement: L-14, T-10
         QuietTime = "quiet-time",
         /// What an XR composed is in the ledger before the XR is asked to go.
+        // Requirement: T-6
         ComposedRecorded = "composed-recorded",
         /// No generation is given up while too much vanished at once.
+        // Requirement: O-7
         RailHolds = "rail-holds",
         /// An apply onto a seen object never creates one.
+        // Requirement: B-22
         ApplyNeverCreates = "apply-never-creates",
     }
 }

@@ -25,42 +25,61 @@ words! {
     /// What the direct world is held to.
     Checker {
         /// Whatever of ours stands in the cloud is named by a row, an orphan record or its object.
+        // Requirement: I-17
         Named = "named",
         /// A foreign cloud object is never touched.
+        // Requirement: I-12, I-13, I-28, I-37
         ForeignUntouched = "foreign-untouched",
         /// An end by absence means that nothing of ours stands or is on its way.
+        // Requirement: I-9, I-10, I-22
         ReleaseMeansGone = "release-means-gone",
         /// Nothing ends by absence on an answer that does not count.
+        // Requirement: I-8, I-16, I-38
         KnownRelease = "known-release",
         /// An orphan is let go only by its policy, and only if nobody can say what it is.
+        // Requirement: I-15, I-17
         OrphanByPolicy = "orphan-by-policy",
         /// An identity is on record and on the object before it is used.
+        // Requirement: I-3
         NameBeforeUse = "name-before-use",
         /// Nothing is created for an object that does not carry our finalizer.
+        // Requirement: I-30
         FinalizerFirst = "finalizer-first",
         /// One object never has two cloud objects.
+        // Requirement: I-21, I-29
         OneObject = "one-object",
         /// A copy never acts on the cloud.
+        // Requirement: I-4
         CopyNeverActs = "copy-never-acts",
         /// Whoever abandons waits for nothing.
+        // Requirement: I-7
         AbandonAsksNothing = "abandon-asks-nothing",
         /// Whose identity is on record never waits for a reference to go.
+        // Requirement: I-2
         Parentless = "parentless",
         /// What somebody holds is not touched.
+        // Requirement: I-7
         HoldHonoured = "hold-honoured",
         /// Nothing is deleted whose policy says otherwise.
+        // Requirement: I-7, I-18
         PolicyHonoured = "policy-honoured",
         /// Every crossing has one event, and none is told twice.
+        // Requirement: I-32
         OneEventPerCrossing = "one-event-per-crossing",
         /// Deletion is never taken back, and an end never changes.
+        // Requirement: I-32
         Sticky = "sticky",
         /// When all is quiet, nothing stands that ended, unless a record names it.
+        // Requirement: I-24, I-28
         NoResidue = "no-residue",
         /// At rest nothing is due.
+        // Requirement: I-33
         QuietAtRest = "quiet-at-rest",
         /// Nothing is created after an end by absence by a driver that is in time.
+        // Requirement: I-9
         QuietTime = "quiet-time",
         /// No row says gone of what stands.
+        // Requirement: I-8, I-14
         GoneMeansGone = "gone-means-gone",
     }
 }

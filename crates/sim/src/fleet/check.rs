@@ -18,36 +18,52 @@ words! {
     /// A rule that the world is held to.
     Checker {
         /// A row becomes unbound only when its provider shows the machine unbound.
+        // Requirement: F-4
         IdleMeansLeft = "idle-means-left",
         /// Nothing of a binding stays with a machine that has left its cluster.
+        // Requirement: F-5
         NothingLeft = "nothing-left-at-idle",
         /// A row follows only what its provider showed after the last verb.
+        // Requirement: F-8, F-10
         NoStaleCrossing = "no-stale-crossing",
         /// A row becomes a node only of the cluster that its provider names.
+        // Requirement: F-16
         BindingChecked = "binding-checked",
         /// A row fails only if its provider says so.
+        // Requirement: F-12
         NotBricked = "not-bricked",
         /// A row is gone only if its machine is.
+        // Requirement: F-18, F-19
         GoneMeansGone = "gone-means-gone",
         /// No more machines are taken from others than are lacking.
+        // Requirement: F-25
         NoOverPreemption = "no-over-preemption",
         /// No more machines are acquired than are lacking.
+        // Requirement: F-24
         NoOverAcquisition = "no-over-acquisition",
         /// A machine that a resource holds is no candidate.
+        // Requirement: F-22
         HeldUntouched = "held-untouched",
         /// No more is taken back at once than the cap allows.
+        // Requirement: F-30
         CapHonoured = "cap-honoured",
         /// Nothing is taken from whom nobody has heard, or whom nobody believes.
+        // Requirement: F-19, F-31, F-33
         NothingBlindly = "nothing-taken-blindly",
         /// A token is on record before it is used, and tokens only grow.
+        // Requirement: F-7, F-11
         TokenBeforeUse = "token-before-use",
         /// Every crossing is told once.
+        // Requirement: F-35
         OneEventPerCrossing = "one-event-per-crossing",
         /// A machine has one owner.
+        // Requirement: F-21
         OneOwner = "one-owner",
         /// At rest, rows and provider agree, and no machine lacks its row.
+        // Requirement: F-15, F-20
         NoOrphans = "no-orphans",
         /// At rest nothing is sent and nothing is written.
+        // Requirement: F-36
         QuietAtRest = "quiet-at-rest",
     }
 }

@@ -23,38 +23,55 @@ words! {
     /// A rule that the world is held to.
     Checker {
         /// A use ends when nobody who was recorded as its user stands.
+        // Requirement: G-3, G-27
         UserFirst = "user-first",
         /// What was told to be protected is not asked to go while its user stands.
+        // Requirement: G-3, G-15
         InUseStays = "in-use-stays",
         /// No declaration is let in that closes a circle with what is told to be protected.
+        // Requirement: G-17
         CircleRefused = "circle-refused",
         /// Protection is told after its deletion was refused.
+        // Requirement: G-5
         RefusedFirst = "protected-means-refused",
         /// Nothing is marked for a Usage that our finalizer never held.
+        // Requirement: G-2
         FinalizerFirst = "finalizer-first",
         /// The finalizer goes when the users are gone and no deletion is owed.
+        // Requirement: G-2
         FinalizerLast = "finalizer-last",
         /// What was released does not stay: marks, Usages, what a declaration meant before.
+        // Requirement: G-4, G-9, G-26
         NothingStays = "nothing-released-stays",
         /// A recorded deletion is done, or is not wanted any more.
+        // Requirement: G-7
         PromiseKept = "promise-kept",
         /// A replay is not repeated once its object is seen to be on its way out.
+        // Requirement: G-23
         ReplayOnce = "replay-once",
         /// No object is deleted by a replay but the one whose deletion was asked for.
+        // Requirement: G-23
         OnlyWhatWasAsked = "only-what-was-asked",
         /// What was withdrawn, has expired or was wanted under other owners is not replayed.
+        // Requirement: G-8
         NotWanted = "not-wanted-not-replayed",
         /// What no Usage speaks of is not touched.
+        // Requirement: G-11
         ForeignUntouched = "foreign-untouched",
         /// An object is marked only under the uid that is on record.
+        // Requirement: G-24
         NameBeforeUse = "name-before-use",
         /// Only what was really asked is recorded.
+        // Requirement: G-12
         NoTrace = "dry-run-leaves-no-trace",
         /// A deletion is never allowed beside a holder.
+        // Requirement: G-13
         CacheDenies = "cache-never-allows",
         /// A mark is not taken off beside a holder.
+        // Requirement: G-6
         MarkStays = "mark-stays",
         /// At rest nothing is written.
+        // Requirement: G-22
         QuietAtRest = "quiet-at-rest",
     }
 }

@@ -226,6 +226,7 @@ fn pause(asked: &str, date: Option<&str>) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    // Requirement: Y-5
     #[test]
     fn a_pause_is_asked_for_in_seconds_or_by_a_date() {
         let now = Some("Fri, 31 Dec 1999 23:58:59 GMT");

@@ -64,6 +64,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-1
     #[test]
     fn an_event_has_every_attribute_that_must_be_there_and_extensions_with_legal_names() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(1));
@@ -80,6 +81,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-1
     #[test]
     fn sequences_sort_as_the_log_does() {
         let place = |epoch, transaction, seq| Cursor { epoch, transaction, seq };

@@ -97,6 +97,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(1_614_265_330_000_000);
 
+    // Requirement: Y-9
     #[test]
     fn a_delivery_is_signed_as_standard_webhooks_says() {
         let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
@@ -115,6 +116,7 @@ mod tests {
         assert_eq!(texts, expected);
     }
 
+    // Requirement: Y-9
     #[test]
     fn nothing_shows_a_secret() {
         let secret = Secret::new("hunter2\n").unwrap();
@@ -124,6 +126,7 @@ mod tests {
         assert!(!format!("{headers:?}").contains("hunter2"));
     }
 
+    // Requirement: Y-9
     #[test]
     fn a_text_that_would_break_a_header_is_no_secret() {
         for text in ["", "\n", "a b", "a\nb", "é"] {
@@ -131,6 +134,7 @@ mod tests {
         }
     }
 
+    // Requirement: Y-9
     #[test]
     fn secrets_are_read_where_they_lie() {
         let secrets = SecretsOf(|name: &str| (name == "HOOK").then(|| "value".to_owned()));

@@ -121,6 +121,7 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 }
 
 /// Red by: a copy that tears a transaction, an epoch that does not grow, a queue that forgets.
+// Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
     on_both_grounds(async |ground: Ground| {
@@ -191,6 +192,7 @@ async fn goes_on(world: &World, seen: &[Told]) {
 }
 
 /// Red by: a restore in place that takes itself for the original.
+// Requirement: Y-18
 #[tokio::test]
 async fn a_restore_in_place_is_noticed_by_its_mark() {
     on_both_grounds(async |ground: Ground| {
@@ -233,6 +235,7 @@ async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
 }
 
 /// Red by: a promotion that makes another installation, or one that leaves the epoch alone.
+// Requirement: Y-18
 #[tokio::test]
 async fn a_server_on_another_timeline_is_the_same_installation_in_a_new_epoch() {
     let Some(ground) = Ground::postgres().await else { return };

@@ -14,6 +14,7 @@ use crate::bed::{Bed, of_resource, on_both, on_both_with, told};
 use crate::declare::{World, ending, record, server_key, write};
 
 /// Red by: a commit that does not compare the version.
+// Requirement: Q-8
 #[tokio::test]
 async fn a_commit_holds_only_if_its_version_does() {
     on_both(async |bed: Bed| {
@@ -31,6 +32,7 @@ async fn a_commit_holds_only_if_its_version_does() {
 }
 
 /// Red by: anything of a commit that is written outside its transaction.
+// Requirement: Q-8
 #[tokio::test]
 async fn a_commit_that_fails_writes_nothing_of_it() {
     on_both(async |bed: Bed| {
@@ -52,6 +54,7 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
 }
 
 /// Red by: identity rows that are added instead of written over, or lose their order.
+// Requirement: Q-8
 #[tokio::test]
 async fn a_book_is_read_back_as_it_was_written() {
     on_both(async |bed: Bed| {
@@ -79,6 +82,7 @@ async fn a_book_is_read_back_as_it_was_written() {
 }
 
 /// Red by: a state that is written although it is as it was.
+// Requirement: Q-8
 #[tokio::test]
 async fn a_state_that_did_not_change_is_not_written() {
     on_both(async |bed: Bed| {
@@ -118,6 +122,7 @@ async fn a_state_that_did_not_change_is_not_written() {
 }
 
 /// Red by: a lock that two commits of different lives share.
+// Requirement: Q-2
 #[tokio::test]
 async fn a_commit_held_open_on_one_life_hinders_no_other() {
     let lock_timeout = Duration::from_millis(300);
@@ -158,6 +163,7 @@ async fn users(bed: &Bed, id: usher_domain::object::id::ProviderConfigId) -> (u3
 }
 
 /// Red by: a consequence that is left out, or done twice.
+// Requirement
 #[tokio::test]
 async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
     on_both(async |bed: Bed| {
@@ -202,6 +208,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
 }
 
 /// Red by: a ProviderConfig that looks whenever anybody comes or goes, or not when it must.
+// Requirement: P-14
 #[tokio::test]
 async fn only_the_first_user_and_the_last_wake_their_provider_config() {
     on_both(async |bed: Bed| {
@@ -251,6 +258,7 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
 }
 
 /// Red by: a text that only one of the databases can keep; its life would never get on.
+// Requirement: Q-18
 #[tokio::test]
 async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
     on_both(async |bed: Bed| {
@@ -271,6 +279,7 @@ async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
 }
 
 /// Red by: a group that fails with one of its members.
+// Requirement: Q-16
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_write_that_fails_takes_none_of_its_group_along() {
     on_both(async |bed: Bed| {

@@ -40,12 +40,14 @@ fn on(ground: impl AsyncFn() -> Option<Ground>) {
 }
 
 /// Red by: whatever breaks one of the promises; the broken stores of the simulation show each.
+// Requirement: W-5, Q-26
 #[test]
 fn sqlite_keeps_the_promises_of_every_store() {
     on(async || Some(Ground::sqlite()));
 }
 
 /// Red by: as above.
+// Requirement: W-5, Q-26
 #[test]
 fn postgresql_keeps_the_promises_of_every_store() {
     on(Ground::postgres);

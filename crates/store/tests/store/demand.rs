@@ -19,6 +19,7 @@ fn roll_up(name: &str, by: &str, rows: usize) -> RollUp {
 }
 
 /// Red by: a judgement that is not kept, or a roll-up that replaces the demand without one.
+// Requirement: F-53, F-59
 #[tokio::test]
 async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
     on_both(async |bed: Bed| {
@@ -51,6 +52,7 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
 }
 
 /// Red by: a brake that forgets the other one, or an order without its row in the audit log.
+// Requirement: F-55
 #[tokio::test]
 async fn brakes_are_kept_for_every_replica_with_who_pulled_them() {
     on_both(async |bed: Bed| {

@@ -31,6 +31,7 @@ pub(crate) async fn issue(store: &Store, id: ResourceId) -> Result<(), Error> {
 }
 
 /// Red by: a token that is consumed twice, or a peer that is not registered with it.
+// Requirement: Q-21
 #[tokio::test]
 async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
     on_both(async |bed: Bed| {
@@ -59,6 +60,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
 }
 
 /// Red by: intent that leaves tokens open, or redeeming that does not look at the resource.
+// Requirement: Q-21
 #[tokio::test]
 async fn nobody_enrols_after_deletion_was_accepted() {
     on_both(async |bed: Bed| {
@@ -81,6 +83,7 @@ async fn nobody_enrols_after_deletion_was_accepted() {
 }
 
 /// Red by: a verb that locks the token before the resource.
+// Requirement: A-24
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_resource_is_locked_before_its_token() {
     on_both(async |bed: Bed| {
@@ -125,6 +128,7 @@ async fn the_resource_is_locked_before_its_token() {
 }
 
 /// Red by: two orders of locks, found by the server as a deadlock.
+// Requirement: A-24
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
     on_both(async |bed: Bed| {
@@ -162,6 +166,7 @@ async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
 }
 
 /// Red by: a stage that is written over somebody else's.
+// Requirement: Q-21
 #[tokio::test]
 async fn a_peer_is_moved_from_where_it_was_read() {
     on_both(async |bed: Bed| {

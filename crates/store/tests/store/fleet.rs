@@ -116,6 +116,7 @@ pub(crate) fn joined(it: &StoredMachine, name: &str) -> MachineWrite {
 }
 
 /// Red by: an acquisition that keeps the epoch, or that takes a lease which has not ended.
+// Requirement: F-43
 #[tokio::test]
 async fn every_acquisition_raises_the_epoch_and_none_takes_a_lease_that_runs() {
     on_both(async |bed: Bed| {
@@ -142,6 +143,7 @@ async fn every_acquisition_raises_the_epoch_and_none_takes_a_lease_that_runs() {
 }
 
 /// Red by: a claim that reads before it writes, so that two see the lease ended.
+// Requirement: F-43
 #[tokio::test]
 async fn of_many_that_acquire_at_once_one_has_the_shard() {
     on_both(async |bed: Bed| {
@@ -163,6 +165,7 @@ async fn of_many_that_acquire_at_once_one_has_the_shard() {
 }
 
 /// Red by: a commit that does not look at epoch, holder or time, or that writes before it looks.
+// Requirement: F-48
 #[tokio::test]
 async fn whoever_lost_the_lease_writes_nothing() {
     on_both(async |bed: Bed| {
@@ -199,6 +202,7 @@ async fn whoever_lost_the_lease_writes_nothing() {
 }
 
 /// Red by: a field that is not stored, or stored in a type that rounds it.
+// Requirement: F-49, F-58
 #[tokio::test]
 async fn machines_are_read_back_as_they_were_written() {
     on_both(async |bed: Bed| {
@@ -234,6 +238,7 @@ async fn machines_are_read_back_as_they_were_written() {
 }
 
 /// Red by: a batch that fails as a whole, or that writes over somebody else's version.
+// Requirement: F-49
 #[tokio::test]
 async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
     on_both(async |bed: Bed| {
@@ -256,6 +261,7 @@ async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
 }
 
 /// Red by: a name that two rows can have, or one that a machine which is gone keeps.
+// Requirement: F-50
 #[tokio::test]
 async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
     on_both(async |bed: Bed| {
@@ -284,6 +290,7 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
 }
 
 /// Red by: pages that skip, repeat or never end, or a broken row that stops the whole shard.
+// Requirement: F-51
 #[tokio::test]
 async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
     on_both(async |bed: Bed| {
@@ -313,6 +320,7 @@ async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
 }
 
 /// Red by: rows of machines that nobody can have any more, kept for ever.
+// Requirement: F-83
 #[tokio::test]
 async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
     on_both(async |bed: Bed| {
@@ -349,6 +357,7 @@ async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
 }
 
 /// Red by: a cursor that is written beside the machines instead of with them.
+// Requirement: F-49
 #[tokio::test]
 async fn how_far_a_list_was_read_is_written_with_what_was_read() {
     on_both(async |bed: Bed| {

@@ -66,6 +66,7 @@ async fn agrees(store: &Store, id: ResourceId, leased: &Leased) {
 
 /// Red by: a lease that is taken and not handed over, handed over and not written, or another than
 /// a claim would have given.
+// Requirement: W-19
 #[tokio::test]
 async fn every_write_that_wakes_a_resource_hands_it_over() {
     on_both(async |bed: Bed| {
@@ -106,6 +107,7 @@ async fn every_write_that_wakes_a_resource_hands_it_over() {
 }
 
 /// Red by: a second lease beside the first, or a wake-up that is lost on whoever has it.
+// Requirement: W-19
 #[tokio::test]
 async fn whoever_is_leased_is_woken_and_not_handed_over_again() {
     on_both(async |bed: Bed| {
@@ -127,6 +129,7 @@ async fn whoever_is_leased_is_woken_and_not_handed_over_again() {
 }
 
 /// Red by: a lease that nobody can take, which would end only by itself.
+// Requirement: W-19
 #[tokio::test]
 async fn nobody_is_handed_over_without_a_seat_a_taker_or_a_write() {
     on_both(async |bed: Bed| {
@@ -159,6 +162,7 @@ fn report(wake: Wake) -> Report<Reason> {
 }
 
 /// Red by: an order that a later wake-up hides from whoever has the life with its old record.
+// Requirement: W-20
 #[tokio::test]
 async fn an_order_is_not_taken_for_seen_because_something_later_is() {
     on_both(async |bed: Bed| {
@@ -186,6 +190,7 @@ async fn an_order_is_not_taken_for_seen_because_something_later_is() {
 }
 
 /// Red by: a tombstone that has to be looked for.
+// Requirement: W-19
 #[tokio::test]
 async fn an_end_hands_its_tombstone_over() {
     on_both(async |bed: Bed| {
@@ -209,6 +214,7 @@ async fn an_end_hands_its_tombstone_over() {
 }
 
 /// Red by: a lease that is lost because whoever took it over has just stopped.
+// Requirement: W-19
 #[tokio::test]
 async fn a_lease_that_nobody_works_under_is_given_back_at_once() {
     on_both(async |bed: Bed| {
@@ -233,6 +239,7 @@ fn patient() -> Settings {
 
 /// Red by: a life that gives its lease back although what it waits for came, or one that was looked
 /// at and is due again because of that.
+// Requirement: W-20
 #[tokio::test]
 async fn whoever_waits_keeps_its_lease_for_what_comes_and_sees_it() {
     on_both(async |bed: Bed| {
@@ -262,6 +269,7 @@ async fn whoever_waits_keeps_its_lease_for_what_comes_and_sees_it() {
 }
 
 /// Red by: a step that gives its lease back a moment before what it waits for comes.
+// Requirement: W-20
 #[tokio::test]
 async fn whoever_waits_keeps_its_lease_until_something_comes() {
     on_both_with(patient(), async |bed: Bed| {
@@ -285,6 +293,7 @@ async fn whoever_waits_keeps_its_lease_until_something_comes() {
 }
 
 /// Red by: a lease that is kept although others wait for the seat.
+// Requirement: W-20
 #[tokio::test]
 async fn whoever_waits_while_others_do_gives_its_lease_back() {
     on_both_with(patient(), async |bed: Bed| {

@@ -38,6 +38,7 @@ async fn a_world_is_pinned_once_and_its_revision_only_grows() {
 }
 
 /// Red by: a rail that trips twice, or that is opened and wakes nobody.
+// Requirement: O-9
 #[tokio::test]
 async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
     on_both(async |bed: Bed| {
@@ -76,6 +77,7 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
 }
 
 /// Red by: an acknowledgement that goes back, or that wakes nobody, or whom it does not concern.
+// Requirement: M-17
 #[tokio::test]
 async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
     on_both(async |bed: Bed| {
@@ -109,6 +111,7 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
 }
 
 /// Red by: a silence that is written again and again, or that wakes nobody.
+// Requirement: M-13
 #[tokio::test]
 async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
     on_both(async |bed: Bed| {
@@ -134,6 +137,7 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
 }
 
 /// Red by: a write that makes somebody due and tells nobody.
+// Requirement: W-15
 #[tokio::test]
 async fn what_makes_somebody_due_is_signalled_in_this_process() {
     on_both(async |bed: Bed| {
@@ -155,6 +159,7 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
 }
 
 /// Red by: a life that was woken while it was stepped and waits for the next look at the clock.
+// Requirement: W-18
 #[tokio::test]
 async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
     on_both(async |bed: Bed| {

@@ -107,6 +107,7 @@ async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
 }
 
 /// Red by: a lease that is not given back, or given back before the effect is known.
+// Requirement: Q-17
 #[tokio::test]
 async fn a_step_ends_with_its_lease_given_back_once() {
     on_both(async |bed: Bed| {
@@ -153,6 +154,7 @@ async fn a_step_ends_with_its_lease_given_back_once() {
 }
 
 /// Red by: a lease that is given back between two steps, or a record that is not the written one.
+// Requirement: W-16
 #[tokio::test]
 async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
     on_both(async |bed: Bed| {
@@ -182,6 +184,7 @@ async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
 
 /// Red by: a wake-up that is written although its driver looks again, or one that is lost because
 /// its driver does not.
+// Requirement: W-17
 #[tokio::test]
 async fn a_wake_up_of_a_life_that_is_stepped_here_is_noted_and_looked_at() {
     on_both(async |bed: Bed| {
@@ -222,6 +225,7 @@ const RESTS: Report<Reason> =
     Report { reason: Reason::Steady, wake: Wake::OnChange, committed: false };
 
 /// Red by: a note that dies with the driver that was cut off.
+// Requirement: W-17
 #[tokio::test]
 async fn what_was_noted_with_a_driver_that_was_cut_off_makes_its_life_due_at_once() {
     on_both(async |bed: Bed| {
@@ -241,6 +245,7 @@ async fn what_was_noted_with_a_driver_that_was_cut_off_makes_its_life_due_at_onc
 }
 
 /// Red by: a driver that was overtaken, looked last, and tells nobody.
+// Requirement: W-17
 #[tokio::test]
 async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
     on_both(async |bed: Bed| {
@@ -263,6 +268,7 @@ async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
 }
 
 /// Red by: a wake-up of a tombstone that is noted with the dead resource and goes to it.
+// Requirement: W-17
 #[tokio::test]
 async fn what_was_noted_with_a_dead_resource_wakes_its_tombstone() {
     on_both(async |bed: Bed| {

@@ -39,6 +39,7 @@ async fn connect(bed: &Bed) -> Option<PgConnection> {
 }
 
 /// Red by: a reader without the horizon (`xid < pg_snapshot_xmin(...)` taken out).
+// Requirement: Q-1
 #[tokio::test]
 async fn an_event_waits_until_nobody_can_come_before_it() {
     on_both(async |bed: Bed| {
@@ -56,6 +57,7 @@ async fn an_event_waits_until_nobody_can_come_before_it() {
 }
 
 /// Red by: a cursor of `seq` alone, with or without the horizon.
+// Requirement: V-10, Q-1
 #[tokio::test]
 async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
     on_both(async |bed: Bed| {
@@ -77,6 +79,7 @@ async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
 }
 
 /// Red by: an order of the numbers' texts, in which a number with one more digit comes first.
+// Requirement: Q-1
 #[tokio::test]
 async fn transactions_are_read_in_the_order_of_their_numbers() {
     on_both(async |bed: Bed| {
@@ -129,6 +132,7 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
 }
 
 /// Red by: either of the above, if the storm happens to meet it.
+// Requirement: Q-1
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
     let storm = Duration::from_secs(asked("USHER_STORM_SECONDS", STORM));
@@ -192,6 +196,7 @@ async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<Told> {
 }
 
 /// Red by: rows that are deleted without moving the floor.
+// Requirement: Q-9
 #[tokio::test]
 async fn a_reader_whose_place_was_forgotten_is_told() {
     on_both(async |bed: Bed| {
@@ -218,6 +223,7 @@ async fn a_reader_whose_place_was_forgotten_is_told() {
 }
 
 /// Red by: a payload that forgets who or what, or tells a secret.
+// Requirement: V-9
 #[tokio::test]
 async fn an_event_says_who_what_when_and_with_which_version() {
     on_both(async |bed: Bed| {

@@ -96,6 +96,7 @@ async fn tunnelled(bed: &Bed, folder: &Folder) -> Option<(Arc<Store>, Next)> {
 
 /// Red by: an unknown outcome that is taken for done, for not done, or judged by the version
 /// without asking whose it is.
+// Requirement: Q-7
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_looked_up() {
     on_both(async |bed: Bed| {
@@ -127,6 +128,7 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
 }
 
 /// Red by: an acceptance whose answer is lost and that is told as failed, or the other way round.
+// Requirement: Q-7
 #[tokio::test]
 async fn an_acceptance_whose_answer_is_lost_is_looked_up() {
     on_both(async |bed: Bed| {

@@ -28,6 +28,7 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
 }
 
 /// Red by: an order that its shard does not hear of, or a mark that goes before it was read.
+// Requirement: F-47, F-52
 #[tokio::test]
 async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_it() {
     on_both(async |bed: Bed| {
@@ -109,6 +110,7 @@ async fn hold_at_once(
 }
 
 /// Red by: a resource whose row is not locked while it is looked up what it holds.
+// Requirement: F-82
 #[tokio::test]
 async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
     on_both(async |bed: Bed| {
@@ -151,6 +153,7 @@ async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
 
 /// Red by: two servers that take a machine each for one resource, or an aim that comes late and
 /// takes a machine again.
+// Requirement: F-82
 #[tokio::test]
 async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
     on_both(async |bed: Bed| {

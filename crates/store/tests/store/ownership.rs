@@ -22,6 +22,7 @@ use crate::bed::{Bed, Ground, on_both, on_both_grounds, told};
 use crate::declare::{World, ending};
 
 /// Red by: a reference without its foreign key, or one that a deleted row still holds.
+// Requirement: D-4
 #[tokio::test]
 async fn a_life_holds_its_siblings_until_it_is_deleted() {
     on_both(async |bed: Bed| {
@@ -59,6 +60,7 @@ async fn a_life_holds_its_siblings_until_it_is_deleted() {
 }
 
 /// Red by: a ProviderConfig that lets its credential go while it may still be used.
+// Requirement: D-4
 #[tokio::test]
 async fn a_provider_config_holds_its_credential_until_it_is_gone() {
     on_both(async |bed: Bed| {
@@ -89,6 +91,7 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
 }
 
 /// Red by: acceptance into a placement that ends meanwhile.
+// Requirement: Q-19
 #[tokio::test]
 async fn nobody_is_accepted_into_a_placement_that_ends() {
     on_both(async |bed: Bed| {
@@ -110,6 +113,7 @@ async fn nobody_is_accepted_into_a_placement_that_ends() {
 }
 
 /// Red by: a name that two living resources of a project can have.
+// Requirement: A-10
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_name_is_one_among_the_not_deleted() {
     on_both(async |bed: Bed| {
@@ -142,6 +146,7 @@ async fn a_name_is_one_among_the_not_deleted() {
 }
 
 /// Red by: declarations that count one ProviderConfig twice, or make two of it.
+// Requirement: Q-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn first_declarations_at_once_share_one_provider_config() {
     on_both(async |bed: Bed| {
@@ -200,6 +205,7 @@ async fn keyed(
 }
 
 /// Red by: a key that belongs to everybody, forgets its request, or is remembered for ever.
+// Requirement: A-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeated_declaration_with_its_key_makes_one_resource() {
     on_both(async |bed: Bed| {
@@ -231,6 +237,7 @@ async fn a_repeated_declaration_with_its_key_makes_one_resource() {
 }
 
 /// Red by: an order that leaves no trace, or one that is noted although it was refused.
+// Requirement
 #[tokio::test]
 async fn an_order_is_noted_with_what_it_did() {
     on_both(async |bed: Bed| {
@@ -262,6 +269,7 @@ async fn an_order_is_noted_with_what_it_did() {
 }
 
 /// Red by: an end by command that leaves rows open, or a reaping that nobody carries out.
+// Requirement: Q-20
 #[tokio::test]
 async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
     on_both(async |bed: Bed| {
@@ -289,6 +297,7 @@ async fn carry_off(ground: &Ground) {
 }
 
 /// Red by: a clone that takes itself for the original.
+// Requirement: D-14
 #[tokio::test]
 async fn a_database_that_was_seen_elsewhere_is_another_installation() {
     on_both_grounds(async |ground: Ground| {
@@ -318,6 +327,7 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
 }
 
 /// Red by: a copy of the file that is not told from the original.
+// Requirement: D-14
 #[tokio::test]
 async fn a_copied_file_is_another_installation() {
     let (one, two) = (Ground::sqlite(), Ground::sqlite());
@@ -334,6 +344,7 @@ async fn a_copied_file_is_another_installation() {
 
 /// Red by: a cursor without the epoch: transaction ids of the database that the rows came from are
 /// larger than any of this one, and readers would wait for ever or skip what is new.
+// Requirement: Q-10
 #[tokio::test]
 async fn after_a_logical_restore_old_transaction_ids_blind_no_reader() {
     on_both_grounds(async |ground: Ground| {

@@ -39,6 +39,7 @@ async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
 }
 
 /// Red by: `Utc::now()` of this process anywhere in a claim; the database is a day ahead here.
+// Requirement: W-12
 #[tokio::test]
 async fn leases_and_the_present_come_from_the_clock_of_the_database() {
     on_both(async |bed: Bed| {
@@ -67,6 +68,7 @@ async fn leases_and_the_present_come_from_the_clock_of_the_database() {
 }
 
 /// Red by: a clock of this process; only ids may be minted with it.
+// Requirement: W-12
 #[test]
 fn no_source_of_the_store_asks_the_clock_of_its_process() {
     for (path, text) in sources() {
@@ -77,6 +79,7 @@ fn no_source_of_the_store_asks_the_clock_of_its_process() {
 }
 
 /// Red by: an advisory lock or a notification in any statement.
+// Requirement: Q-2
 #[test]
 fn no_statement_serialises_the_commits() {
     for (path, text) in sources() {
@@ -107,6 +110,7 @@ fn sources() -> Vec<(String, String)> {
 }
 
 /// Red by: a release that looks at the decision only (`wake_seq <> $4` taken out).
+// Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_is_never_lost() {
     on_both(async |bed: Bed| {
@@ -134,6 +138,7 @@ async fn a_wake_up_during_a_step_is_never_lost() {
 }
 
 /// Red by: a commit that gives the lease back without looking at the wake-ups.
+// Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_survives_its_commit() {
     on_both(async |bed: Bed| {
@@ -152,6 +157,7 @@ async fn a_wake_up_during_a_step_survives_its_commit() {
 }
 
 /// Red by: attempts that are counted when a step ends.
+// Requirement: Q-4
 #[tokio::test]
 async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
     let pace = Pace {
@@ -182,6 +188,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
 }
 
 /// Red by: a claim that does not lock what it selects.
+// Requirement: Q-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_life_is_claimed_twice_under_a_live_lease() {
     on_both(async |bed: Bed| {
@@ -215,6 +222,7 @@ async fn no_life_is_claimed_twice_under_a_live_lease() {
 }
 
 /// Red by: a selection of due lives that does not look at their leases.
+// Requirement: Q-6
 #[tokio::test]
 async fn lives_that_were_woken_under_their_lease_hide_nobody() {
     on_both(async |bed: Bed| {
@@ -322,6 +330,7 @@ impl Twin {
 }
 
 /// Red by: any statement of the queue that does something else than the kernel's rules.
+// Requirement: Q-5
 #[tokio::test]
 async fn the_statements_of_the_queue_do_what_the_rules_say() {
     for lease in [Duration::ZERO, Duration::from_secs(30)] {
@@ -342,6 +351,7 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
 }
 
 /// Red by: a start that waits for the lease of a process that is dead, or forgets that it was held.
+// Requirement: W-6
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
     let ground = Ground::sqlite();

@@ -61,6 +61,7 @@ async fn logged(store: &Store, count: usize) -> Vec<String> {
 }
 
 /// Red by: an attribute that is missing, or another id for the same row.
+// Requirement: Y-1
 #[tokio::test]
 async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
     on_both(async |bed: Bed| {
@@ -94,6 +95,7 @@ async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
 }
 
 /// Red by: a place that is written before the delivery, or ids that are made at the delivery.
+// Requirement: V-10, Y-2
 #[tokio::test]
 async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
     on_both(async |bed: Bed| {
@@ -127,6 +129,7 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
 }
 
 /// Red by: an answer that is taken for granted when the connection closes.
+// Requirement: Y-2
 #[tokio::test]
 async fn a_delivery_without_an_answer_is_repeated() {
     on_both(async |bed: Bed| {
@@ -147,6 +150,7 @@ async fn a_delivery_without_an_answer_is_repeated() {
 }
 
 /// Red by: one task, one connection or one budget for several sinks.
+// Requirement: Y-4
 #[tokio::test]
 async fn a_dead_and_a_slow_sink_delay_no_other() {
     on_both(async |bed: Bed| {
@@ -182,6 +186,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
 }
 
 /// Red by: a back-off that does not listen.
+// Requirement: Y-5
 #[tokio::test]
 async fn a_sink_that_asks_for_a_pause_gets_it() {
     on_both(async |bed: Bed| {
@@ -214,6 +219,7 @@ async fn a_sink_that_asks_for_a_pause_gets_it() {
 }
 
 /// Red by: a refusal that is retried for ever, that skips the event, or that ends everything.
+// Requirement: Y-6
 #[tokio::test]
 async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
     on_both(async |bed: Bed| {
@@ -245,6 +251,7 @@ async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
 }
 
 /// Red by: a secret that is kept, sent plainly by the wrong scheme, or not sent.
+// Requirement: Y-9
 #[tokio::test]
 async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
     on_both(async |bed: Bed| {
@@ -277,6 +284,7 @@ async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
 }
 
 /// Red by: two relays that deliver at once, or one that stays after its lease.
+// Requirement: Y-7
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_relays_deliver_everything_once_between_them_and_in_order() {
     let settings = Settings { log_poll: Duration::from_millis(20), ..Settings::default() };
@@ -301,6 +309,7 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
 }
 
 /// Red by: a relay that writes or calls while there is nothing to tell.
+// Requirement: Y-8
 #[tokio::test]
 async fn at_rest_nothing_is_written_and_nobody_is_called() {
     let settings = Settings { log_poll: Duration::from_millis(10), ..Settings::default() };
@@ -325,6 +334,7 @@ async fn at_rest_nothing_is_written_and_nobody_is_called() {
 }
 
 /// Red by: a settlement that does not look at the fence.
+// Requirement: Y-7
 #[tokio::test]
 async fn whoever_lost_the_lease_writes_nothing_down() {
     on_both(async |bed: Bed| {
@@ -355,6 +365,7 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
 }
 
 /// Red by: a sink that begins elsewhere, a name that is taken twice, a removed one that is told.
+// Requirement: Y-10
 #[tokio::test]
 async fn sinks_are_entered_changed_parked_and_removed() {
     on_both(async |bed: Bed| {
@@ -395,6 +406,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
 }
 
 /// Red by: a clone that tells the sinks of the original.
+// Requirement: Y-10
 #[tokio::test]
 async fn the_sinks_of_a_clone_are_parked() {
     on_both(async |bed: Bed| {
@@ -417,6 +429,7 @@ async fn the_sinks_of_a_clone_are_parked() {
 }
 
 /// Red by: a task that follows its own order, or a place that goes back.
+// Requirement: Y-3
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_resource() {
     on_both(async |bed: Bed| {

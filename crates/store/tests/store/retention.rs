@@ -14,6 +14,7 @@ const NOTHING: Retention =
     Retention { events: Duration::ZERO, batch: 2, rest: Duration::from_mins(1) };
 
 /// Red by: a sweep that looks at one of age and sinks only, or takes all in one batch.
+// Requirement: Y-12
 #[tokio::test]
 async fn events_go_when_they_are_old_and_every_sink_was_told() {
     on_both(async |bed: Bed| {
@@ -53,6 +54,7 @@ async fn events_go_when_they_are_old_and_every_sink_was_told() {
 }
 
 /// Red by: a floor that whoever is late sets back.
+// Requirement: Y-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_floor_never_goes_back() {
     on_both(async |bed: Bed| {
@@ -84,6 +86,7 @@ async fn the_floor_never_goes_back() {
 }
 
 /// Red by: a follower that is not woken, skips, or asks all the time.
+// Requirement: Y-11
 #[tokio::test]
 async fn whoever_follows_the_log_is_woken_by_what_is_told() {
     on_both(async |bed: Bed| {

@@ -132,6 +132,7 @@ fn quoted(text: &str) -> Vec<&str> {
 }
 
 /// Red by: a word too many, too few or misspelt in one of the migrations, or a new variant.
+// Requirement: D-3
 #[tokio::test]
 async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
     on_both(async |bed: Bed| {
@@ -193,6 +194,7 @@ async fn described(ground: &Ground) -> String {
 }
 
 /// Red by: any change of a migration that nobody meant.
+// Requirement: D-3
 #[tokio::test]
 async fn the_migrations_make_the_schema_that_was_committed() {
     on_both(async |bed: Bed| {
@@ -203,6 +205,7 @@ async fn the_migrations_make_the_schema_that_was_committed() {
 }
 
 /// Red by: a down that forgets a table, drops in the wrong order, or cannot live with rows.
+// Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
     on_both_grounds(async |ground: Ground| {
@@ -242,6 +245,7 @@ async fn closed(store: std::sync::Arc<Store>) {
 }
 
 /// Red by: a check that looks at the number of migrations only.
+// Requirement: Q-13
 #[tokio::test]
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
     on_both_grounds(async |ground: Ground| {

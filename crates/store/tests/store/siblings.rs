@@ -24,6 +24,7 @@ fn project(slug: &str) -> Project {
 }
 
 /// Red by: a forgotten bind, which SQLite reads as NULL.
+// Requirement: Q-25
 #[tokio::test]
 async fn projects_and_placements_are_read_back() {
     on_both(async |bed: Bed| {
@@ -64,6 +65,7 @@ async fn projects_and_placements_are_read_back() {
 }
 
 /// Red by: a version that loses one of its parts.
+// Requirement: Q-25
 #[tokio::test]
 async fn the_catalog_and_the_credentials_are_read_back() {
     on_both(async |bed: Bed| {
@@ -113,6 +115,7 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 /// Red by: labels of one layer that show on another, or outlive what they are on.
+// Requirement: Q-25
 #[tokio::test]
 async fn labels_belong_to_their_layer() {
     on_both(async |bed: Bed| {
@@ -142,6 +145,7 @@ async fn labels_belong_to_their_layer() {
 }
 
 /// Red by: a token that is found by another text, or stored with its own.
+// Requirement: HC-4, Q-25
 #[tokio::test]
 async fn an_operator_is_found_by_the_hash_of_a_token() {
     on_both(async |bed: Bed| {
@@ -179,6 +183,7 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
 }
 
 /// Red by: a listing that skips or repeats.
+// Requirement: Q-25
 #[tokio::test]
 async fn the_resources_of_a_project_are_listed_page_by_page() {
     on_both(async |bed: Bed| {
@@ -197,6 +202,7 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
 }
 
 /// Red by: a row of the audit log that is written although its order failed, or the reverse.
+// Requirement: A-26
 #[tokio::test]
 async fn an_order_and_its_row_of_the_audit_log_are_one() {
     on_both(async |bed: Bed| {

@@ -238,6 +238,7 @@ fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
 }
 
 /// Red by: each of the bends below.
+// Requirement: Q-27
 #[test]
 fn simulated_lives_on_sqlite_end_as_wished() {
     let begun = Instant::now();
@@ -253,6 +254,7 @@ fn simulated_lives_on_sqlite_end_as_wished() {
 }
 
 /// Red by: checkers that do not look at what is in the file.
+// Requirement: Q-27
 #[test]
 fn what_is_broken_on_purpose_is_noticed_on_sqlite() {
     for bend in [Bend::SkipVersion, Bend::TellLater, Bend::NameLater] {

@@ -15,6 +15,7 @@ use crate::declare::{World, marked};
 use crate::variable;
 
 /// Red by: a row that fails the whole claim, or is claimed again and again.
+// Requirement: Q-12
 #[tokio::test]
 async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
     on_both(async |bed: Bed| {
@@ -58,6 +59,7 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
 }
 
 /// Red by: a repaired row that stays parked.
+// Requirement: Q-12
 #[tokio::test]
 async fn a_row_that_was_mended_goes_on_by_command() {
     on_both(async |bed: Bed| {
@@ -74,6 +76,7 @@ async fn a_row_that_was_mended_goes_on_by_command() {
 }
 
 /// Red by: two processes that write one file.
+// Requirement: Q-14
 #[tokio::test]
 async fn a_file_is_open_in_one_process_only() {
     let ground = Ground::sqlite();
@@ -91,6 +94,7 @@ async fn a_file_is_open_in_one_process_only() {
 }
 
 /// Red by: a missing or foreign file that is taken for an empty store.
+// Requirement: Q-14
 #[tokio::test]
 async fn a_file_that_is_not_there_or_no_database_is_refused() {
     let ground = Ground::sqlite();
@@ -106,6 +110,7 @@ async fn a_file_that_is_not_there_or_no_database_is_refused() {
 }
 
 /// Red by: a store that needs a restart after its server had one.
+// Requirement: Q-15
 #[tokio::test]
 async fn a_server_that_is_killed_and_started_again_is_survived() {
     let Some(server) = usher_pgtest::Server::start(&[]) else { return };
@@ -128,6 +133,7 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
 }
 
 /// Red by: a session without its limits.
+// Requirement: Q-15
 #[tokio::test]
 async fn every_session_has_its_limits() {
     let Some(ground) = Ground::empty_postgres().await else { return };
@@ -157,6 +163,7 @@ async fn every_session_has_its_limits() {
 }
 
 /// Red by: a bad row of another table than the resources' that fails the claim, or is not named.
+// Requirement: Q-12
 #[tokio::test]
 async fn bad_rows_of_other_tables_are_parked_by_name() {
     on_both(async |bed: Bed| {
@@ -188,6 +195,7 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
 }
 
 /// Red by: a database that may only be read, or is full, told as any other trouble.
+// Requirement: Q-23
 #[tokio::test]
 async fn a_full_or_read_only_server_is_told_by_name() {
     let Some(ground) = Ground::postgres().await else { return };
@@ -218,6 +226,7 @@ async fn a_full_or_read_only_server_is_told_by_name() {
 
 /// Red by: a commit that was acknowledged and is lost with the server, or trouble that is told as
 /// something else.
+// Requirement: Q-22
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_killed_server() {
     let Some(server) = usher_pgtest::Server::start(&[]) else { return };
@@ -314,6 +323,7 @@ fn on_a_small_disk(test: &str) -> Option<String> {
 }
 
 /// Red by: a full disk that is told as any other trouble, or that breaks the store for good.
+// Requirement: Q-23
 #[test]
 fn a_full_disk_is_told_by_name_and_survived() {
     on_a_small_disk("trouble::fill_a_small_disk");
@@ -352,6 +362,7 @@ async fn fill_a_small_disk() {
 }
 
 /// Red by: a file that may only be read and is told as any other trouble.
+// Requirement: Q-23
 #[test]
 fn a_read_only_place_is_told_by_name() {
     on_a_small_disk("trouble::open_a_read_only_file");

@@ -100,6 +100,7 @@ mod tests {
         Identity::of_names(names.iter().copied())
     }
 
+    // Requirement: PM-5
     #[test]
     fn exactly_one_name_of_the_fleet_says_who_it_is() {
         let cases = [
@@ -125,6 +126,7 @@ mod tests {
         }
     }
 
+    // Requirement: PM-5
     #[test]
     fn rights_follow_from_who_it_is() {
         let shard = Identity::Shard("a".to_owned());

@@ -142,6 +142,7 @@ mod tests {
         Report::read(&raw(machine)).unwrap()
     }
 
+    // Requirement: F-63
     #[test]
     fn a_record_with_one_bad_text_is_still_somebodys() {
         let whole = machine().encode_to_vec();
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!(decode(&[0xff; 9]), Entry::Lost);
     }
 
+    // Requirement: F-71
     #[test]
     fn a_record_that_says_nothing_new_has_the_mark_of_its_row() {
         let owner = "s".parse().unwrap();

@@ -172,6 +172,7 @@ mod tests {
         substrate(object, true, part, at(now))
     }
 
+    // Requirement: LW-5
     #[test]
     fn names_are_announced_before_anything_is_made() {
         let mut it = object(&json!({}), Condition::Converging, true);
@@ -204,6 +205,7 @@ mod tests {
         assert_eq!(step(&ready, &all, 1_000), Step::Rest);
     }
 
+    // Requirement: LW-9
     #[test]
     fn it_takes_as_long_as_it_is_told() {
         let it = object(&json!({ "readyAfterMs": 500 }), Condition::Converging, false);
@@ -211,6 +213,7 @@ mod tests {
         assert_eq!(step(&it, &[Part::Standing], 1_500), Step::Turn(Condition::Ready));
     }
 
+    // Requirement: LW-9
     #[test]
     fn it_fails_as_it_is_told_and_for_good() {
         let failed = Condition::Failed { message: "quota".to_owned() };
@@ -223,6 +226,7 @@ mod tests {
         assert_eq!(step(&it, &[broken], 1_000), Step::Turn(failed));
     }
 
+    // Requirement: LW-9, F-77
     #[test]
     fn what_lost_a_part_says_so_and_makes_it_again() {
         let ready = object(&json!({}), Condition::Ready, false);

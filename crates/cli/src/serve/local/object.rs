@@ -219,6 +219,7 @@ impl Object {
 mod tests {
     use super::*;
 
+    // Requirement: LW-16
     #[test]
     fn a_boot_record_never_prints_its_token() {
         let boot = Boot { settings: Value::Null, token: "ubt_canary".to_owned() };

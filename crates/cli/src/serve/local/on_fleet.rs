@@ -179,6 +179,7 @@ mod tests {
     }
 
     /// Red by: a machine that stays free because whoever was told of it needed none any more.
+    // Requirement: F-77
     #[test]
     fn whoever_waits_no_more_is_passed_over() {
         let mut fleet = OnFleet::default();
@@ -193,6 +194,7 @@ mod tests {
     }
 
     /// Red by: somebody who is overtaken each time that a machine was free for a moment.
+    // Requirement: F-77
     #[test]
     fn whoever_was_called_in_vain_has_the_place_it_had() {
         let mut fleet = OnFleet::default();

@@ -365,6 +365,7 @@ mod tests {
     }
 
     /// Red by: a change that only a watch of the object's own file would see.
+    // Requirement: LW-19
     #[tokio::test]
     async fn an_object_that_comes_changes_and_goes_is_told_each_time() {
         let dir = tempfile::tempdir().unwrap();
@@ -390,6 +391,7 @@ mod tests {
     }
 
     /// Red by: the end of a process that its keeper does not hear of.
+    // Requirement: LW-19
     #[tokio::test]
     async fn who_watches_closely_is_told_what_happens_inside_a_record() {
         let dir = tempfile::tempdir().unwrap();

@@ -363,11 +363,13 @@ pub(super) fn each_has_one_page<R: PartialEq + fmt::Display>(pages: &[Page<R>], 
 mod tests {
     use super::*;
 
+    // Requirement: T-35
     #[test]
     fn every_reason_has_one_page() {
         each_has_one_page(&PAGES, Reason::ALL);
     }
 
+    // Requirement: T-35
     #[test]
     fn an_entry_speaks_with_live_facts() {
         let live = Live {

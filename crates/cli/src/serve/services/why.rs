@@ -201,6 +201,7 @@ fn awake(resource: &Resource) -> Life {
 mod tests {
     use super::*;
 
+    // Requirement: T-35
     #[test]
     fn a_quiet_time_is_told_as_people_write_times() {
         let id = ResourceId::from_uuid(uuid::Uuid::from_u128(1));

@@ -170,6 +170,7 @@ mod tests {
         }
     }
 
+    // Requirement: LW-14
     #[test]
     fn what_ends_by_itself_is_started_again_ever_later() {
         let mut memory = Memory::default();

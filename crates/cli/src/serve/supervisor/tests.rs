@@ -90,6 +90,7 @@ fn what_shall_stop_is_asked_and_its_record_goes_last() {
     assert_eq!(fs::read_dir(units.root()).unwrap().count(), 0, "nothing is left over");
 }
 
+// Requirement: LW-13
 #[test]
 fn what_does_not_listen_is_killed_after_its_grace_and_not_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -118,6 +119,7 @@ fn a_program_that_is_not_there_is_told() {
     assert_eq!(supervisor.tend("a", Wanted::Stop, at(1)).unwrap(), Outcome::Gone);
 }
 
+// Requirement: LW-14
 #[test]
 fn a_program_that_is_away_for_a_moment_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,6 +140,7 @@ fn a_program_that_is_away_for_a_moment_is_waited_for() {
     assert_eq!(units.failure("a").unwrap(), None);
 }
 
+// Requirement: LW-14
 #[test]
 fn who_left_is_not_started_again_by_anybody() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,6 +151,7 @@ fn who_left_is_not_started_again_by_anybody() {
     assert!(!units.folder("a").join("said").exists());
 }
 
+// Requirement: LW-11
 #[test]
 fn the_second_supervisor_waits_until_the_first_is_gone() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,6 +165,7 @@ fn the_second_supervisor_waits_until_the_first_is_gone() {
     assert_eq!(second.tend("a", Wanted::Stop, at(1)).unwrap(), Outcome::Gone);
 }
 
+// Requirement: LW-15
 #[test]
 fn what_runs_without_a_record_is_ended() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,6 +195,7 @@ fn a_record_that_was_made_again_behind_its_back_is_supervised_anew() {
     until("it is gone", || supervisor.tend("a", Wanted::Stop, at(2)).unwrap() == Outcome::Gone);
 }
 
+// Requirement: LW-15
 #[test]
 fn a_record_that_cannot_be_read_is_ended_and_erased() {
     for damage in ["{", ""] {

@@ -270,6 +270,7 @@ mod tests {
         assert_eq!(units.read("b").unwrap(), None);
     }
 
+    // Requirement: LW-16
     #[test]
     fn a_record_is_private() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -54,6 +54,7 @@ fn declared(fields: &Fields) -> (Declared, Timestamp) {
     (declared, fields.created_at)
 }
 
+// Requirement: A-1, N-7
 #[test]
 fn both_constructors_refuse_a_broken_field_by_its_name() {
     for (what, fields) in broken_declarations() {
@@ -63,6 +64,7 @@ fn both_constructors_refuse_a_broken_field_by_its_name() {
     }
 }
 
+// Requirement: B-27, A-2
 #[test]
 fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
     let cases = [
@@ -102,6 +104,7 @@ fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
     }
 }
 
+// Requirement: O-19, A-3
 #[test]
 fn a_stored_row_comes_back_as_it_was_written() {
     let cases = [
@@ -153,6 +156,7 @@ fn the_getters_say_what_the_fields_say() {
     assert_eq!(resource(|_| ()).deletion_requested_at(), None);
 }
 
+// Requirement: A-4
 #[test]
 fn a_declaration_always_begins_at_the_beginning() {
     let (declared, now) = declared(&fields());
@@ -170,6 +174,7 @@ fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
     assert!(leaving(Phase::Deregistering).is_showing_out(), "leaving");
 }
 
+// Requirement: E-8
 #[test]
 fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
     let cases = [
@@ -184,6 +189,7 @@ fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
     }
 }
 
+// Requirement: T-10
 #[test]
 fn absence_counts_from_the_end_of_the_quiet_time_on() {
     let quiet = resource(|it| it.quiet_until = Some(LATER));
@@ -225,6 +231,7 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
     assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
 }
 
+// Requirement: A-22
 #[test]
 fn times_move_only_if_something_else_does() {
     let it = resource(|it| it.phase = Phase::Provisioning);
@@ -246,6 +253,7 @@ fn times_move_only_if_something_else_does() {
     assert_eq!(turned.fields(), &expected, "the tenure moved and the phase did not");
 }
 
+// Requirement: K-17
 #[test]
 fn a_clock_that_jumped_back_takes_no_time_back() {
     let it = resource(|it| it.updated_at = NOW);
@@ -258,6 +266,7 @@ fn a_clock_that_jumped_back_takes_no_time_back() {
     assert_eq!(it.turned(moved, false, LATER).fields(), &expected);
 }
 
+// Requirement: B-29
 #[test]
 fn the_substrate_is_first_ready_once_per_generation() {
     let keep = Verdict::rest(Phase::Pending, Rest::Poll, Reason::Steady);
@@ -269,6 +278,7 @@ fn the_substrate_is_first_ready_once_per_generation() {
     assert_eq!(next.fields().substrate_ready_at, None, "another generation");
 }
 
+// Requirement: B-15
 #[test]
 fn the_next_generation_begins_fresh() {
     let old = resource(|it| {
@@ -284,6 +294,7 @@ fn the_next_generation_begins_fresh() {
     assert_eq!(old.turned(next.turning(Turn::Next), false, NOW).fields(), &expected);
 }
 
+// Requirement: T-14
 #[test]
 fn a_row_ends_once_and_keeps_how() {
     let end = Verdict::telling(EventKind::Deleted, Phase::Deleted, Reason::Gone);
@@ -293,6 +304,7 @@ fn a_row_ends_once_and_keeps_how() {
     assert_eq!(given_up.turned(end, false, NOW), given_up, "an abandoned row stays abandoned");
 }
 
+// Requirement: A-13
 #[test]
 fn intent_is_recorded_once() {
     let it = resource(|it| it.phase = Phase::Failed);
@@ -308,6 +320,7 @@ fn intent_is_recorded_once() {
     assert_eq!(asked.retired(None, NOW), asked, "asking again changes nothing");
 }
 
+// Requirement: T-11
 #[test]
 fn the_later_quiet_time_is_kept() {
     let cases = [
@@ -324,6 +337,7 @@ fn the_later_quiet_time_is_kept() {
     }
 }
 
+// Requirement: A-14
 #[test]
 fn a_replacement_is_begun_once_and_in_pending() {
     let it = resource(|it| {
@@ -341,6 +355,7 @@ fn a_replacement_is_begun_once_and_in_pending() {
     assert_eq!(leaving.replaced(None, NOW), leaving, "one is on its way");
 }
 
+// Requirement: A-16
 #[test]
 fn giving_up_ends_the_row_and_keeps_an_earlier_intent() {
     let given_up = resource(|_| ()).abandoned(LATER);
@@ -356,6 +371,7 @@ fn giving_up_ends_the_row_and_keeps_an_earlier_intent() {
     assert_eq!(asked.deletion_requested_at(), Some(START), "intent is written once");
 }
 
+// Requirement: N-2
 #[test]
 fn names_are_derived_and_carry_their_generation() {
     let it = resource(|_| ());
@@ -373,6 +389,7 @@ fn names_are_derived_and_carry_their_generation() {
     assert_eq!(it.peer_name(G2), name("Peer", "", token));
 }
 
+// Requirement: L-5, B-20
 #[test]
 fn a_node_intends_a_token_and_a_standalone_does_not() {
     let node = resource(|it| it.generation = G2);
@@ -398,6 +415,7 @@ fn a_resource_without_a_node_skips_the_drain() {
     assert_eq!(it.phase(), Phase::Deprovisioning);
 }
 
+// Requirement: L-22
 #[test]
 fn an_xr_beside_all_namespaces_and_its_anchor_live_nowhere_else() {
     let it = resource(|it| it.pinned.composite = cluster_wide());

@@ -11,6 +11,7 @@ fn until(millis: i64) -> Outstanding {
     Outstanding { heard_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
 }
 
+// Requirement: T-11
 #[test]
 fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
     let cases = [
@@ -29,6 +30,7 @@ fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
 }
 
 /// Red by: a quiet time that outlasts the lease it waits for, or one that is lengthened.
+// Requirement: T-11
 #[test]
 fn whoever_gave_its_lease_back_in_peace_is_not_waited_for() {
     let at = |millis| Some(Timestamp::from_millis(millis));
@@ -46,6 +48,7 @@ fn whoever_gave_its_lease_back_in_peace_is_not_waited_for() {
     }
 }
 
+// Requirement: A-12, V-4
 #[test]
 fn deletion_is_accepted_from_every_phase_and_told_once() {
     for phase in
@@ -61,6 +64,7 @@ fn deletion_is_accepted_from_every_phase_and_told_once() {
     }
 }
 
+// Requirement: A-14
 #[test]
 fn a_replacement_is_accepted_in_the_converge_phases() {
     for phase in [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready] {
@@ -74,6 +78,7 @@ fn a_replacement_is_accepted_in_the_converge_phases() {
     }
 }
 
+// Requirement: A-14
 #[test]
 fn a_replacement_is_refused_where_nothing_shall_follow() {
     let deleted = leaving(Phase::Deprovisioning).abandoned(NOW);
@@ -90,6 +95,7 @@ fn a_replacement_is_refused_where_nothing_shall_follow() {
     }
 }
 
+// Requirement: A-15
 #[test]
 fn giving_up_needs_a_reason_and_no_node() {
     let record = record(leaving(Phase::Deregistering), []);
@@ -102,6 +108,7 @@ fn giving_up_needs_a_reason_and_no_node() {
     assert_eq!(abandon(&record, true, ("admin", "burned down"), NOW), Err(refusal));
 }
 
+// Requirement: A-16, V-5
 #[test]
 fn giving_up_abandons_what_is_open_and_is_told() {
     let it = leaving(Phase::Deprovisioning);
@@ -116,6 +123,7 @@ fn giving_up_abandons_what_is_open_and_is_told() {
     assert_eq!(abandon(&record, false, ("admin", "burned down"), NOW), Ok(change));
 }
 
+// Requirement: A-17
 #[test]
 fn giving_up_what_is_deleted_changes_and_tells_nothing() {
     let it = leaving(Phase::Deprovisioning).abandoned(START);
@@ -124,6 +132,7 @@ fn giving_up_what_is_deleted_changes_and_tells_nothing() {
     assert_eq!(abandon(&record, false, ("admin", "again"), NOW), Ok(change));
 }
 
+// Requirement: L-25
 #[test]
 fn what_was_given_up_is_taken_back_and_nothing_else_is() {
     let it = leaving(Phase::Deprovisioning);

@@ -36,6 +36,7 @@ fn recorded(bend: impl FnOnce(&mut Fields)) -> Record<Resource> {
 /// Its substrate, as the rules see it.
 const UP: Facts = Facts { anchor: Anchor::Ours, token: Token::Issued, xr: Xr::Ready, ..NOTHING };
 
+// Requirement: W-8
 #[test]
 fn the_figures_are_the_promised_ones() {
     let deadlines = Deadlines {
@@ -47,6 +48,7 @@ fn the_figures_are_the_promised_ones() {
     assert_eq!(Broker::default(), Broker { interval: Duration::from_secs(30), deadlines });
 }
 
+// Requirement: W-8, B-26
 #[test]
 fn every_rest_has_its_wake() {
     let quiet = NOW.after(Duration::from_secs(7));
@@ -82,6 +84,7 @@ fn every_rest_has_its_wake() {
     }
 }
 
+// Requirement: B-24
 #[test]
 fn a_deadline_changes_the_reason_when_it_has_come_and_nobody_sleeps_through_it() {
     let minutes = Duration::from_mins;
@@ -124,6 +127,7 @@ fn a_deadline_changes_the_reason_when_it_has_come_and_nobody_sleeps_through_it()
     }
 }
 
+// Requirement: B-24
 #[test]
 fn a_phase_that_was_just_entered_is_not_overdue() {
     let seen = observed(Facts { xr: Xr::Converging, ..UP });
@@ -132,6 +136,7 @@ fn a_phase_that_was_just_entered_is_not_overdue() {
     assert_eq!((next.phase(), reason), (Phase::Provisioning, Reason::WaitingForSubstrate));
 }
 
+// Requirement: B-24
 #[test]
 fn only_waiting_reasons_become_overdue() {
     let mapped = [
@@ -157,6 +162,7 @@ fn addressed(kind: EffectKind, rows: Vec<Row>) -> Option<Effect> {
     effect
 }
 
+// Requirement: B-22, T-23, T-24, M-7
 #[test]
 fn every_verb_is_addressed_by_the_rows() {
     let it = resource(|it| it.generation = G2);
@@ -230,6 +236,7 @@ fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
     assert_eq!(address(EffectKind::DeleteAnchor, &it, &Book::new([old])), None);
 }
 
+// Requirement: L-6, B-7
 #[test]
 fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
     let it = resource(|it| it.generation = G2);
@@ -267,6 +274,7 @@ fn what_was_seen_is_recorded_before_it_is_addressed() {
     assert_eq!(effect, Some(Effect::DeleteAnchor { anchor: name, uid: Uid::new("a") }));
 }
 
+// Requirement: L-5
 #[test]
 fn the_next_generation_records_its_names_before_it_uses_them() {
     let old = resource(|it| it.tenure = Tenure::Leaving);
@@ -281,6 +289,7 @@ fn the_next_generation_records_its_names_before_it_uses_them() {
     assert_eq!(decide(&record, &observed(NOTHING), NOW), expected);
 }
 
+// Requirement: B-28
 #[test]
 fn a_rest_records_nothing() {
     let record = recorded(|it| it.phase = Phase::Provisioning);
@@ -291,6 +300,7 @@ fn a_rest_records_nothing() {
     assert_eq!(decide(&record, &observed(facts), NOW), expected);
 }
 
+// Requirement: V-2, V-5
 #[test]
 fn every_crossing_is_told_in_its_own_words() {
     let ended = record(leaving(Phase::Deprovisioning), []);
@@ -308,6 +318,7 @@ fn every_crossing_is_told_in_its_own_words() {
     }
 }
 
+// Requirement: B-29
 #[test]
 fn the_token_begins_to_age_when_the_wanted_substrate_is_first_ready() {
     let standalone = |it: &mut Fields| it.pinned.role = MeshRole::Standalone;

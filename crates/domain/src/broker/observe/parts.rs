@@ -48,6 +48,7 @@ fn recorded(it: &Resource, row: Option<Row>) -> Vec<Row> {
     rows
 }
 
+// Requirement: L-15, O-18, T-9
 #[test]
 fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
     let it = leaving(Phase::Deprovisioning);
@@ -77,6 +78,7 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
     }
 }
 
+// Requirement: T-8
 #[test]
 fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     let rows = |it: &Resource| recorded(it, Some(intended(part("p", G1))));
@@ -99,6 +101,7 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     assert_eq!(told(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
 }
 
+// Requirement: O-18
 #[test]
 fn only_composed_names_count_as_composed() {
     let it = resource(|it| it.generation = G2);
@@ -122,6 +125,7 @@ fn only_composed_names_count_as_composed() {
     assert_eq!(fold(&it, &book, &look()).facts.composed, Composed::Present, "a nested XR");
 }
 
+// Requirement: O-17
 #[test]
 fn a_listing_that_failed_hides_nothing_that_is_on_record() {
     let it = leaving(Phase::Deprovisioning);
@@ -130,6 +134,7 @@ fn a_listing_that_failed_hides_nothing_that_is_on_record() {
     assert_eq!(fold(&it, &Book::default(), &look).facts, facts);
 }
 
+// Requirement: L-12
 #[test]
 fn every_state_of_a_token_has_its_fact_and_its_answer() {
     let it = resource(|_| ());
@@ -175,6 +180,7 @@ fn peers(states: &[(Generation, PeerState)]) -> Look {
     Look { peers: Ok(peers.collect()), ..look() }
 }
 
+// Requirement: L-13, O-13
 #[test]
 fn a_peer_is_present_until_it_is_deregistered() {
     let it = resource(|_| ());
@@ -193,6 +199,7 @@ fn a_peer_is_present_until_it_is_deregistered() {
     }
 }
 
+// Requirement: O-14, T-24
 #[test]
 fn peers_of_other_generations_count_only_while_showing_out() {
     let converging = resource(|it| it.generation = G2);

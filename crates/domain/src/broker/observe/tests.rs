@@ -53,6 +53,7 @@ fn xr_kind() -> String {
     resource(|_| ()).pinned().composite.group_kind()
 }
 
+// Requirement: O-2, M-8
 #[test]
 fn a_clear_look_at_nothing_says_so() {
     let it = resource(|_| ());
@@ -69,6 +70,7 @@ fn a_clear_look_at_nothing_says_so() {
     assert_eq!(folded.failure, None);
 }
 
+// Requirement: O-2
 #[test]
 fn every_simple_answer_has_its_fact() {
     let it = resource(|_| ());
@@ -109,6 +111,7 @@ fn blinded(part_of: &str, why: Unknown) -> Look {
     })
 }
 
+// Requirement: O-1
 #[test]
 fn a_missing_answer_is_unknown_and_names_its_cause() {
     let it = leaving(Phase::Deprovisioning);
@@ -134,6 +137,7 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
     }
 }
 
+// Requirement: L-2
 #[test]
 fn a_missing_answer_changes_no_row() {
     let it = leaving(Phase::Deprovisioning);
@@ -154,6 +158,7 @@ fn a_missing_answer_changes_no_row() {
     assert_eq!(book.absorb(&fold(&it, &book, &blind).sightings), vec![]);
 }
 
+// Requirement: L-9, L-10, D-14
 #[test]
 fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
     let it = resource(|_| ());
@@ -191,6 +196,7 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
     }
 }
 
+// Requirement: O-14
 #[test]
 fn while_converging_only_the_current_anchor_counts() {
     let rows = |it: &Resource| [seen(it.anchor_name(G1), "a1"), seen(it.anchor_name(G2), "a2")];
@@ -204,6 +210,7 @@ fn while_converging_only_the_current_anchor_counts() {
     assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
 }
 
+// Requirement: O-14
 #[test]
 fn the_worst_anchor_is_the_one_that_stands_firmest() {
     let ranking = [
@@ -230,6 +237,7 @@ fn anchored(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     all
 }
 
+// Requirement: L-8, L-10, O-11, O-16
 #[test]
 fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     let it = resource(|_| ());
@@ -289,6 +297,7 @@ fn a_second_object_of_a_generation_counts_as_replaced_for_good() {
     assert_eq!(facts(&it, rows, &look).xr, Xr::Replaced);
 }
 
+// Requirement: O-8
 #[test]
 fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     let tripped = |change: fn(&mut Look)| {
@@ -325,6 +334,7 @@ fn a_standalone_resource_asks_nobody_about_nodes() {
     assert_eq!(facts(&it, vec![], &unheard).node, Node::None);
 }
 
+// Requirement: O-15
 #[test]
 fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() {
     let rows = |it: &Resource| {
@@ -354,6 +364,7 @@ fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() 
     }
 }
 
+// Requirement: L-7
 #[test]
 fn a_foreign_xr_is_foreign_to_every_generation() {
     let it = second(|_| ());
@@ -363,6 +374,7 @@ fn a_foreign_xr_is_foreign_to_every_generation() {
     assert_eq!(told, vec![(G1, present("y", false)), (G2, present("y", false))]);
 }
 
+// Requirement: O-21
 #[test]
 fn an_unknown_xr_is_unknown_once() {
     let it = second(|_| ());
@@ -370,6 +382,7 @@ fn an_unknown_xr_is_unknown_once() {
     assert_eq!(told, vec![(G2, Answer::Unknown(Forbidden))]);
 }
 
+// Requirement: O-4
 #[test]
 fn in_a_replaced_world_only_recorded_uids_count() {
     let it = leaving(Phase::Deprovisioning);
@@ -412,6 +425,7 @@ fn in_a_replaced_world_only_recorded_uids_count() {
     assert_eq!(told, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
 }
 
+// Requirement: L-14
 #[test]
 fn absence_settles_only_while_showing_out_and_quiet() {
     let asked = |quiet: Option<_>| {
@@ -437,6 +451,7 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     }
 }
 
+// Requirement: O-12
 #[test]
 fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
     let it = resource(|_| ());

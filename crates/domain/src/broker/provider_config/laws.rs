@@ -111,6 +111,7 @@ proptest! {
         }
     }
 
+    // Requirement: P-7
     #[test]
     fn only_what_is_seen_is_taken_away_and_only_while_leaving(
         record in any_record(),
@@ -136,6 +137,7 @@ proptest! {
         }
     }
 
+    // Requirement: P-11
     #[test]
     fn nothing_ends_before_all_is_quiet(record in any_record(), look in any_look()) {
         let before = &record.state;
@@ -169,6 +171,7 @@ proptest! {
         }
     }
 
+    // Requirement: P-5
     #[test]
     fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
         let before = &record.state;
@@ -188,6 +191,7 @@ proptest! {
     }
 
     /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    // Requirement: L-18
     #[test]
     fn a_world_that_stands_still_is_on_record_after_two_looks(
         record in any_record(),

@@ -336,6 +336,7 @@ mod tests {
         }
     }
 
+    // Requirement: R-10
     #[test]
     fn a_bad_url_is_refused_by_the_part_that_is_wrong() {
         let too_long = format!("https://usher.dev/{}", "a".repeat(URL_MAX - 17));
@@ -394,6 +395,7 @@ mod tests {
         }
     }
 
+    // Requirement: R-10
     #[test]
     fn a_bad_image_is_refused_by_the_part_that_is_wrong() {
         let hex = "0a".repeat(32);
@@ -453,6 +455,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: R-10
         #[test]
         fn garbage_is_refused_or_harmless(
             text in any::<String>(),

@@ -79,6 +79,7 @@ pub(super) fn placed(manifest: Manifest, scope: Scope, namespace: &str) -> Manif
 mod tests {
     use super::*;
 
+    // Requirement: R-3
     #[test]
     fn an_anchor_lives_where_its_objects_live() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(2));

@@ -177,6 +177,7 @@ mod tests {
         }
     }
 
+    // Requirement: R-16
     #[test]
     fn aws_takes_its_own_characters_and_keeps_its_prefix() {
         check(
@@ -197,6 +198,7 @@ mod tests {
         );
     }
 
+    // Requirement: R-16
     #[test]
     fn azure_forbids_its_path_characters_in_keys() {
         check(
@@ -232,6 +234,7 @@ mod tests {
         }
     }
 
+    // Requirement: R-16
     #[test]
     fn gcp_is_lowercase_and_begins_with_a_letter() {
         check(
@@ -252,6 +255,7 @@ mod tests {
         );
     }
 
+    // Requirement: R-16
     #[test]
     fn hetzner_takes_what_kubernetes_takes() {
         check(
@@ -267,6 +271,7 @@ mod tests {
         );
     }
 
+    // Requirement: R-16
     #[test]
     fn openstack_keys_hold_no_slash() {
         check(
@@ -295,6 +300,7 @@ mod tests {
         );
     }
 
+    // Requirement: R-16
     #[test]
     fn the_first_keys_win_when_there_are_too_many() {
         let keys: Vec<String> = (0..200).map(|n| format!("k{n:03}")).collect();
@@ -320,6 +326,7 @@ mod tests {
         assert_eq!(made.skipped, [Skipped { key: "a#".into(), reason: Reason::KeySyntax }]);
     }
 
+    // Requirement: R-15
     #[test]
     fn reasons_have_words() {
         assert_eq!(
@@ -337,6 +344,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: R-15
         #[test]
         fn every_label_is_kept_whole_or_skipped_with_a_reason(
             labels in prop::collection::btree_map(".{0,24}", ".{0,24}", 0..70),

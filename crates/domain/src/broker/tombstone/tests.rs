@@ -34,6 +34,7 @@ fn soon() -> Wake {
     Wake::At(NOW.after(Duration::from_secs(30)))
 }
 
+// Requirement: T-16
 #[test]
 fn a_tombstone_rests_without_a_timer() {
     let rows = vec![gone(deleted().xr_name(G1), "x")];
@@ -41,6 +42,7 @@ fn a_tombstone_rests_without_a_timer() {
     assert_eq!(decide(rows, &observed(NOTHING)), expected);
 }
 
+// Requirement: T-15
 #[test]
 fn what_came_back_is_recorded_and_taken_away() {
     let name = deleted().xr_name(G1);
@@ -65,6 +67,7 @@ fn our_own_guard_on_what_came_back_is_released_first() {
     assert_eq!(decide(vec![seen(name, "x")], &observed(facts)), expected);
 }
 
+// Requirement: T-15
 #[test]
 fn an_anchor_that_came_back_is_taken_away() {
     let name = deleted().anchor_name(G1);
@@ -74,6 +77,7 @@ fn an_anchor_that_came_back_is_taken_away() {
     assert_eq!(decide(vec![seen(name, "a")], &facts), expected);
 }
 
+// Requirement: T-17
 #[test]
 fn whoever_is_not_recorded_as_ours_is_not_touched() {
     let rows = vec![intended(deleted().xr_name(G1)), intended(deleted().anchor_name(G1))];
@@ -85,6 +89,7 @@ fn whoever_is_not_recorded_as_ours_is_not_touched() {
     assert_eq!(decide(rows, &anchor), expected);
 }
 
+// Requirement: T-16
 #[test]
 fn a_tombstone_looks_again_at_whatever_it_waits_for() {
     let cases = [
@@ -100,6 +105,7 @@ fn a_tombstone_looks_again_at_whatever_it_waits_for() {
     }
 }
 
+// Requirement: T-28
 #[test]
 fn an_anchor_held_by_our_finalizer_is_let_go() {
     let name = deleted().anchor_name(G1);
@@ -116,6 +122,7 @@ fn what_came_back_is_on_record_before_it_is_taken_away() {
     assert_eq!(decide(vec![seen(deleted().xr_name(G1), "x")], &observed(facts)), expected);
 }
 
+// Requirement: T-20
 #[test]
 fn what_was_given_up_is_left_alone() {
     let given_up = resource(|it| {
@@ -130,6 +137,7 @@ fn what_was_given_up_is_left_alone() {
     assert_eq!((decision.wake, decision.reason), (Wake::OnChange, Reason::AtRest));
 }
 
+// Requirement: T-19
 #[test]
 fn a_tombstone_is_over_when_it_was_kept_and_nothing_stands() {
     let tombstone = Tombstone::default();

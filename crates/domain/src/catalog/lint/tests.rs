@@ -60,6 +60,7 @@ fn no_token() -> String {
     "no patch takes the bootstrap token from \"spec.userData\"".to_owned()
 }
 
+// Requirement: X-11
 #[test]
 fn a_token_reaches_a_machine_by_every_way_a_patch_can_take() {
     for patch in [
@@ -79,6 +80,7 @@ fn a_token_reaches_a_machine_by_every_way_a_patch_can_take() {
     assert_eq!(told(&bundle(set)), []);
 }
 
+// Requirement: X-11
 #[test]
 fn a_token_that_reaches_no_machine_is_fatal() {
     for patch in [
@@ -93,6 +95,7 @@ fn a_token_that_reaches_no_machine_is_fatal() {
     }
 }
 
+// Requirement: X-11
 #[test]
 fn a_field_that_the_xrd_does_not_declare_is_pruned() {
     let takes = composed(&json!([{ "name": "a", "patches": [{ "fromFieldPath": "spec" }] }]));
@@ -116,6 +119,7 @@ fn a_parameter_that_nobody_takes_is_noted() {
     assert_eq!(told(&bundle), [(false, "no patch takes parameter \"size\"".to_owned())]);
 }
 
+// Requirement: X-11
 #[test]
 fn a_readiness_that_nobody_reaches_is_fatal() {
     for (check, why) in [
@@ -145,6 +149,7 @@ fn a_composition_that_waits_for_nothing_is_noted() {
     assert_eq!(told(&checked(&json!([{ "type": "None" }]))), [(false, text)]);
 }
 
+// Requirement: X-11
 #[test]
 fn what_is_not_patch_and_transform_is_named_as_not_checked() {
     let other = json!({ "spec": { "pipeline": [{ "step": "go" }] } });

@@ -21,6 +21,7 @@ fn an_object_without_our_finalizer_is_witnessed_from_the_start() {
     assert_eq!(resource.phase(), Phase::Pending);
 }
 
+// Requirement: I-16
 #[test]
 fn an_object_with_our_finalizer_was_ours_before() {
     let Accepted { resource, .. } = accept(key(), &object(), &ground(), START).unwrap();
@@ -67,6 +68,7 @@ fn metadata_is_read_as_an_api_server_writes_it() {
     assert_eq!(read(&bare).unwrap().1, empty);
 }
 
+// Requirement: I-25
 #[test]
 fn metadata_of_another_shape_is_refused_by_its_member() {
     let good = json!({ "namespace": "ns", "name": "web", "uid": "uid-1" });
@@ -95,6 +97,7 @@ fn metadata_of_another_shape_is_refused_by_its_member() {
 }
 
 proptest! {
+    // Requirement: I-25
     #[test]
     fn garbage_is_refused_or_read(texts in prop::collection::vec(any::<String>(), 6)) {
         let value = json!({

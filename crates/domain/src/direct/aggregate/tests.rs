@@ -60,6 +60,7 @@ fn a_row_that_breaks_an_invariant_is_refused_by_its_field() {
     }
 }
 
+// Requirement: I-10
 #[test]
 fn an_end_by_absence_rests_on_the_ledger() {
     let ended = |outcome, history, rows: Vec<Row>| {
@@ -84,6 +85,7 @@ fn an_end_by_absence_rests_on_the_ledger() {
     }
 }
 
+// Requirement: I-13
 #[test]
 fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
     let it = resource(|it| it.attempt = 2);

@@ -41,6 +41,7 @@ fn stamped(standing: recorded::Standing, look: Look) -> Look {
     Look { object: Ok(Some(look::Object { stamp, ..object() })), ..look }
 }
 
+// Requirement: I-3
 #[test]
 fn the_identity_is_recorded_then_stamped_then_used() {
     let first = decide(&record(resource(|_| ()), []), &Look { cloud: None, ..look() });
@@ -62,6 +63,7 @@ fn the_identity_is_recorded_then_stamped_then_used() {
     assert_eq!(third.next.phase(), Phase::Creating);
 }
 
+// Requirement: I-2, I-31
 #[test]
 fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let parentless = Look { spec: None, configuration: None, ..going_look() };
@@ -75,6 +77,7 @@ fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
 }
 
+// Requirement: I-10
 #[test]
 fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let asked_for = leaving(|it| {
@@ -98,6 +101,7 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     assert_eq!(told.wake, Wake::At(NOW.after(LIFE.slow)));
 }
 
+// Requirement: I-17
 #[test]
 fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
     let policy = Some("abandon".to_owned());
@@ -113,6 +117,7 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
     assert_eq!(orphan.owner(), &binding());
 }
 
+// Requirement: I-17
 #[test]
 fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
     let free = look::Object { deleting: true, finalizers: vec![], ..object() };
@@ -125,6 +130,7 @@ fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
     assert!(Resource::hydrate(decision.next.fields().clone()).is_ok());
 }
 
+// Requirement: I-9
 #[test]
 fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
     let tell = |heard_until| {
@@ -143,6 +149,7 @@ fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
     assert_eq!((decision.reason, decision.rows), (Reason::QuietTime, vec![]));
 }
 
+// Requirement: I-23
 #[test]
 fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
     let wake = |seconds: Option<u64>| {
@@ -156,6 +163,7 @@ fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
     assert_eq!(wake(Some(9_000)), Wake::At(NOW.after(LIFE.slow)));
 }
 
+// Requirement: I-21
 #[test]
 fn a_failed_create_is_tried_again_by_another_request() {
     let request = RequestId::of(&binding(), 1);
@@ -169,6 +177,7 @@ fn a_failed_create_is_tried_again_by_another_request() {
     assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.slow)));
 }
 
+// Requirement: I-22
 #[test]
 fn an_operation_that_runs_is_kept_in_the_row() {
     let running = Operation { name: "op-1".to_owned(), progress: Progress::Running };
@@ -180,6 +189,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
     assert_eq!(decision.next.fields().operation.as_deref(), Some("op-1"));
 }
 
+// Requirement: I-15
 #[test]
 fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
@@ -202,6 +212,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     assert_eq!(next.reason, Reason::DeletingObject);
 }
 
+// Requirement: I-24
 #[test]
 fn what_comes_back_after_the_end_is_taken_away() {
     let ended = leaving(|it| {
@@ -219,6 +230,7 @@ fn what_comes_back_after_the_end_is_taken_away() {
     assert!(matches!(decision.effect, Some(Effect::Delete { at, .. }) if at.uid().0 == "c-2"));
 }
 
+// Requirement: I-39
 #[test]
 fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
     let ended = || {
@@ -246,6 +258,7 @@ fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
     assert_eq!((gone.reason, gone.wake), (Reason::Gone, Wake::Never));
 }
 
+// Requirement: I-15
 #[test]
 fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
     let lost = leaving(|it| it.history = History::Lost);

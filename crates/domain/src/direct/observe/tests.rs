@@ -40,6 +40,7 @@ fn somebodys(uid: &str) -> Found {
     Found { mark: None, ..found(uid) }
 }
 
+// Requirement: I-8
 #[test]
 fn an_answer_that_does_not_count_changes_no_row() {
     let refused = |container| Look {
@@ -73,6 +74,7 @@ fn an_answer_that_does_not_count_changes_no_row() {
     assert_eq!(waiting.retry_after, Some(Duration::from_secs(9)));
 }
 
+// Requirement: I-8
 #[test]
 fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let container = Some(Container::Gone);
@@ -84,6 +86,7 @@ fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
 }
 
+// Requirement: I-13
 #[test]
 fn what_stands_is_ours_by_record_or_by_mark() {
     let copied = Binding { object: Uid::new("uid-2"), ..binding() };
@@ -119,6 +122,7 @@ fn what_stands_is_ours_by_record_or_by_mark() {
     }
 }
 
+// Requirement: I-9
 #[test]
 fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
     let running = |progress| {
@@ -158,6 +162,7 @@ fn behind_the_rail_nothing_that_leaves_is_absent() {
     assert_eq!(wanted, (Cloud::Absent, vec![]), "what was never seen may be made");
 }
 
+// Requirement: I-14
 #[test]
 fn the_record_wins_over_the_spec() {
     let elsewhere = Look {
@@ -170,6 +175,7 @@ fn the_record_wins_over_the_spec() {
     assert_eq!(folded.sightings, []);
 }
 
+// Requirement: I-38
 #[test]
 fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     let of = |object| fold(&recorded(), &Book::default(), &Look { object, ..look() }).facts.object;
@@ -211,6 +217,7 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
     assert_eq!(facts("hold", Some("Abandon")), (Hold::None, PolicyFact::Unreadable));
 }
 
+// Requirement: I-40
 #[test]
 fn another_object_of_the_name_says_nothing_about_this_one() {
     let successor = look::Object {
@@ -229,6 +236,7 @@ fn another_object_of_the_name_says_nothing_about_this_one() {
     assert_eq!((lost.found, lost.adopted), (None, vec![]));
 }
 
+// Requirement: I-20
 #[test]
 fn configuration_counts_only_while_the_object_is_wanted() {
     let missing = Look { configuration: Some(Err(Unresolved::NotFound)), ..look() };
@@ -248,6 +256,7 @@ fn stamp(owner: &str, standing: recorded::Standing) -> String {
     Recorded::new(owner, standing, identified("a")).to_text()
 }
 
+// Requirement: I-15
 #[test]
 fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     let request = RequestId::of(&binding(), 1);
@@ -278,6 +287,7 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     }
 }
 
+// Requirement: I-37
 #[test]
 fn a_forged_stamp_makes_nothing_ours() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
@@ -302,6 +312,7 @@ fn a_forged_stamp_makes_nothing_ours() {
     assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
 
+// Requirement: I-37
 #[test]
 fn a_stamp_with_the_credential_of_somebody_else_is_not_read() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
@@ -312,6 +323,7 @@ fn a_stamp_with_the_credential_of_somebody_else_is_not_read() {
     assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
 
+// Requirement: I-5
 #[test]
 fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
     let unrecorded = |it: &Resource, stamp: Option<String>, status: Option<String>| {
@@ -331,6 +343,7 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
     assert_eq!(unrecorded(&lost(), broken(), own()), Identity::Lost, "one of the two is read");
 }
 
+// Requirement: I-15
 #[test]
 fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     let search = |found: Vec<Found>| {
@@ -365,6 +378,7 @@ fn an_answer_counts_only_for_what_is_on_record() {
     }
 }
 
+// Requirement: I-15
 #[test]
 fn what_a_look_finds_is_told_from_what_was_on_record() {
     let identity = |it: Resource, rows: Vec<Row>, look: &Look| {
@@ -384,6 +398,7 @@ fn what_a_look_finds_is_told_from_what_was_on_record() {
     assert_eq!(identity(lost(), vec![], &look()), Identity::Lost, "not found");
 }
 
+// Requirement: I-22
 #[test]
 fn a_failed_operation_counts_until_its_request_is_given_up() {
     let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
@@ -400,6 +415,7 @@ fn a_failed_operation_counts_until_its_request_is_given_up() {
     assert_eq!(spent("op-0"), Operation::Failed, "a new one failed, too");
 }
 
+// Requirement: I-22
 #[test]
 fn a_replica_that_shows_no_operation_proves_nothing() {
     let operation = |look: &Look| fold(&recorded(), &Book::default(), look).facts.operation;

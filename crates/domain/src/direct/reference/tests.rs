@@ -28,6 +28,7 @@ fn a_reference_is_external_or_a_name() {
     assert_eq!(external.unwrap().to_text(), "projects/p");
 }
 
+// Requirement: I-19
 #[test]
 fn every_other_shape_is_refused_by_its_own_code() {
     let cases = [
@@ -58,6 +59,7 @@ fn every_other_shape_is_refused_by_its_own_code() {
     assert!(bad.is_err(), "the namespace of the referrer is checked, too");
 }
 
+// Requirement: I-19
 #[test]
 fn every_read_has_its_verdict() {
     use Unresolved::{Forbidden, Invalid, KindNotInstalled, NotFound, NotReady, Terminating};
@@ -79,12 +81,14 @@ fn every_read_has_its_verdict() {
     }
 }
 
+// Requirement: I-20
 #[test]
 fn only_an_object_that_is_wanted_lets_configuration_be_resolved() {
     assert!(Converging::of(&object()).is_some());
     assert!(Converging::of(&Object { deleting: true, ..object() }).is_none());
 }
 
+// Requirement: I-20
 #[test]
 fn to_delete_only_the_identity_is_resolved() {
     let reader = Readings::new([("parent", found(Some("p"), false)), ("config", Read::Absent)]);
@@ -136,6 +140,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    // Requirement: I-19
     #[test]
     fn garbage_is_refused_or_names_something(value in any_value(), namespace in any::<String>()) {
         if let Ok(it) = Reference::parse(&value, &namespace) {

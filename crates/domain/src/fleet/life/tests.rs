@@ -20,6 +20,7 @@ fn seen(machine: &Machine, report: Report) -> Decision<Life> {
     decide(machine, &look(Some(report)))
 }
 
+// Requirement: F-14
 #[test]
 fn the_figures_are_the_promised_ones() {
     let Life { interval, deadlines } = Life::default();
@@ -30,6 +31,7 @@ fn the_figures_are_the_promised_ones() {
     assert_eq!(released, Duration::from_secs(1));
 }
 
+// Requirement: F-7
 #[test]
 fn an_order_is_recorded_with_its_token_before_it_is_sent() {
     let it = wanted(Phase::Idle, Target::Bind(binding("a")));
@@ -67,6 +69,7 @@ fn each_passing_phase_sends_its_verb() {
     assert_eq!(effect.verb, Verb::Drain { grace: Duration::from_secs(10) });
 }
 
+// Requirement: F-35
 #[test]
 fn every_crossing_is_told_to_the_cluster_it_concerns() {
     let told = |machine: &Machine, report| seen(machine, report).event.unwrap();
@@ -90,6 +93,7 @@ fn every_crossing_is_told_to_the_cluster_it_concerns() {
     );
 }
 
+// Requirement: F-36
 #[test]
 fn every_rest_has_its_wake() {
     let poll = Wake::At(NOW.after(Duration::from_secs(30)));
@@ -105,6 +109,7 @@ fn every_rest_has_its_wake() {
     assert_eq!(decide(&steady, &unheard).wake, poll, "a blind look is no rest");
 }
 
+// Requirement: F-12
 #[test]
 fn a_transient_error_leaves_the_machine_as_it_was() {
     for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
@@ -115,6 +120,7 @@ fn a_transient_error_leaves_the_machine_as_it_was() {
     }
 }
 
+// Requirement: F-13
 #[test]
 fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
     let late = START.after(Duration::from_mins(11));
@@ -138,6 +144,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
     assert_eq!((back.next.phase(), back.reason), (Phase::Speculative, Reason::Recovered));
 }
 
+// Requirement: F-13
 #[test]
 fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
     let held = wanted(Phase::Failed, Target::Release);
@@ -157,6 +164,7 @@ fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
     assert_eq!(leaving.next.fields().holder, Some(resource(1)), "until nothing is left");
 }
 
+// Requirement: L-23
 #[test]
 fn an_end_is_on_record_with_its_evidence() {
     let it = wanted(Phase::Idle, Target::Unbound);
@@ -170,6 +178,7 @@ fn an_end_is_on_record_with_its_evidence() {
     assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
 }
 
+// Requirement: F-46
 #[test]
 fn a_machine_whose_offer_cannot_be_read_is_followed_all_the_same() {
     type Bend = fn(&mut Raw);
@@ -196,6 +205,7 @@ fn a_machine_whose_offer_cannot_be_read_is_followed_all_the_same() {
     }
 }
 
+// Requirement: F-46
 #[test]
 fn a_machine_that_failed_without_a_reason_is_given_back_like_any_other() {
     let seen = Raw { last_error: String::new(), ..raw(Phase::Failed) };

@@ -17,6 +17,7 @@ fn after(machine: &Machine, report: Report) -> Merged {
     merged(machine, &Look { stamp: machine.fields().token, ..look(Some(report)) })
 }
 
+// Requirement: F-4
 #[test]
 fn a_transitional_acknowledgement_clears_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound).changed(|it| it.order = Order::Sent);
@@ -31,6 +32,7 @@ fn a_transitional_acknowledgement_clears_nothing() {
     assert_eq!(merged.verdict.reason, Reason::WaitingForDrain);
 }
 
+// Requirement: F-5, F-20
 #[test]
 fn a_drain_ends_in_idle_with_nothing_of_its_binding_left() {
     for source in [Source::Acknowledgement, Source::Get, Source::List] {
@@ -44,6 +46,7 @@ fn a_drain_ends_in_idle_with_nothing_of_its_binding_left() {
     }
 }
 
+// Requirement: F-6
 #[test]
 fn an_assignment_is_kept_while_the_machine_is_bound() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
@@ -89,6 +92,7 @@ fn a_machine_that_stands_still_is_described_anew() {
     );
 }
 
+// Requirement: F-16
 #[test]
 fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
@@ -105,6 +109,7 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
     assert_eq!(settled.next.phase(), Phase::Configuring, "and merged by the next step");
 }
 
+// Requirement: F-15
 #[test]
 fn a_late_completion_of_what_was_taken_back_is_recognised() {
     let idle = wanted(Phase::Configuring, Target::Unbound);
@@ -119,6 +124,7 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
     assert_eq!(late.next.state().binding(), Some(&binding("a")), "also while it is deleted");
 }
 
+// Requirement: F-10
 #[test]
 fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
@@ -129,6 +135,7 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
     assert_eq!((late.next, late.verdict.reason), (configured, Reason::StaleLook));
 }
 
+// Requirement: F-10
 #[test]
 fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
     let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.order = Order::Sent);
@@ -138,6 +145,7 @@ fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
     assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleLook));
 }
 
+// Requirement: F-11
 #[test]
 fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
@@ -164,6 +172,7 @@ fn a_lost_host_takes_its_binding_with_it() {
     assert_eq!(failed.state().binding(), Some(&binding("a")), "until it is cleaned up");
 }
 
+// Requirement: F-7
 #[test]
 fn a_token_is_newer_than_the_last_one_whatever_the_look_says() {
     let it = wanted(Phase::Idle, Target::Bind(binding("a")));

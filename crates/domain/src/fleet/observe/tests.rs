@@ -21,6 +21,7 @@ fn each_phase_is_told_with_its_record() {
     }
 }
 
+// Requirement: F-18
 #[test]
 fn only_a_question_about_this_machine_makes_it_absent() {
     let it = machine(|_| ());
@@ -40,6 +41,7 @@ fn only_a_question_about_this_machine_makes_it_absent() {
     assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
 }
 
+// Requirement: F-74
 #[test]
 fn what_another_provider_says_is_not_about_this_machine() {
     let it = machine(|_| ());
@@ -51,6 +53,7 @@ fn what_another_provider_says_is_not_about_this_machine() {
     }
 }
 
+// Requirement: F-8
 #[test]
 fn a_look_from_before_the_last_order_says_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound);
@@ -66,6 +69,7 @@ fn a_look_from_before_the_last_order_says_nothing() {
     assert_eq!(facts(&it, &old).report, Reported::Stale, "a look of an older epoch");
 }
 
+// Requirement: F-8
 #[test]
 fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
     let recorded = machine(|it| {
@@ -79,6 +83,7 @@ fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
     assert_eq!(facts(&recorded, &list).report, Reported::Stale);
 }
 
+// Requirement: F-16
 #[test]
 fn a_cluster_is_ours_asked_for_or_anothers() {
     let bound = wanted(Phase::Configured, Target::Unbound);
@@ -98,6 +103,7 @@ fn a_cluster_is_ours_asked_for_or_anothers() {
     assert_eq!(facts(&bound, &look(Some(report(Phase::Idle)))).binding, Bound::None);
 }
 
+// Requirement: F-37
 #[test]
 fn a_record_that_is_refused_or_anothers_is_malformed() {
     let it = machine(|_| ());

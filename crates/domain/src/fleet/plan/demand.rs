@@ -132,6 +132,7 @@ mod tests {
         rows.iter().map(|it| trust.hear(*it)).collect()
     }
 
+    // Requirement: F-31
     #[test]
     fn a_sudden_fall_needs_three_that_say_the_same() {
         use Judged::{Accepted, Held};
@@ -148,6 +149,7 @@ mod tests {
         assert_eq!(heard(&[0]), [Accepted], "also an empty first one is heard");
     }
 
+    // Requirement: F-31
     #[test]
     fn silence_is_not_demand_for_nothing() {
         assert!(!Trust::default().is_heard());
@@ -162,6 +164,7 @@ mod tests {
         RawNeed { aggregate, ..RawNeed::default() }
     }
 
+    // Requirement: F-54
     #[test]
     fn the_first_need_that_cannot_be_read_is_refused_by_name() {
         assert_eq!(check_needs(&[]), Ok(()));
@@ -173,6 +176,7 @@ mod tests {
     }
 
     /// Red by: a demand that is judged again by whoever reads it.
+    // Requirement: F-53
     #[test]
     fn what_was_judged_elsewhere_is_taken_over_with_the_judgement() {
         use crate::fleet::plan::{Circumstances, Figures, HeldBack, Switch, Windows, plan};

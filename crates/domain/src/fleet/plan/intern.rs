@@ -90,6 +90,7 @@ pub(super) fn put<T>(list: &mut Vec<T>, number: u32, value: T) {
 mod tests {
     use super::*;
 
+    // Requirement: F-34
     #[test]
     fn a_number_lives_as_long_as_somebody_uses_it() {
         let mut interner = Interner::<String>::default();

@@ -231,6 +231,7 @@ mod tests {
         RawNeed { requirements, aggregate, ..RawNeed::default() }
     }
 
+    // Requirement: F-39
     #[test]
     fn each_operator_asks_in_its_own_way() {
         let offer = Report::read(&raw(Phase::Idle)).unwrap().offer.unwrap();
@@ -261,6 +262,7 @@ mod tests {
         assert!(of("4") && !of("4.5"));
     }
 
+    // Requirement: F-39
     #[test]
     fn what_cannot_be_asked_for_is_refused_by_name() {
         let cases = [
@@ -299,6 +301,7 @@ mod tests {
     }
 
     proptest! {
+        // Requirement: F-39
         #[test]
         fn any_need_is_read_or_refused(
             requirements in prop::collection::vec(

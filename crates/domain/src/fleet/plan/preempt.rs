@@ -128,6 +128,7 @@ mod tests {
     use super::*;
     use crate::fleet::money::Penalty;
 
+    // Requirement: F-27
     #[test]
     fn the_wider_the_gap_the_shorter_the_grace() {
         let cases = [
@@ -143,6 +144,7 @@ mod tests {
         }
     }
 
+    // Requirement: F-27
     #[test]
     fn of_equal_priority_the_cheaper_to_lose_goes_first() {
         let of = |priority, bucket| Assignment {

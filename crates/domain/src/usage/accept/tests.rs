@@ -98,6 +98,7 @@ fn another_document_is_no_usage() {
     assert_eq!(key(&with("/metadata/name", json!(".."))), Err(invalid("metadata.name", "..")));
 }
 
+// Requirement: G-21
 #[test]
 fn hostile_references_are_refused_with_their_place() {
     for text in ["", "a/b/c", "/v1", "Example.org/v1", "example.org/", "v 1", "v1\0", "../v1"] {
@@ -122,6 +123,7 @@ fn hostile_references_are_refused_with_their_place() {
     assert_eq!(refused("/spec/of/resourceRef", Value::Null), ambiguous);
 }
 
+// Requirement: G-21
 #[test]
 fn hostile_selectors_are_refused_with_their_place() {
     let selector = |value| refused("/spec/by/resourceSelector", value);
@@ -204,6 +206,7 @@ fn answer(kind: UsageKind, of: Place, by: Option<Place>, consents: bool) -> &'st
     examine(&key, &spec, &around).err().map_or("accepted", |it| it.code())
 }
 
+// Requirement: G-16
 #[test]
 fn every_pair_of_scopes_is_accepted_or_refused() {
     use Place::{Beside, Here, There};
@@ -256,6 +259,7 @@ fn a_place_that_does_not_fit_the_kind_is_refused() {
     }
 }
 
+// Requirement: G-17
 #[test]
 fn nothing_is_accepted_that_uses_itself() {
     let reference = crate::usage::fixture::reference("db");
@@ -272,6 +276,7 @@ fn nothing_is_accepted_that_uses_itself() {
     assert_eq!(examine(&usage_key("u"), &spec, &around), Err(Refusal::UsesItself { object }));
 }
 
+// Requirement: G-16
 #[test]
 fn consent_names_namespaces_or_everybody() {
     assert!(is_consented(Some("a, ns"), "ns"));
@@ -282,6 +287,7 @@ fn consent_names_namespaces_or_everybody() {
     assert!(!is_consented(Some(""), ""), "nobody is not somebody");
 }
 
+// Requirement: G-20
 #[test]
 fn usages_of_crossplane_are_read_by_name_and_nothing_else_is() {
     let it = |api_version: &str, by: Value| {
@@ -368,6 +374,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    // Requirement: G-21
     #[test]
     fn any_document_is_read_or_refused(
         pointer in prop::sample::select(vec![

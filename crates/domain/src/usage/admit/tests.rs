@@ -60,6 +60,7 @@ fn denied(answer: Answer) -> Denial {
     }
 }
 
+// Requirement: G-12
 #[test]
 fn what_is_used_is_not_deleted_and_the_deletion_is_kept() {
     let denial = denied(delete(deletion(), &index([usage(|_| {})])));
@@ -89,6 +90,7 @@ fn what_is_used_is_not_deleted_and_the_deletion_is_kept() {
     assert_eq!(denial, expected);
 }
 
+// Requirement: G-12
 #[test]
 fn a_dry_run_is_denied_and_leaves_no_trace() {
     let dry = Deletion { dry_run: true, ..deletion() };
@@ -96,6 +98,7 @@ fn a_dry_run_is_denied_and_leaves_no_trace() {
     assert_eq!((denial.refusal, denial.record), (Refusal::in_use(&key("db")), None));
 }
 
+// Requirement: G-14
 #[test]
 fn nobody_is_exempt_and_the_collector_is_remembered_with_the_owners() {
     let index = index([usage(|_| {})]);
@@ -111,6 +114,7 @@ fn nobody_is_exempt_and_the_collector_is_remembered_with_the_owners() {
     }
 }
 
+// Requirement: G-13
 #[test]
 fn from_an_index_that_may_lag_nothing_is_allowed() {
     let request = Request::Delete(deletion());
@@ -136,6 +140,7 @@ fn what_is_on_its_way_out_may_be_asked_again() {
     assert_eq!(delete(it, &index([usage(|_| {})])), Answer::Allow(None));
 }
 
+// Requirement: G-14
 #[test]
 fn a_person_can_break_the_glass_with_a_note() {
     let index = index([usage(|_| {})]);
@@ -144,6 +149,7 @@ fn a_person_can_break_the_glass_with_a_note() {
     assert!(matches!(delete(note("  "), &index), Answer::Deny(_)), "a note says something");
 }
 
+// Requirement: G-12
 #[test]
 fn blockers_are_named_up_to_a_bound_and_the_rest_is_counted() {
     let denial = denied(delete(deletion(), &index((0..70).map(another))));
@@ -159,6 +165,7 @@ fn the_remedy_of_what_nobody_uses_is_to_delete_the_usage() {
     assert_eq!(denial.blockers[0].reason.as_deref(), Some("production"));
 }
 
+// Requirement: G-20
 #[test]
 fn for_crossplane_nobody_answers() {
     let mut graph = Graph::default();
@@ -177,6 +184,7 @@ fn namespace_of(name: &str) -> Deletion {
     Deletion { object, ..deletion() }
 }
 
+// Requirement: G-19
 #[test]
 fn a_namespace_goes_if_what_is_in_it_goes_in_order_by_itself() {
     assert_eq!(delete(namespace_of("ns"), &index([usage(|_| {})])), Answer::Allow(None));
@@ -193,6 +201,7 @@ fn a_namespace_goes_if_what_is_in_it_goes_in_order_by_itself() {
     assert_eq!(delete(namespace_of("other"), &index([reasoned()])), Answer::Allow(None));
 }
 
+// Requirement: G-19
 #[test]
 fn the_namespace_of_a_project_goes_when_nothing_in_it_is_in_use_and_no_life_goes_on() {
     let name = "usher-project-1";
@@ -210,6 +219,7 @@ fn the_namespace_of_a_project_goes_when_nothing_in_it_is_in_use_and_no_life_goes
     assert_eq!(delete(elsewhere, &index([])), Answer::Allow(None));
 }
 
+// Requirement: G-15
 #[test]
 fn a_mark_stays_while_anybody_holds() {
     let update =
@@ -251,6 +261,7 @@ fn a_declaration_is_examined() {
     assert_eq!(denied(declare(unread, None)).refusal, Refusal::PurposeMissing);
 }
 
+// Requirement: G-18
 #[test]
 fn a_write_that_leaves_the_declaration_alone_is_allowed_whatever_it_says() {
     let bad = |deleting| {
@@ -263,6 +274,7 @@ fn a_write_that_leaves_the_declaration_alone_is_allowed_whatever_it_says() {
     assert_eq!(ask(&request, &index([]), Freshness::Cached), Answer::Allow(None));
 }
 
+// Requirement: G-17
 #[test]
 fn a_circle_is_refused_with_its_members() {
     let reversed = usage(|it| {
@@ -278,6 +290,7 @@ fn a_circle_is_refused_with_its_members() {
     assert_eq!(ask(&request, &index([over]), Freshness::Live), Answer::Allow(None));
 }
 
+// Requirement: G-17
 #[test]
 fn an_edit_that_would_close_a_circle_with_a_younger_usage_is_refused() {
     let younger = usage(|it| {
@@ -314,6 +327,7 @@ fn an_edit_is_not_held_against_what_the_usage_meant_before() {
     assert_eq!(ask(&request, &index([before]), Freshness::Live), Answer::Allow(None));
 }
 
+// Requirement: G-13
 #[test]
 fn a_declaration_is_not_let_in_from_an_index_that_may_lag() {
     let request = declaration(usage(|_| {}), None);

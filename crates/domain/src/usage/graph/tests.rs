@@ -72,6 +72,7 @@ fn the_version_of_a_kind_tells_nothing_apart_and_everything_else_does() {
     assert!(!held(ObjectKey { kind: "Table".to_owned(), ..key("a") }));
 }
 
+// Requirement: G-20
 #[test]
 fn who_has_let_go_holds_nothing_and_crossplane_is_shown_but_never_holds() {
     let over = Entry { holds: false, ..entry(1, &["a"], &[]) };
@@ -129,6 +130,7 @@ fn a_circle_is_found_and_named() {
     assert_eq!(edited, None, "what it meant before does not count");
 }
 
+// Requirement: G-17
 #[test]
 fn of_a_circle_only_the_youngest_gives_way() {
     let members = [entry(1, &["a"], &["b"]), entry(2, &["b"], &["c"]), entry(3, &["c"], &["a"])];
@@ -161,6 +163,7 @@ proptest! {
         prop_assert_eq!(&grown.by_namespace, &fresh.by_namespace);
     }
 
+    // Requirement: G-17
     #[test]
     fn without_those_that_give_way_no_circle_is_left(
         edges in prop::collection::vec((0_usize..5, 0_usize..5), 0..10),

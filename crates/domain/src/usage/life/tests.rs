@@ -27,6 +27,7 @@ fn later() -> Wake {
     Wake::At(NOW.after(Duration::from_secs(30)))
 }
 
+// Requirement: G-22
 #[test]
 fn at_rest_nothing_is_done_and_nothing_is_written() {
     let it = decide(usage(|_| {}), rows(), &look());
@@ -69,6 +70,7 @@ fn a_name_that_was_let_go_is_recorded_anew() {
     assert_eq!((mark.incarnation, mark.standing, &mark.uid), (2, Standing::Intended, &None));
 }
 
+// Requirement: G-24
 #[test]
 fn the_uid_is_on_record_before_the_object_is_marked() {
     let pending = || {
@@ -88,6 +90,7 @@ fn the_uid_is_on_record_before_the_object_is_marked() {
     assert_eq!((second.effect, second.wake), (Some(mark), later()));
 }
 
+// Requirement: G-5
 #[test]
 fn protection_is_told_with_its_proof() {
     let pending = usage(|it| {
@@ -111,6 +114,7 @@ fn a_verb_on_the_usage_is_never_done_beside_a_commit() {
     assert_eq!(it.rows[0].name, Role::User.name(&key("app")));
 }
 
+// Requirement: G-10
 #[test]
 fn a_usage_that_waits_on_its_way_out_lets_its_owners_go() {
     let owned = usage(|it| {
@@ -121,6 +125,7 @@ fn a_usage_that_waits_on_its_way_out_lets_its_owners_go() {
     assert_eq!(decide(owned, rows(), &look()).effect, Some(Effect::Yield));
 }
 
+// Requirement: G-4
 #[test]
 fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     let gone = bent(|it| _ = it.objects.insert(key("app"), Ok(Found::Absent)));
@@ -162,6 +167,7 @@ fn bare() -> Found {
     object("db-1", None)
 }
 
+// Requirement: G-4
 #[test]
 fn another_user_takes_the_place_of_the_one_that_is_gone_only_with_always() {
     let returned = bent(|it| _ = it.objects.insert(key("app"), Ok(object("app-2", None))));
@@ -194,6 +200,7 @@ fn settled() -> Vec<Row> {
     rows
 }
 
+// Requirement: G-7
 #[test]
 fn a_replay_is_on_record_before_it_is_done_and_is_told_when_it_was() {
     let recorded = Attempt { propagation: Propagation::Foreground, ..attempt("db-1") };
@@ -218,6 +225,7 @@ fn a_replay_is_on_record_before_it_is_done_and_is_told_when_it_was() {
     assert_eq!(third.next.status.attempts, []);
 }
 
+// Requirement: G-7
 #[test]
 fn a_deletion_is_handed_over_as_it_was_recorded() {
     let begun = Attempt { progress: Progress::Begun, ..attempt("db-1") };

@@ -119,12 +119,14 @@ async fn survives(ground: Ground, name: &str) {
 }
 
 /// Red by: each of the bends.
+// Requirement: Q-22
 #[tokio::test]
 async fn a_killed_writer_leaves_nothing_wrong_behind_on_sqlite() {
     survives(Ground::sqlite(), "SQLite").await;
 }
 
 /// Red by: each of the bends.
+// Requirement: Q-22
 #[tokio::test]
 async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
     if let Some(ground) = Ground::postgres().await {
@@ -133,6 +135,7 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
 }
 
 /// Red by: a check that looks at nothing.
+// Requirement: Q-22
 #[tokio::test]
 async fn what_a_broken_writer_leaves_behind_is_noticed() {
     for bend in Bend::ALL {

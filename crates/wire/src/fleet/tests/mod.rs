@@ -31,6 +31,7 @@ fn entry(key: &str, value: &str) -> Vec<u8> {
     [field(1, key.as_bytes()), field(2, value.as_bytes())].concat()
 }
 
+// Requirement: PM-1
 #[test]
 fn a_machine_has_the_numbers_that_everybody_uses() {
     let machine = Machine {
@@ -70,6 +71,7 @@ fn a_machine_has_the_numbers_that_everybody_uses() {
     assert_eq!(Machine::decode(expected.as_slice()), Ok(machine));
 }
 
+// Requirement: PM-1
 #[test]
 fn requests_and_answers_have_the_numbers_that_everybody_uses() {
     let (id, shard) = ("m".to_owned(), "s".to_owned());
@@ -116,6 +118,7 @@ fn requests_and_answers_have_the_numbers_that_everybody_uses() {
     assert_eq!(MachineRef { id: "m".to_owned() }.encode_to_vec(), field(1, b"m"));
 }
 
+// Requirement: PM-3
 #[test]
 fn a_bootstrap_blob_is_not_printed() {
     let request = ConfigureRequest { bootstrap_blob: "hunter2".into(), ..Default::default() };
@@ -180,6 +183,7 @@ async fn ask(address: &str, keyring: Option<Arc<Keyring>>) -> Result<Machine, St
     client.get(MachineRef { id: "m".to_owned() }).await.map(Response::into_inner)
 }
 
+// Requirement: PM-3
 #[tokio::test]
 async fn large_lists_and_blobs_pass() {
     let address = serve(Mirror::default(), None).await;
@@ -210,6 +214,7 @@ async fn a_server_with_certificates_knows_who_asks() {
     assert_eq!(seen, expected);
 }
 
+// Requirement: PM-4
 #[tokio::test]
 async fn who_is_not_vouched_for_is_not_heard() {
     let (house, mirror) = (House::new(), Mirror::default());
@@ -225,6 +230,7 @@ async fn who_is_not_vouched_for_is_not_heard() {
     assert_eq!(*mirror.peers.lock().unwrap(), []);
 }
 
+// Requirement: PM-4
 #[tokio::test]
 async fn exchanged_certificates_are_shown_and_a_torn_pair_is_not() {
     let (house, mirror) = (House::new(), Mirror::default());
@@ -241,6 +247,7 @@ async fn exchanged_certificates_are_shown_and_a_torn_pair_is_not() {
     assert_eq!(seen, [shard("before"), shard("after")]);
 }
 
+// Requirement: PM-4
 #[test]
 fn some_of_the_files_are_refused() {
     let path = || Some(std::path::PathBuf::from("x"));

@@ -52,6 +52,7 @@ fn take_in(memory: &mut Memory, entries: Vec<Record>, scope: Scope) -> Taken {
     memory.take_in(read(entries), (scope, stamp), Some(Rail::default()), at(9))
 }
 
+// Requirement: F-70
 #[test]
 fn a_machine_is_worked_on_by_one_step_at_a_time_and_no_wake_up_is_lost() {
     let mut memory = memory(3);
@@ -70,6 +71,7 @@ fn a_machine_is_worked_on_by_one_step_at_a_time_and_no_wake_up_is_lost() {
     assert_eq!(again[0].attempts, 2, "the last one was in vain");
 }
 
+// Requirement: F-81
 #[test]
 fn mail_does_not_make_a_step_that_failed_be_tried_sooner() {
     let mut memory = memory(1);
@@ -91,6 +93,7 @@ fn mail_does_not_make_a_step_that_failed_be_tried_sooner() {
     assert_eq!(memory.next_due(), Some(at(23)), "nobody who was woken rests for good");
 }
 
+// Requirement: F-70
 #[test]
 fn no_more_are_worked_on_than_there_is_room_for() {
     let mut memory = memory(5);
@@ -116,6 +119,7 @@ fn an_older_version_changes_nothing_and_whoever_is_gone_is_forgotten() {
     assert_eq!(memory.phases().iter().sum::<usize>(), 1);
 }
 
+// Requirement: F-71
 #[test]
 fn a_list_speaks_only_to_whom_it_says_something_new() {
     let mut memory = memory(20);
@@ -131,6 +135,7 @@ fn a_list_speaks_only_to_whom_it_says_something_new() {
     assert_eq!(memory.listing(Slot(3)), Listing::Names);
 }
 
+// Requirement: F-64
 #[test]
 fn whoever_is_missing_is_asked_for_unless_too_many_are() {
     let mut memory = memory(100);
@@ -146,6 +151,7 @@ fn whoever_is_missing_is_asked_for_unless_too_many_are() {
     assert_eq!(taken.credence, Some(Credence::TooSmall));
 }
 
+// Requirement: F-65
 #[test]
 fn a_record_that_nobody_can_place_keeps_the_next_list_from_going_on() {
     let mut memory = memory(1);
@@ -157,6 +163,7 @@ fn a_record_that_nobody_can_place_keeps_the_next_list_from_going_on() {
     assert_eq!(taken.unread.len(), 1, "it is asked for by its name");
 }
 
+// Requirement: F-65
 #[test]
 fn a_list_from_before_the_last_order_makes_the_machine_be_asked_for() {
     let mut memory = memory(1);

@@ -53,6 +53,7 @@ mod tests {
     }
 
     /// Red by: only lines are states.
+    // Requirement: LW-20
     #[test]
     fn what_a_person_wrote_over_several_lines_is_one_state() {
         let states = [object(1, json!({})), object(2, json!({ "x": [{}, {}] }))];
@@ -90,6 +91,7 @@ mod tests {
 
     proptest! {
         /// Red by: half a state that is read as one, or that hides the one before it.
+        // Requirement: LW-20
         #[test]
         fn every_beginning_of_a_file_reads_as_its_last_complete_state(manifests in manifests()) {
             let states: Vec<Object> = (1..).zip(manifests).map(|(n, it)| object(n, it)).collect();

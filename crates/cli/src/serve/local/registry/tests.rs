@@ -38,6 +38,7 @@ fn owner(of: &Object) -> Owner {
     Owner { kind: Kind::Anchor, name: of.name.clone(), uid: of.uid.clone() }
 }
 
+// Requirement: LW-2
 #[tokio::test]
 async fn a_name_is_given_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -51,6 +52,7 @@ async fn a_name_is_given_once() {
     assert_ne!(anchor(&registry, "a").await.uid, first.uid, "another incarnation");
 }
 
+// Requirement: LW-4
 #[tokio::test]
 async fn nothing_is_created_under_an_owner_that_is_gone_or_another() {
     let dir = tempfile::tempdir().unwrap();
@@ -69,6 +71,7 @@ async fn nothing_is_created_under_an_owner_that_is_gone_or_another() {
     assert!(matches!(late, Err(Error::OwnerGone { .. })), "another incarnation owns nothing");
 }
 
+// Requirement: LW-3
 #[tokio::test]
 async fn only_the_very_object_that_is_meant_is_changed() {
     let dir = tempfile::tempdir().unwrap();
@@ -88,6 +91,7 @@ async fn only_the_very_object_that_is_meant_is_changed() {
     assert!(matches!(none, Err(Error::NotThatOne { .. })), "an update never creates");
 }
 
+// Requirement: LW-8
 #[tokio::test]
 async fn every_change_raises_the_revision_and_nothing_else_does() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,6 +125,7 @@ async fn a_world_that_is_opened_again_is_the_same() {
     assert_ne!(world(&other).await.pin().unwrap().identity, first.pin().unwrap().identity);
 }
 
+// Requirement: LW-6
 #[tokio::test]
 async fn what_cannot_be_read_is_not_absent() {
     let dir = tempfile::tempdir().unwrap();
@@ -151,6 +156,7 @@ async fn an_object_that_lies_under_another_name_is_none() {
     assert_eq!(registry.get(Kind::Anchor, "a").unwrap(), None);
 }
 
+// Requirement: LW-16
 #[tokio::test]
 async fn names_that_lead_elsewhere_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,6 +169,7 @@ async fn names_that_lead_elsewhere_are_refused() {
     }
 }
 
+// Requirement: LW-6
 #[tokio::test]
 async fn a_lost_memory_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -213,6 +220,7 @@ async fn turn(registry: &Registry, it: &Object, manifest: serde_json::Value) -> 
 }
 
 /// Red by: a change that makes a file.
+// Requirement: LW-20
 #[tokio::test]
 async fn a_change_is_one_more_line_in_the_same_file() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -230,6 +238,7 @@ async fn a_change_is_one_more_line_in_the_same_file() {
 }
 
 /// Red by: half a state that hides the one before it, or becomes a part of the next one.
+// Requirement: LW-20
 #[tokio::test]
 async fn a_state_that_a_crash_tore_is_skipped_and_not_continued() {
     let dir = tempfile::tempdir().unwrap();
@@ -251,6 +260,7 @@ async fn a_state_that_a_crash_tore_is_skipped_and_not_continued() {
 }
 
 /// Red by: an object that only we can write.
+// Requirement: LW-20
 #[tokio::test]
 async fn an_object_that_a_person_wrote_over_several_lines_is_read_and_changed() {
     let dir = tempfile::tempdir().unwrap();
@@ -268,6 +278,7 @@ async fn an_object_that_a_person_wrote_over_several_lines_is_read_and_changed() 
 }
 
 /// Red by: a file that grows without end.
+// Requirement: LW-20
 #[tokio::test]
 async fn a_file_that_has_grown_is_written_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,6 +362,7 @@ fn owned(registry: &Registry, name: &str) -> Vec<(Kind, String)> {
 }
 
 /// Red by: a note that is missing, or one that outlives what it is about.
+// Requirement: LW-19
 #[tokio::test]
 async fn what_belongs_to_an_owner_is_noted_for_as_long_as_it_stands() {
     let dir = tempfile::tempdir().unwrap();
@@ -377,6 +389,7 @@ async fn what_belongs_to_an_owner_is_noted_for_as_long_as_it_stands() {
 }
 
 /// Red by: a world without notes whose objects belong to nobody, or a note that a crash left.
+// Requirement: LW-19
 #[tokio::test]
 async fn notes_are_mended_when_the_world_is_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -394,6 +407,7 @@ async fn notes_are_mended_when_the_world_is_opened() {
 }
 
 /// Red by: half a note that counts, hides what stands, or becomes a part of the next one.
+// Requirement: LW-20
 #[tokio::test]
 async fn a_note_that_a_crash_tore_is_skipped_and_not_continued() {
     let dir = tempfile::tempdir().unwrap();
@@ -423,6 +437,7 @@ async fn a_note_that_a_crash_tore_is_skipped_and_not_continued() {
 }
 
 /// Red by: notes that grow without end.
+// Requirement: LW-20
 #[tokio::test]
 async fn notes_that_have_grown_are_written_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -441,6 +456,7 @@ async fn notes_that_have_grown_are_written_anew() {
     assert!(!file.exists());
 }
 
+// Requirement: LW-17
 #[tokio::test]
 async fn a_world_that_somebody_keeps_locked_is_busy_and_not_waited_for_without_end() {
     tokio::time::pause();

@@ -24,6 +24,7 @@ fn soon() -> Wake {
 
 const UP: Facts = Facts { anchor: Anchor::Ours, object: Object::Present, ..NOTHING };
 
+// Requirement: P-7
 #[test]
 fn every_verb_is_addressed_by_the_rows() {
     let it = config(|it| it.generation = G2);
@@ -76,6 +77,7 @@ fn every_verb_is_addressed_by_the_rows() {
     }
 }
 
+// Requirement: P-7
 #[test]
 fn the_objects_go_one_after_the_other() {
     let it = out(G1);
@@ -126,6 +128,7 @@ fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
     }
 }
 
+// Requirement: P-11
 #[test]
 fn the_anchor_waits_until_nobody_from_before_can_be_heard() {
     let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
@@ -141,6 +144,7 @@ fn the_anchor_waits_until_nobody_from_before_can_be_heard() {
     assert!(matches!(verb, Some(Verb::DeleteAnchor { .. })), "{verb:?}");
 }
 
+// Requirement: P-4
 #[test]
 fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
     let it = config(|it| {
@@ -155,6 +159,7 @@ fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
     assert_eq!(decide(&used, &rows, &observed(UP)), expected, "somebody uses it");
 }
 
+// Requirement: P-5
 #[test]
 fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation() {
     let it = out(G1);

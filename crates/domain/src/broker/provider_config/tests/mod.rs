@@ -37,6 +37,7 @@ fn answers(config: &ProviderConfig, book: &Book, look: &Look) -> Vec<(Generation
     wanted.map(|it| (it.name.generation, it.answer)).collect()
 }
 
+// Requirement: L-21, N-2
 #[test]
 fn names_are_derived_and_recorded_before_they_are_used() {
     let it = config(|it| it.generation = G2);
@@ -64,6 +65,7 @@ fn names_are_derived_and_recorded_before_they_are_used() {
     assert_eq!(it.intended("usher", NOW), names.map(row), "the Secret is made by somebody else");
 }
 
+// Requirement: N-5, P-12
 #[test]
 fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
     for provider in Provider::ALL {
@@ -110,6 +112,7 @@ fn quiet_end() -> Timestamp {
     NOW.after(Duration::from_secs(10))
 }
 
+// Requirement: P-2
 #[test]
 fn users_are_counted_and_never_below_none() {
     let with = |users| config(|it| it.users = users);
@@ -121,6 +124,7 @@ fn users_are_counted_and_never_below_none() {
     assert_eq!(with(u32::MAX).joined(), with(u32::MAX));
 }
 
+// Requirement: P-14
 #[test]
 fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
     let with = |users| config(|it| it.users = users);
@@ -131,6 +135,7 @@ fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
     }
 }
 
+// Requirement: P-11
 #[test]
 fn the_quiet_time_begins_when_the_last_user_leaves() {
     let with = |users, quiet_until| {
@@ -155,6 +160,7 @@ fn the_quiet_time_begins_when_the_last_user_leaves() {
     assert_eq!([NOW, quiet_end()].map(|now| it.is_quiet(now)), [false, true]);
 }
 
+// Requirement: P-6
 #[test]
 fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
     let said = |phase| {
@@ -187,6 +193,7 @@ fn a_clear_look_at_nothing_says_so() {
     }
 }
 
+// Requirement: O-1
 #[test]
 fn a_missing_answer_is_unknown_and_names_its_cause() {
     let sights = [
@@ -224,6 +231,7 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
     assert_eq!(facts, Facts { sight: Sight::RailTripped, ..NOTHING });
 }
 
+// Requirement: P-9
 #[test]
 fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     let it = config(|_| ());
@@ -300,6 +308,7 @@ fn fact(it: &ProviderConfig, [config, external_secret, secret]: [Object; 3]) -> 
     fold(it, &book, &look).facts.object
 }
 
+// Requirement: P-10
 #[test]
 fn both_that_are_written_must_be_there_and_the_worse_one_counts() {
     use Object::{Absent, Deleting, Drifted, Foreign, Present, Unknown, Unrecorded};
@@ -342,6 +351,7 @@ fn while_showing_out_whatever_stands_counts_before_somebody_elses() {
     }
 }
 
+// Requirement: L-21
 #[test]
 fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen() {
     let it = out(G1);
@@ -371,6 +381,7 @@ fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen()
     assert_eq!(facts.object, Object::Foreign, "no ExternalSecret owns it");
 }
 
+// Requirement: P-9
 #[test]
 fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     let it = config(|it| it.generation = G2);
@@ -402,6 +413,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     assert_eq!(facts.object, Object::Present, "and recorded it is asked to");
 }
 
+// Requirement: P-9
 #[test]
 fn a_foreign_object_is_foreign_to_every_generation() {
     let it = config(|it| it.generation = G2);
@@ -424,6 +436,7 @@ fn every_anchor_counts_while_showing_out_and_the_current_one_otherwise() {
     assert_eq!(anchor(&config(|_| ())), Anchor::Ours, "the current one");
 }
 
+// Requirement: O-4
 #[test]
 fn in_a_replaced_world_only_recorded_uids_count() {
     let it = config(|it| it.generation = G2);

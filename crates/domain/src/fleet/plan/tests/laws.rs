@@ -54,6 +54,7 @@ fn summary(plan: &Plan) -> (BTreeMap<Cause, usize>, Vec<Outcome>) {
 }
 
 proptest! {
+    // Requirement: F-22
     #[test]
     fn nobody_is_aimed_at_twice_or_out_of_reach(rows in any_rows()) {
         let plan = rows.plan();
@@ -69,6 +70,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-24
     #[test]
     fn a_plan_that_was_written_takes_nobody_else(rows in any_rows()) {
         let mut rows = rows;
@@ -93,6 +95,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-25
     #[test]
     fn victims_never_exceed_what_was_lacking(rows in any_rows()) {
         let plan = rows.plan();
@@ -113,6 +116,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-27
     #[test]
     fn no_machine_in_use_is_taken_while_an_unclaimed_one_fits(rows in any_rows()) {
         let fleet = &rows.fleet;
@@ -152,6 +156,7 @@ proptest! {
         }
     }
 
+    // Requirement: F-34
     #[test]
     fn an_index_that_followed_every_change_plans_like_a_new_one(
         rows in any_rows(),
@@ -180,6 +185,7 @@ proptest! {
         prop_assert_eq!(sorted(&one), sorted(&other));
     }
 
+    // Requirement: F-30
     #[test]
     fn no_more_is_taken_back_than_the_cap_allows(rows in any_rows()) {
         let plan = rows.plan();

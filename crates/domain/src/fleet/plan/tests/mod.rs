@@ -118,6 +118,7 @@ fn outcomes(plan: &Plan) -> Vec<Outcome> {
     plan.report.needs.iter().map(|it| it.outcome).collect()
 }
 
+// Requirement: F-28
 #[test]
 fn idle_machines_go_before_those_that_must_be_made_and_cheap_ones_first() {
     let kinds = [
@@ -133,6 +134,7 @@ fn idle_machines_go_before_those_that_must_be_made_and_cheap_ones_first() {
     assert_eq!(outcomes(&plan), [Outcome::Assigned]);
 }
 
+// Requirement: F-28
 #[test]
 fn a_need_that_suffers_from_interruptions_pays_for_them() {
     let of = |bucket| {
@@ -145,6 +147,7 @@ fn a_need_that_suffers_from_interruptions_pays_for_them() {
     assert_eq!(of(7), [1], "0.20 $ + 0.1 × 16 $ is not");
 }
 
+// Requirement: F-28
 #[test]
 fn the_need_of_higher_priority_is_served_first_whoever_asked_first() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
@@ -156,6 +159,7 @@ fn the_need_of_higher_priority_is_served_first_whoever_asked_first() {
     assert_eq!(outcomes(&plan), [Outcome::NoCapacity, Outcome::Assigned]);
 }
 
+// Requirement: F-24
 #[test]
 fn whatever_is_on_its_way_counts() {
     let mut rows = Rows::new(vec![machine("small", Phase::Speculative); 8]);
@@ -173,6 +177,7 @@ fn whatever_is_on_its_way_counts() {
     }
 }
 
+// Requirement: F-25
 #[test]
 fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
     let (low, high) = (need(100, 12), need(1_000_000, 8));
@@ -194,6 +199,7 @@ fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
     assert_eq!(outcomes(&again), [Outcome::NoCapacity, Outcome::InFlight]);
 }
 
+// Requirement: F-26
 #[test]
 fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
     let (low, high) = (need(100, 8), need(1_000_000, 8));
@@ -214,6 +220,7 @@ fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
     assert_eq!(rows.rows[1].wanted().cluster(), Some(&cluster("a")));
 }
 
+// Requirement: F-27
 #[test]
 fn only_needs_of_lower_priority_lose_machines() {
     let low = need(100, 4);
@@ -230,6 +237,7 @@ fn only_needs_of_lower_priority_lose_machines() {
     assert_eq!(plan.aims[0].grace.as_secs(), 10, "the widest gap there is does not wrap");
 }
 
+// Requirement: F-27
 #[test]
 fn what_no_need_claims_is_taken_before_what_one_uses() {
     let low = need(100, 4);
@@ -248,6 +256,7 @@ fn what_no_need_claims_is_taken_before_what_one_uses() {
     assert_eq!(slots(&rows.plan(), Cause::Preempt), [1], "whatever its priority");
 }
 
+// Requirement: F-27
 #[test]
 fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
     let (lowest, low) = (need(1, 4), need(100, 4));
@@ -257,6 +266,7 @@ fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
     assert_eq!(slots(&rows.plan(), Cause::Preempt), [0], "nobody knows what cluster a uses");
 }
 
+// Requirement: F-30
 #[test]
 fn whatever_is_still_leaving_counts_against_the_cap() {
     let one = need(1, 4);
@@ -285,6 +295,7 @@ fn whatever_is_still_leaving_counts_against_the_cap() {
     assert_eq!(held_back(&rows), (1, Some(HeldBack::ReclaimCap)), "five percent of 38");
 }
 
+// Requirement: F-30
 #[test]
 fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     let one = need(1, 4);
@@ -305,6 +316,7 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     );
 }
 
+// Requirement: F-19, F-31
 #[test]
 fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
     let one = need(1, 4);
@@ -329,6 +341,7 @@ fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
     assert_eq!(held_back(&cut, at), Some(HeldBack::ListQuarantined));
 }
 
+// Requirement: F-33
 #[test]
 fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
@@ -347,6 +360,7 @@ fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
     }
 }
 
+// Requirement: F-32
 #[test]
 fn what_stands_idle_beyond_its_window_is_given_back() {
     let kinds = ["small", "spot", "small", "spot"];
@@ -369,6 +383,7 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
     assert_eq!(slots(&plan, Cause::Release).len(), 2, "what is needed is not given back");
 }
 
+// Requirement: F-46
 #[test]
 fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
     let one = need(1, 4);
@@ -398,6 +413,7 @@ fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
     assert_eq!(outcomes(&rows.plan()), [Outcome::Satisfied], "it counts as it was last read");
 }
 
+// Requirement: F-21, F-22
 #[test]
 fn what_somebody_else_has_a_claim_to_is_not_seen() {
     let low = need(1, 4);
@@ -411,6 +427,7 @@ fn what_somebody_else_has_a_claim_to_is_not_seen() {
     assert_eq!((rows.plan().aims, rows.fleet.machines()), (vec![], 0));
 }
 
+// Requirement: F-29
 #[test]
 fn a_need_for_what_nobody_has_says_so() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
@@ -418,6 +435,7 @@ fn a_need_for_what_nobody_has_says_so() {
     assert_eq!(outcomes(&rows.plan()), [Outcome::NoSuchMachine]);
 }
 
+// Requirement: F-29
 #[test]
 fn a_machine_without_the_resource_that_is_lacking_is_not_taken() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);

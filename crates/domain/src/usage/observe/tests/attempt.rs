@@ -35,6 +35,7 @@ fn a_denied_deletion_is_replayed_when_the_use_is_over() {
     }
 }
 
+// Requirement: G-8
 #[test]
 fn a_denied_deletion_that_is_not_wanted_is_settled() {
     let settled = |outcome| Some(Deal::Settle(outcome));
@@ -56,6 +57,7 @@ fn a_denied_deletion_of_what_is_gone_or_going_is_done() {
     }
 }
 
+// Requirement: G-7
 #[test]
 fn a_denied_deletion_is_passed_on_to_whoever_still_holds() {
     let with = |others: Vec<Other>| dealt(|_| {}, move |_, it: &mut Look| it.others = Ok(others));

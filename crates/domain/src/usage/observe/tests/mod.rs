@@ -87,6 +87,7 @@ fn empty() -> Resolved {
     Resolved { from: reference("db"), found: vec![] }
 }
 
+// Requirement: G-5
 #[test]
 fn protection_is_proven_by_a_refusal_and_by_nothing_else() {
     let of = |probe: Option<Heard<Probe>>| {
@@ -147,6 +148,7 @@ fn of_several_objects_the_one_that_needs_something_comes_first() {
     assert_eq!(seen.proven, [Uid::new("db-1")].into());
 }
 
+// Requirement: G-27
 #[test]
 fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
     let gone = |it: &mut Look| {
@@ -166,6 +168,7 @@ fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
     assert_eq!(rebuilt, Facts { sight: Sight::ClusterReplaced, ..unknown });
 }
 
+// Requirement: G-27
 #[test]
 fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
     let turn = |it: &mut Look| {
@@ -188,6 +191,7 @@ fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
     assert_eq!((unseen.of, unseen.by), (Of::Unrecorded, By::Present), "nothing is missed of it");
 }
 
+// Requirement: G-27
 #[test]
 fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
     let selects = |it: &mut Usage| {
@@ -224,6 +228,7 @@ fn the_worst_cause_of_blindness_is_named() {
     assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Sight::Clear, "not asked");
 }
 
+// Requirement: G-9
 #[test]
 fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
     let edited = |it: &mut Usage| spec(it).of = reference("new");
@@ -280,6 +285,7 @@ fn what_cannot_be_resolved_is_refused_or_unknown_and_changes_nothing() {
     }
 }
 
+// Requirement: G-16
 #[test]
 fn consent_is_asked_for_what_is_new_and_not_for_what_is_held() {
     let mut look = look();
@@ -319,6 +325,7 @@ fn a_selector_is_resolved_from_what_was_listed() {
     assert_eq!(meant.of, Resolved { from: selecting("a"), found: vec![key("db")] });
 }
 
+// Requirement: G-25
 #[test]
 fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
     let blocks = |uid: &str| match object(uid, Some("u-1")) {
@@ -341,6 +348,7 @@ fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
     assert_eq!(blocking(over, "db-1"), None, "it is not held");
 }
 
+// Requirement: G-6
 #[test]
 fn a_mark_is_taken_off_only_where_nobody_else_holds() {
     let excess = |turn: fn(&mut Look)| {

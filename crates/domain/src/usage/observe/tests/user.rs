@@ -2,6 +2,7 @@
 
 use super::*;
 
+// Requirement: G-3
 #[test]
 fn a_user_is_one_uid() {
     let by = |found: Heard<Found>| facts(|_| {}, |it| stand(it, "app", found)).by;
