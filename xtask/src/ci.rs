@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::parts::Parts;
 use crate::repo::{Repo, shown};
 use crate::{generate, requirements, tidy};
 
@@ -28,25 +29,24 @@ struct Step {
     run: Box<dyn Fn(&Repo) -> Outcome>,
 }
 
-/// Runs every check and stops at the first that fails.
+/// Runs every check, stops at the first that fails, and prints what took how long.
 pub(crate) fn run(repo: &Repo) -> Outcome {
-    run_steps(repo, &steps())
+    let (steps, mut parts) = (steps(), Parts::new("ci"));
+    let outcome = run_steps(repo, &steps, &mut parts);
+    let end = if outcome.is_ok() { "passed" } else { "stopped" };
+    parts.close(repo, &format!("{} steps {end}", steps.len()));
+    outcome
 }
 
-fn run_steps(repo: &Repo, steps: &[Step]) -> Outcome {
-    let start = Instant::now();
+fn run_steps(repo: &Repo, steps: &[Step], parts: &mut Parts) -> Outcome {
     for (index, step) in steps.iter().enumerate() {
         output::say(format_args!("── {}/{} {}", index + 1, steps.len(), step.name));
         let begun = Instant::now();
         let outcome = (step.run)(repo);
-        let took = begun.elapsed().as_secs_f64();
-        if let Err(failure) = outcome {
-            return Err(explained(step, failure, took));
-        }
-        output::say(format_args!("   {} passed in {took:.1} s", step.name));
+        let took = begun.elapsed();
+        parts.add(&step.name, took, if outcome.is_ok() { "" } else { "failed" });
+        outcome.map_err(|failure| explained(step, failure, took.as_secs_f64()))?;
     }
-    let took = start.elapsed().as_secs_f64();
-    output::say(format_args!("ci: {} steps passed in {took:.1} s", steps.len()));
     Ok(())
 }
 
@@ -118,6 +118,7 @@ fn own(name: &str, command: &str, run: fn(&Repo) -> Outcome) -> Step {
 mod tests {
     use super::*;
 
+    // Requirement: H-16
     #[test]
     fn the_rules_are_checked_alone() {
         let steps = steps();
@@ -126,13 +127,15 @@ mod tests {
         assert_eq!(alone[0].command, "cargo check --package usher-kernel");
     }
 
+    // Requirement: H-16
     #[test]
     fn the_first_failure_stops_the_run_and_names_its_command() {
         let repo = Repo::find().unwrap();
         let step = |name: &str, run| own(name, &format!("cargo xtask {name}"), run);
         let failing = step("broken", |_| Err(Failure::message("it is broken")));
         let unreached = step("unreached", |_| Err(Failure::Exit(9)));
-        let outcome = run_steps(&repo, &[step("fine", |_| Ok(())), failing, unreached]);
+        let steps = [step("fine", |_| Ok(())), failing, unreached];
+        let outcome = run_steps(&repo, &steps, &mut Parts::new("ci"));
         let Err(Failure::Message(sentence)) = outcome else { panic!("{outcome:?}") };
         assert!(sentence.starts_with("it is broken\nci: broken failed after "), "{sentence}");
         assert!(sentence.ends_with("run it alone with: cargo xtask broken"), "{sentence}");

@@ -11,8 +11,11 @@ mod bench;
 mod ci;
 mod failure;
 mod generate;
+mod loaded;
 mod mutants;
 mod output;
+mod parts;
+mod programs;
 mod repo;
 mod requirements;
 mod rust;
@@ -41,15 +44,17 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run every test of every crate
+    /// Run every test of every crate, and print what failed last
     Test(test::Args),
+    /// Run tests many times beside busy loops and count the failures
+    Loaded(loaded::Args),
     /// Run every check but the tests, stopping at the first that fails
     Ci,
     /// Check what the compiler does not: crate edges, sizes, names, documents
     Tidy,
-    /// Draw the state charts, print the documents, and make the code of the gRPC messages
+    /// Write what is made from other files: charts, the tests of requirements, documents, gRPC code
     Generate(generate::Args),
-    /// Compare the requirements with the tests they name
+    /// Count the requirements and compare them with the tags on the tests
     Requirements(requirements::Args),
     /// Live simulated lives, one per seed
     Sim(sim::Args),
@@ -76,6 +81,7 @@ fn run(verb: Verb) -> Outcome {
     let repo = Repo::find()?;
     match verb {
         Verb::Test(args) => test::run(&repo, &args),
+        Verb::Loaded(args) => loaded::run(&repo, &args),
         Verb::Ci => ci::run(&repo),
         Verb::Tidy => tidy::run(&repo),
         Verb::Generate(args) => generate::run(&repo, &args),

@@ -45,7 +45,8 @@ impl Repo {
             "--message-format=plain",
         ]))?;
         let manifest = Path::new(located.trim());
-        let root = manifest.parent().ok_or_else(|| Failure::message("cannot find the workspace"))?;
+        let root =
+            manifest.parent().ok_or_else(|| Failure::message("cannot find the workspace"))?;
         Ok(Self { root: root.to_path_buf() })
     }
 
@@ -105,7 +106,8 @@ impl Repo {
         cargo.status().is_ok_and(|status| status.success())
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    /// Cargo with these words, in the root.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(args).current_dir(&self.root);
         // What cargo told this program of itself would make build scripts run again.

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use crate::failure::Outcome;
 use crate::output;
+use crate::parts::Parts;
+use crate::programs::{self, Ran};
 use crate::repo::Repo;
 
 /// What to run.
@@ -14,19 +16,22 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
-/// How many tests of one program run at a time: many of them wait for processes and databases, and
-/// leave the machine to others meanwhile.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 3
-}
-
-/// Runs `cargo test` over the whole workspace.
+/// Runs every test of the workspace, also behind one that fails, and prints the failures last.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
-    let start = Instant::now();
-    let mut words = vec!["test", "--workspace"];
+    let mut parts = Parts::new("test");
+    let mut words = vec!["--workspace"];
     words.extend(args.rest.iter().map(String::as_str));
-    let threads = threads().to_string();
-    repo.cargo(&words, &[("RUST_TEST_THREADS", &threads)])?;
-    output::say(format_args!("test: passed in {:.1} s", start.elapsed().as_secs_f64()));
-    Ok(())
+    let begun = Instant::now();
+    let programs = programs::build(repo, &words)?;
+    parts.add("build", begun.elapsed(), "");
+    let (ran, status) = programs::run(repo, &programs, &words, |line| output::say(line))?;
+    for it in &ran {
+        parts.add(&it.words, it.took, it.result.as_deref().unwrap_or("no result"));
+    }
+    let failed: Vec<&Ran> = ran.iter().filter(|it| !it.has_passed()).collect();
+    parts.close(repo, &format!("{} programs, {} failed,", ran.len(), failed.len()));
+    for repeat in failed.iter().flat_map(|it| it.repeats()) {
+        output::complain(format_args!("failed: {repeat}"));
+    }
+    programs::verdict(&ran, status)
 }
