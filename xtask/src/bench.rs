@@ -12,8 +12,8 @@ const PROVIDER: Bench =
 /// Every measurement by its name, and what runs it.
 const BENCHES: [(&str, Bench); 7] = [
     ("apiserver", API_SERVER),
-    ("broker", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "broker", "--"])),
-    ("fleet", Bench::Cargo(&["bench", "--package", "usher-cli", "--bench", "fleet", "--"])),
+    ("broker", Bench::Cargo(&["bench", "--package", "usher", "--bench", "broker", "--"])),
+    ("fleet", Bench::Cargo(&["bench", "--package", "usher-fleet", "--bench", "fleet", "--"])),
     ("kernel", Bench::Sim(&["bench", "kernel"])),
     ("provider", PROVIDER),
     ("rules", Bench::Sim(&["bench", "rules"])),

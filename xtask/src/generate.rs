@@ -18,7 +18,7 @@ const TABLES: &str = "crates/domain/tables/";
 const CHARTS: &str = "docs/charts/";
 /// Documents that an example of a package prints.
 const PRINTED: [(&str, &str, &str); 2] = [
-    ("docs/configuration.md", "usher-cli", "configuration"),
+    ("docs/configuration.md", "usher-server", "configuration"),
     ("docs/openapi.json", "usher-api", "openapi"),
 ];
 /// So few phases are drawn one by one; more become a node that names them.

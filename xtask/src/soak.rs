@@ -84,7 +84,7 @@ fn soak_store(repo: &Repo) -> Outcome {
 /// Servers that are killed at every failpoint and at any moment while nodes come and go, three
 /// servers of which somebody always dies, and many nodes at rest.
 fn soak_walk(repo: &Repo) -> Outcome {
-    let words = ["--release", "--package", "usher-cli", "--test", "walk"];
+    let words = ["--release", "--package", "usher", "--test", "walk"];
     soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
 }
 
@@ -93,7 +93,7 @@ fn soak_walk(repo: &Repo) -> Outcome {
 fn soak_fleet(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher-provider", "--test", "provider"];
     soak_tests(repo, &words, &PROVIDER_TESTS, &FLEET_FIGURES)?;
-    let words = ["--release", "--package", "usher-cli", "--test", "fleet"];
+    let words = ["--release", "--package", "usher", "--test", "fleet"];
     soak_tests(repo, &words, &FLEET_TESTS, &FLEET_FIGURES)
 }
 

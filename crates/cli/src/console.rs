@@ -1,11 +1,11 @@
 //! What is printed: a table for people, JSON as a contract.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use usher_kernel::Timestamp;
 
-use crate::clock;
 use crate::stop::Stop;
 
 /// In which form.
@@ -81,10 +81,15 @@ pub fn cell(text: Option<&str>) -> String {
     text.filter(|it| !it.is_empty()).unwrap_or("-").to_owned()
 }
 
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::ZERO.after(since)
+}
+
 /// How long ago a time was, in its largest unit.
 pub fn age(time: &str) -> String {
     let Some(at) = Timestamp::from_rfc3339(time) else { return "-".to_owned() };
-    let seconds = clock::now().since(at).as_secs();
+    let seconds = now().since(at).as_secs();
     match seconds {
         0..=119 => format!("{seconds}s"),
         120..=7_199 => format!("{}m", seconds / 60),
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn an_age_is_told_in_its_largest_unit() {
         let ago = |seconds: i64| {
-            let now = clock::now().as_micros();
+            let now = now().as_micros();
             age(&Timestamp::from_micros(now - seconds * 1_000_000).to_rfc3339())
         };
         assert_eq!(ago(-5), "0s", "clocks differ");

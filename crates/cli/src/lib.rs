@@ -1,16 +1,14 @@
-//! The parts that the `usher` binary joins.
+//! The verbs that ask a running server.
 //!
-//! **Invariants**
-//! - Nothing is decided here that the domain decides: adapters bring answers and do verbs.
-//! - Whatever outlives this process is found again by its name and its lock, never by memory.
+//! Read in this order: [`verbs`] (what a person can type), [`session`] (how a server is found, and
+//! which resource a name means), [`client`] (calls to it), [`wait`], [`console`] (what is printed),
+//! [`stop`] (exit codes), [`environment`].
+//!
+//! **Absent on purpose**: the server and its store. What a verb knows, it was answered.
 
 pub mod client;
-pub mod clock;
-pub mod config;
 pub mod console;
-pub mod data_dir;
-pub mod failpoint;
-pub mod serve;
+pub mod environment;
 pub mod session;
 pub mod stop;
 pub mod verbs;

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use usher_domain::object::id::ResourceId;
+use usher_wire::data_dir;
 use usher_wire::http::Secret;
 use usher_wire::operator::{List, Resource};
+use uuid::Uuid;
 
 use crate::client::{Client, encoded};
-use crate::config::variable;
+use crate::environment::variable;
 use crate::console::{Console, Form};
-use crate::data_dir;
 use crate::stop::Stop;
 
 /// What every client verb takes.
@@ -93,7 +93,7 @@ impl Session {
     /// The resource that a name or an id means. An id is exact; a name means its newest life, and
     /// one that lives before one that does not.
     pub async fn resource(&self, text: &str, project: Option<&str>) -> Result<Resource, Stop> {
-        if text.parse::<ResourceId>().is_ok() {
+        if is_id(text) {
             return Ok(self.client.read(&format!("/v1/resources/{text}")).await?);
         }
         let within = project.map(|it| format!("&project={}", encoded(it))).unwrap_or_default();
@@ -164,6 +164,11 @@ fn chosen(text: &str, found: Vec<Resource>) -> Result<Resource, Stop> {
         )));
     }
     meant.pop().ok_or_else(|| Stop::not_found(format!("cannot find resource \"{text}\"")))
+}
+
+/// Whether a text is an id as the server writes it.
+pub fn is_id(text: &str) -> bool {
+    text.parse::<Uuid>().is_ok_and(|id| id.to_string() == text)
 }
 
 /// A text of an answer, or nothing.

@@ -1,11 +1,8 @@
 //! What ends a run before its end, and the exit code that says so.
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use usher_wire::http::Problem;
-
-use crate::serve::place;
 
 /// Why a run stops.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,38 +59,6 @@ impl Stop {
         }
         ExitCode::from(self.code)
     }
-}
-
-impl From<usher_store::Error> for Stop {
-    fn from(error: usher_store::Error) -> Self {
-        if let usher_store::Error::Schema(refusal) = &error {
-            let (code, remedy) = (refusal.code(), refusal.remedy());
-            return Self { code: 3, text: format!("{refusal} ({code})\n{remedy}") };
-        }
-        Self::unavailable(chain(&error))
-    }
-}
-
-impl From<place::Error> for Stop {
-    fn from(error: place::Error) -> Self {
-        match &error {
-            place::Error::BadKey { .. } | place::Error::BadToken { .. } => {
-                Self::usage(chain(&error))
-            }
-            place::Error::Disk { .. } | place::Error::Unminted => Self::unavailable(chain(&error)),
-        }
-    }
-}
-
-/// An error with everything below it, in one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(why) = cause {
-        text = format!("{text}: {why}");
-        cause = why.source();
-    }
-    text
 }
 
 #[cfg(test)]

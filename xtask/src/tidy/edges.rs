@@ -21,21 +21,25 @@ const fn edge(
 }
 
 /// Every crate there is or will be.
-const EDGES: [Edge; 14] = [
+const EDGES: [Edge; 20] = [
     edge("kernel", &[], &[]),
     edge("domain", &["kernel"], &[]),
     edge("wire", &[], &[]),
+    edge("failpoint", &[], &[]),
     edge("pgtest", &[], &[]),
     edge("store", &["kernel", "domain"], &["sim", "pgtest"]),
     edge("cluster", &["kernel", "domain"], &["sim", "apiserver"]),
     edge("clouds", &["kernel", "domain"], &[]),
     edge("apiserver", &[], &[]),
-    edge("provider", &["kernel", "wire"], &[]),
+    edge("provider", &["kernel", "wire", "failpoint"], &[]),
     edge("api", &["kernel", "domain", "wire"], &["sim"]),
     edge("agent", &["wire"], &[]),
+    edge("fleet", &["kernel", "domain", "wire", "store", "failpoint"], &["pgtest"]),
+    edge("hosts", &["kernel", "wire", "agent", "provider", "failpoint"], &[]),
+    edge("local", &["kernel", "domain", "hosts", "failpoint"], &[]),
     edge("sim", &["kernel", "domain"], &[]),
     edge(
-        "cli",
+        "server",
         &[
             "kernel",
             "domain",
@@ -46,9 +50,18 @@ const EDGES: [Edge; 14] = [
             "apiserver",
             "provider",
             "api",
-            "agent",
+            "fleet",
+            "hosts",
+            "local",
+            "failpoint",
         ],
         &["sim", "pgtest"],
+    ),
+    edge("cli", &["kernel", "wire", "agent"], &[]),
+    edge(
+        "usher",
+        &["cli", "server", "agent", "provider", "hosts", "local", "wire", "failpoint"],
+        &["kernel", "domain", "api", "store", "sim", "pgtest"],
     ),
     edge("xtask", &[], &[]),
 ];
@@ -130,12 +143,13 @@ fn short(name: &str) -> &str {
 }
 
 fn is_ours(name: &str) -> bool {
-    name.starts_with("usher-") || name == "xtask"
+    name.starts_with("usher-") || name == "xtask" || name == "usher"
 }
 
 fn fits(member: &Member, short: &str) -> bool {
     let (folder, name) = match short {
         "xtask" => ("xtask".to_owned(), "xtask".to_owned()),
+        "usher" => ("crates/usher".to_owned(), "usher".to_owned()),
         short => (format!("crates/{short}"), format!("usher-{short}")),
     };
     member.folder == folder && member.name == name
@@ -174,8 +188,8 @@ mod tests {
             ("crates/store", "usher-sim", true),
             ("crates/store", "usher-pgtest", true),
             ("crates/cluster", "usher-apiserver", true),
-            ("crates/cli", "usher-agent", false),
-            ("crates/cli", "usher-sim", true),
+            ("crates/server", "usher-fleet", false),
+            ("crates/server", "usher-sim", true),
             ("xtask", "clap", false),
         ];
         for (folder, need, dev) in cases {
@@ -192,7 +206,12 @@ mod tests {
             ("crates/store", "usher-sim", false),
             ("crates/store", "usher-pgtest", false),
             ("crates/store", "usher-cluster", false),
-            ("crates/cli", "usher-sim", false),
+            ("crates/cli", "usher-server", false),
+            ("crates/cli", "usher-store", false),
+            ("crates/server", "usher-cli", false),
+            ("crates/server", "usher-sim", false),
+            ("crates/fleet", "usher-local", false),
+            ("crates/local", "usher-fleet", false),
             ("crates/apiserver", "usher-kernel", true),
             ("xtask", "usher-kernel", false),
         ];

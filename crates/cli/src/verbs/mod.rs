@@ -1,93 +1,93 @@
-//! What a person can type.
+//! The verbs that ask a running server.
 
 mod abandon;
-mod ask;
 mod blueprint;
 mod cloud;
-mod completions;
 mod credential;
 mod deprovision;
 mod events;
-mod failpoints;
 mod fleet;
 mod get;
-mod keep_world;
 mod label;
-mod migrate;
 mod orphans;
 mod placement;
 mod plan;
 mod project;
-mod provider;
 mod provision;
 mod receipt;
 mod retry;
-mod serve;
 mod token;
-mod up;
 mod why;
 
 use std::process::ExitCode;
 
-use crate::serve::program::Role;
-
-/// Bring infrastructure in and show it out again
-///
-/// In order, completely, and with a reason for every wait
-#[derive(clap::Parser)]
-#[command(name = "usher", version, arg_required_else_help = true)]
-pub struct Args {
-    /// What to do.
-    #[command(subcommand)]
-    pub verb: Verb,
-}
-
-/// A verb with its arguments.
+/// A verb that asks a running server.
 #[derive(clap::Subcommand)]
-pub enum Verb {
-    /// Run everything on this machine, with everything embedded
+pub enum Ask {
+    /// Declare a node on a cloud from a blueprint
     ///
-    /// The first start makes a project, a credential and a blueprint to try. It prints what to type
-    /// next. State survives a restart and a kill
-    Up(up::Flags),
-    /// Run a server for production, on a PostgreSQL of its own
+    /// Prints the id. With --wait it ends when the node is Ready (0) or Failed (1)
+    Provision(provision::Flags),
+    /// Ask for a resource's deletion
     ///
-    /// It never migrates by itself: `usher migrate` does
-    Serve(up::Flags),
-    /// What a running server is asked.
-    #[command(flatten)]
-    Ask(ask::Ask),
-    /// Run the agent of a node
-    ///
-    /// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
-    Agent(usher_agent::Flags),
-    /// Offer machines to a fleet, or ask a provider what every provider must do
-    Provider(provider::Flags),
-    /// Keep a local world going without a server
-    #[command(hide = true)]
-    KeepWorld(keep_world::Flags),
-    /// List the failpoints
-    #[command(hide = true)]
-    Failpoints,
-    /// Bring the schema of a database up to this program's, or take it back
-    ///
-    /// The migrations of one run are one transaction: all of them happen, or none. `usher serve`
-    /// never migrates by itself and refuses a schema that is not its own
-    Migrate(migrate::Flags),
+    /// With --wait it shows each crossing until the resource is Deleted
+    Deprovision(deprovision::Flags),
+    /// List things, or look at one
+    Get(get::Flags),
+    /// Say why a resource or a machine is where it is, who holds it, and what to do
+    Why(why::Flags),
+    /// Say what an order would do, and change nothing
+    Plan(plan::Flags),
+    /// Show every outside name a resource ever had, and the evidence that it is gone
+    Receipt(receipt::Flags),
+    /// Read the log of events, or follow it
+    Events(events::Flags),
+    /// Look at a resource now, make it anew, or open the rail of a world
+    Retry(retry::Flags),
+    /// Give a resource up, with a reason, although its world cannot answer
+    Abandon(abandon::Flags),
+    /// List what stands outside and has no owner
+    Orphans(orphans::Flags),
+    /// Look at the machine fleet, say what clusters need, and stop it
+    Fleet(fleet::Flags),
+    /// Make or end a project
+    Project(project::Flags),
+    /// Place a project on a world, or ask the placement to end
+    Placement(placement::Flags),
+    /// Publish blueprints
+    Blueprint(blueprint::Flags),
+    /// Enter or remove a cloud
+    Cloud(cloud::Flags),
+    /// Enter, withdraw or remove a credential, and say which project may use it
+    Credential(credential::Flags),
+    /// Read and write labels
+    Label(label::Flags),
+    /// Make, list and withdraw operators' tokens
+    Token(token::Flags),
 }
 
-impl Verb {
+impl Ask {
     /// Does it.
     pub fn run(self) -> ExitCode {
         match self {
-            Self::Up(flags) => up::run(&flags, Role::Up),
-            Self::Serve(flags) => serve::run(&flags),
-            Self::Ask(ask) => ask.run(),
-            Self::Agent(flags) => usher_agent::program::run(&flags),
-            Self::Provider(flags) => provider::run(flags),
-            Self::KeepWorld(flags) => keep_world::run(flags),
-            Self::Failpoints => failpoints::run(),
-            Self::Migrate(flags) => migrate::run(&flags),
+            Self::Provision(flags) => provision::run(flags),
+            Self::Deprovision(flags) => deprovision::run(flags),
+            Self::Get(flags) => get::run(flags),
+            Self::Why(flags) => why::run(flags),
+            Self::Plan(flags) => plan::run(flags),
+            Self::Receipt(flags) => receipt::run(flags),
+            Self::Events(flags) => events::run(flags),
+            Self::Retry(flags) => retry::run(flags),
+            Self::Abandon(flags) => abandon::run(flags),
+            Self::Orphans(flags) => orphans::run(&flags),
+            Self::Fleet(flags) => fleet::run(flags),
+            Self::Project(flags) => project::run(flags),
+            Self::Placement(flags) => placement::run(flags),
+            Self::Blueprint(flags) => blueprint::run(flags),
+            Self::Cloud(flags) => cloud::run(flags),
+            Self::Credential(flags) => credential::run(flags),
+            Self::Label(flags) => label::run(flags),
+            Self::Token(flags) => token::run(flags),
         }
     }
 }

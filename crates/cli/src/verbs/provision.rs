@@ -9,7 +9,7 @@ use usher_wire::operator::{BlueprintVersion, List, Resource};
 use uuid::Uuid;
 
 use crate::client::encoded;
-use crate::config::variable;
+use crate::environment::variable;
 use crate::console::Form;
 use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;

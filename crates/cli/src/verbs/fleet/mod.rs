@@ -12,7 +12,7 @@ use usher_wire::operator::{List, Machine, Shard};
 
 use crate::client::encoded;
 use crate::console::{age, cell, table};
-use crate::session::{Basics, Session, run as session};
+use crate::session::{Basics, Session, is_id, run as session};
 use crate::stop::Stop;
 
 /// What to do.
@@ -166,7 +166,7 @@ async fn settle(session: Session, flags: Settle) -> Result<(), Stop> {
 
 /// The machine that a name or an id means. An id is exact; a name means its newest life.
 pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, Stop> {
-    if text.parse::<usher_domain::object::id::MachineLifeId>().is_ok() {
+    if is_id(text) {
         return Ok(session.client.read(&format!("/v1/fleet/machines/{text}")).await?);
     }
     let path = format!("/v1/fleet/machines?gone=true&name={}", encoded(text));

@@ -1,0 +1,26 @@
+//! The shard that drives machines for real.
+//!
+//! ```text
+//!   provider ──lists──▶ lister ─┐                       ┌─▶ pool: one step per machine ─▶ provider
+//!   store ──demand, orders──▶ planner ──aims──▶ memory ─┤         │
+//!                                                       └◀ writer ◀┘ what was decided, together
+//! ```
+//!
+//! Read in this order: [`shard`] (leases and epochs), [`epoch`] (what its parts share), [`memory`]
+//! and [`lists`] (what is remembered, and how a list is taken in), [`step`] and [`pool`] (one
+//! machine, and many), [`lister`], [`planner`], [`writer`], [`provider`] and [`record`] (the wire),
+//! [`bootstrap`] (what machines are given), [`tally`].
+
+pub mod bootstrap;
+pub mod epoch;
+pub mod lister;
+pub mod lists;
+pub mod memory;
+pub mod planner;
+pub mod pool;
+pub mod provider;
+pub mod record;
+pub mod shard;
+pub mod step;
+pub mod tally;
+pub mod writer;

@@ -1,0 +1,174 @@
+//! A shard: acquires its lease, lives one epoch after the other, and gives the lease back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use usher_domain::fleet::facts::{Bound, Facts, Reported, Sight};
+use usher_domain::fleet::ident::ShardId;
+use usher_domain::fleet::reconcile::rules;
+use usher_domain::fleet::verdict::Rest;
+use usher_kernel::Timestamp;
+use usher_store::{Acquisition, Error, ShardLease, Store, StoredMachine};
+use uuid::Uuid;
+
+use super::bootstrap::Bootstrap;
+use super::epoch::{Epoch, Figures};
+use super::lister::Lister;
+use super::planner::Planner;
+use super::pool::Pool;
+use super::provider::Provider;
+use super::tally::Tally;
+use super::writer::writer;
+use usher_wire::chain;
+
+/// How soon a store is asked again that did not answer.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How many machines are read at a time.
+const PAGE: u32 = 2_000;
+
+/// A shard that is not running yet.
+pub struct Shard {
+    /// What it is called.
+    pub id: ShardId,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The provider of its machines.
+    pub provider: Provider,
+    /// What machines are given when they join.
+    pub bootstrap: Arc<dyn Bootstrap>,
+    /// The figures.
+    pub figures: Figures,
+    /// What is counted.
+    pub tally: Arc<Tally>,
+}
+
+impl Shard {
+    /// Speaks for its machines whenever it may, until it is told to stop.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let holder = Uuid::new_v4();
+        while !*stop.borrow() {
+            let asked = Instant::now();
+            let acquired =
+                self.store.acquire_shard(self.id.clone(), holder, self.figures.lease).await;
+            let pause = match acquired {
+                Ok(Acquisition::Ours(lease)) => {
+                    let (shard, epoch) = (&self.id, lease.epoch);
+                    tracing::info!(%shard, epoch, "speaks for its machines");
+                    self.live((lease, asked), &stop).await;
+                    Duration::ZERO
+                }
+                Ok(Acquisition::Theirs(state)) => {
+                    let left = state.lease.map_or(Duration::ZERO, |it| it.1.since(state.now));
+                    left.clamp(Duration::from_millis(10), self.figures.lease)
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "cannot acquire the shard");
+                    RETRY_AFTER
+                }
+            };
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Lives one epoch, until its lease is lost or everything is told to stop.
+    async fn live(&self, (lease, asked): (ShardLease, Instant), stop: &watch::Receiver<bool>) {
+        let parts = (Arc::clone(&self.store), self.provider.clone(), Arc::clone(&self.bootstrap));
+        let held = (lease, asked);
+        let epoch = Arc::new(Epoch::new(parts, self.figures, Arc::clone(&self.tally), held));
+        let (end, ended) = watch::channel(false);
+        let mut stop = stop.clone();
+        let mut keeping = JoinSet::new();
+        let kept = Arc::clone(&epoch);
+        keeping.spawn(async move { kept.keep().await });
+        let loaded = tokio::select! {
+            loaded = load(&epoch) => loaded.map_err(|error| chain(&error)),
+            () = stopped(&mut stop) => Err("told to stop".to_owned()),
+            () = epoch.lost.notified() => Err("the lease was lost meanwhile".to_owned()),
+        };
+        if let Err(why) = loaded {
+            tracing::warn!(why, "cannot read the machines of the shard");
+            self.give_back(&epoch).await;
+            return;
+        }
+        let (writer, writing) = writer(&epoch);
+        let mut parts = JoinSet::new();
+        parts.spawn(Pool::new(Arc::clone(&epoch), writer).run(ended.clone()));
+        parts.spawn(writing.run());
+        parts.spawn(Lister::new(Arc::clone(&epoch)).run(ended.clone()));
+        parts.spawn(Planner::new(Arc::clone(&epoch)).run(ended));
+        tokio::select! {
+            () = stopped(&mut stop) => {}
+            () = epoch.lost.notified() => {
+                tracing::warn!(shard = %self.id, "somebody else speaks for the shard");
+            }
+            Some(part) = parts.join_next() => {
+                tracing::error!(?part, "a part of the shard ended: it begins anew");
+            }
+        }
+        end.send_replace(true);
+        while let Some(part) = parts.join_next().await {
+            if let Err(why) = part {
+                tracing::error!(error = %why, "a part of the shard did not end well");
+            }
+        }
+        keeping.shutdown().await;
+        self.give_back(&epoch).await;
+    }
+
+    async fn give_back(&self, epoch: &Epoch) {
+        if let Err(error) = self.store.release_shard(epoch.lease()).await {
+            // The lease ends by itself.
+            tracing::warn!(error = %chain(&error), "cannot give the shard back");
+        }
+    }
+}
+
+/// Reads every machine of the shard.
+async fn load(epoch: &Epoch) -> Result<(), Error> {
+    let shard = epoch.lease().shard;
+    let mut after = None;
+    loop {
+        let roll = epoch.store.machines_of(&shard, after, PAGE).await?;
+        for (id, what) in &roll.broken {
+            tracing::error!(%id, what, "left out: the row breaks its own rules");
+        }
+        let now = epoch.now();
+        for machine in &roll.machines {
+            remember(epoch, machine, now);
+        }
+        after = roll.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Notes a row. Whoever would rest if its provider showed it as it is recorded, rests: the first
+/// list says who is not.
+fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Timestamp) {
+    let (machine, deadlines) = (&record.state, &epoch.figures.life.deadlines);
+    let binding = if machine.phase().is_bound() { Bound::Ours } else { Bound::None };
+    let report = Reported::of(machine.phase());
+    let seen = Facts { sight: Sight::Clear, report, binding };
+    let due = match rules(machine.facts(deadlines, now), seen).rest {
+        Rest::Now | Rest::Poll => Some(now),
+        Rest::Deadline => Some(machine.deadline(deadlines)),
+        Rest::OnChange | Rest::Never => None,
+    };
+    let mut memory = epoch.memory();
+    let slot = memory.note(*id, record.version, machine);
+    if let Some(at) = due {
+        memory.wake(slot, at);
+    }
+}
+
+/// Ends when everything is told to stop. Whoever could tell being gone is the same.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|it| *it).await;
+}

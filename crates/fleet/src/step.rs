@@ -1,0 +1,289 @@
+//! One step of one machine: the kernel's two ports between the store and the provider.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+use usher_domain::fleet::accept::Report;
+use usher_domain::fleet::aggregate::Machine;
+use usher_domain::fleet::effect::{Effect, Verb};
+use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::issue::Token;
+use usher_domain::fleet::life::Life;
+use usher_domain::fleet::look::{Look, Source};
+use usher_domain::fleet::observe::{Observed, fold};
+use usher_domain::fleet::plan::Slot;
+use usher_domain::fleet::reason::Reason;
+use usher_domain::fleet::refusal::Refusal;
+use usher_domain::object::id::MachineLifeId;
+use usher_kernel::{
+    Decision, Ledger, Record, Report as Reported, Stopped, Timestamp, Trouble, Unknown, Version,
+    World, step,
+};
+use usher_store::MachineWrite;
+
+use super::epoch::Epoch;
+use super::memory::{Heard, Message, Turn};
+use super::provider::Failure;
+use super::tally::{Done, Kind, Outcome};
+use super::writer::Writer;
+use usher_failpoint::Failpoint;
+
+/// What was heard of a machine.
+type Said = Result<Option<Result<Report, Refusal>>, Unknown>;
+
+/// One step.
+pub struct Step {
+    epoch: Arc<Epoch>,
+    writer: Writer,
+    slot: Slot,
+    life: MachineLifeId,
+    notes: Mutex<Notes>,
+}
+
+/// What a step notes for its end.
+#[derive(Debug, Default)]
+struct Notes {
+    /// The token that was reserved for it.
+    fresh: Option<Token>,
+    /// What became of the verb that it sent.
+    sent: Option<Sent>,
+    /// The record that it began with, and the one that it wrote.
+    before: Option<Record<Machine>>,
+    after: Option<Machine>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Answered,
+    Unanswered,
+}
+
+impl Step {
+    /// A step of a machine whose turn it is.
+    pub fn new(epoch: Arc<Epoch>, writer: Writer, turn: &Turn) -> Self {
+        let (slot, life) = (turn.slot, turn.life);
+        Self { epoch, writer, slot, life, notes: Mutex::default() }
+    }
+
+    /// Does it.
+    pub async fn run(self) -> Result<Reported<Reason>, Stopped> {
+        let now = self.epoch.now();
+        step(&self.epoch.figures.life, &self, &self, now).await
+    }
+
+    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Settles every token that is not on its way, and notes how the row is now.
+    fn end(&self) {
+        let Notes { fresh, sent, before, after } = std::mem::take(&mut *self.notes());
+        if fresh.is_none() && before.is_none() {
+            return;
+        }
+        let late = self.epoch.now().after(self.epoch.figures.request_bound);
+        let mut memory = self.epoch.memory();
+        let next = after.as_ref().map(Machine::fields);
+        let recorded = next.filter(|it| it.order == Order::Recorded).map(|it| it.token);
+        if let Some(fresh) = fresh.filter(|it| recorded != Some(*it)) {
+            memory.settle(fresh);
+        }
+        let Some(before) = before else { return };
+        let (order, token) = (before.state.fields().order, before.state.fields().token);
+        let is_over = after.is_some() && recorded != Some(token);
+        match (order, sent) {
+            (Order::Recorded, Some(Sent::Answered)) => memory.settle(token),
+            (Order::Recorded, Some(Sent::Unanswered)) => memory.settle_at(token, self.slot, late),
+            (Order::Recorded, None) if is_over => memory.settle_at(token, self.slot, late),
+            (Order::Recorded | Order::Sent | Order::None, _) => {}
+        }
+        let after_written = after.is_some();
+        let (version, machine) = match after {
+            Some(machine) => (before.version.next(), machine),
+            None => (before.version, before.state),
+        };
+        memory.note(self.life, version, &machine);
+        let begins = machine.phase().is_passing() && after_written;
+        drop(memory);
+        self.epoch.replan.notify_one();
+        if begins {
+            self.epoch.relist.notify_one();
+        }
+    }
+
+    /// Asks the provider for this very machine.
+    async fn ask(&self, machine: &Machine) -> Said {
+        self.epoch.tally.count(Done::Gets);
+        match self.epoch.provider.get(machine.id()).await {
+            Ok(raw) => Ok(raw.map(|it| self.epoch.tally.read(Report::read(&it)))),
+            Err(failure) => {
+                self.epoch.tally.count(Done::Unanswered);
+                tracing::debug!(machine = %machine.id(), error = failure.text, "not answered");
+                Err(Unknown::Unreachable)
+            }
+        }
+    }
+
+    async fn look(&self, machine: &Machine) -> Look {
+        let (message, stamp, fresh) = {
+            let mut memory = self.epoch.memory();
+            let message = memory.take_message(self.slot, machine);
+            let stamp = memory.stamp_for(machine.fields().token);
+            (message, stamp, memory.reserve())
+        };
+        self.notes().fresh = Some(fresh);
+        let (source, stamp, heard) = match message {
+            Some(Message { source, stamp, heard }) => (source, stamp, Ok(said(&heard))),
+            None => (Source::Get, stamp, self.ask(machine).await),
+        };
+        let listing = self.epoch.memory().listing(self.slot);
+        Look {
+            by: self.epoch.provider.name().to_owned(),
+            at: self.epoch.now(),
+            source,
+            stamp,
+            heard,
+            listing,
+            paused: self.epoch.is_paused(),
+            superseded: !self.epoch.is_ours(),
+            fresh,
+        }
+    }
+
+    fn count(&self, machine: &Machine, effect: &Effect, outcome: Outcome) {
+        self.epoch.tally.outcome(Kind::of(&effect.verb, machine), outcome);
+    }
+}
+
+/// Also a step that was cut off settles what it reserved.
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn said(heard: &Heard) -> Option<Result<Report, Refusal>> {
+    match heard {
+        Heard::Record(raw) => Some(Report::read(raw)),
+        Heard::Broken => Some(Err(Refusal::MachineState { text: String::new() })),
+        Heard::Missing => None,
+    }
+}
+
+impl World<Life> for Step {
+    async fn observe(&self, record: &Record<Machine>) -> Result<Observed, Trouble> {
+        let look = self.look(&record.state).await;
+        Ok(fold(&record.state, &look))
+    }
+
+    async fn apply(&self, record: &Record<Machine>, effect: &Effect) -> Result<(), Trouble> {
+        let machine = &record.state;
+        let blob = match &effect.verb {
+            Verb::Configure { cluster, .. } => self.epoch.bootstrap.blob(machine, cluster).await?,
+            Verb::Create | Verb::Drain { .. } | Verb::Delete | Verb::Salvage => vec![],
+        };
+        if !self.epoch.is_ours() {
+            self.count(machine, effect, Outcome::Superseded);
+            return Err(Trouble::Unavailable { what: "the lease of the shard".to_owned() });
+        }
+        Failpoint::BeforeEffect.pass();
+        self.notes().sent = Some(Sent::Unanswered);
+        let begun = Instant::now();
+        let answer = self.epoch.provider.send(effect, blob).await;
+        self.epoch.tally.called(effect.kind(), begun.elapsed());
+        Failpoint::AfterEffect.pass();
+        match answer {
+            Ok(shown) => {
+                self.notes().sent = Some(Sent::Answered);
+                self.count(machine, effect, Outcome::Success);
+                if let Some(raw) = shown {
+                    let source = Source::Acknowledgement;
+                    let heard = Heard::Record(Box::new(raw));
+                    let message = Message { source, stamp: effect.token, heard };
+                    self.epoch.memory().post(self.slot, message, self.epoch.now());
+                }
+                Ok(())
+            }
+            Err(Failure { class, too_slow, text }) => {
+                if !too_slow && class != usher_domain::fleet::error::ErrorClass::Retryable {
+                    self.notes().sent = Some(Sent::Answered);
+                }
+                self.count(machine, effect, Outcome::of(class, too_slow));
+                let (id, verb) = (machine.id(), effect.kind());
+                tracing::warn!(machine = %id, %verb, %class, error = text, "a verb failed");
+                Err(class.trouble(self.epoch.provider.name()))
+            }
+        }
+    }
+}
+
+impl Ledger<Life> for Step {
+    async fn load(&self) -> Result<Record<Machine>, Trouble> {
+        let stored = self.epoch.store.machine(self.life).await;
+        let record = stored.map_err(|error| error.trouble())?.record;
+        self.notes().before = Some(record.clone());
+        Ok(record)
+    }
+
+    async fn commit(&self, version: Version, decision: &Decision<Life>) -> Result<(), Trouble> {
+        let before = self.notes().before.clone();
+        let Some(before) = before else { return Err(Trouble::Conflict) };
+        let next = match Machine::hydrate(decision.next.fields().clone()) {
+            Ok(next) => next,
+            Err(why) => {
+                self.epoch.tally.transition_error(&before.state);
+                tracing::error!(machine = %before.state.id(), %why, "not written: this is a bug");
+                return Err(Trouble::Corrupt { what: format!("machine {}", before.state.id()) });
+            }
+        };
+        let write = MachineWrite {
+            id: self.life,
+            version,
+            next: next.clone(),
+            book: before.book.with(&decision.rows),
+            event: decision.event.clone(),
+        };
+        Failpoint::BeforeCommit.pass();
+        self.writer.write(write).await?;
+        Failpoint::AfterCommit.pass();
+        self.epoch.tally.crossed(&before.state, &next, decision.reason);
+        self.notes().after = Some(next);
+        Ok(())
+    }
+}
+
+/// When a machine is looked at again.
+pub fn rest_of(
+    done: &Result<Reported<Reason>, Stopped>,
+    (epoch, attempts): (&Epoch, u8),
+) -> (Option<Timestamp>, bool) {
+    use usher_kernel::schedule::{Jitter, back_off};
+    use usher_kernel::{Retry, Wake};
+
+    let (now, pace) = (epoch.now(), &epoch.figures.pace);
+    match done {
+        Ok(report) => (
+            match report.wake {
+                Wake::Now => Some(now),
+                Wake::At(at) => Some(at),
+                Wake::OnChange | Wake::Never => None,
+            },
+            true,
+        ),
+        Err(Stopped { trouble, .. }) => {
+            let pause = match trouble.retry() {
+                Retry::AtOnce => std::time::Duration::ZERO,
+                Retry::BackOff => back_off(pace, u32::from(attempts), Jitter(jitter())),
+                Retry::Slow => pace.max,
+                Retry::Park => return (None, false),
+            };
+            (Some(now.after(pause)), false)
+        }
+    }
+}
+
+/// A random share of a back-off.
+fn jitter() -> u32 {
+    let [.., a, b, c, d] = uuid::Uuid::new_v4().into_bytes();
+    u32::from_be_bytes([a, b, c, d])
+}

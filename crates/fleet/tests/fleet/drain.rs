@@ -1,0 +1,120 @@
+//! What an asynchronous provider once broke: capacity that is drained and never comes back.
+
+use std::collections::BTreeMap;
+
+use usher_fleet::tally::{Kind, Outcome};
+use usher_domain::fleet::aggregate::State;
+use usher_domain::fleet::phase::Phase;
+use usher_wire::fleet::MachineState;
+
+use crate::yard::Yard;
+
+/// Demand for twelve of twenty-four, all staged, let go only when everything was accepted.
+async fn grown() -> Yard {
+    let yard = Yard::open(24).await;
+    yard.plant.behave(|it| it.is_staged = true);
+    yard.until(Phase::Speculative, 24).await;
+    yard.need("a", 12, 100).await;
+    yard.until(Phase::Creating, 12).await;
+    yard.eventually("twelve creations", || yard.plant.count(MachineState::Creating) == 12).await;
+    yard.plant.let_go();
+    yard.until(Phase::Configuring, 12).await;
+    yard.eventually("twelve joins", || yard.plant.count(MachineState::Configuring) == 12).await;
+    yard.plant.let_go();
+    yard.until(Phase::Configured, 12).await;
+    yard
+}
+
+// Requirement: F-60
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reclaimed_machines_stay_bound_until_they_have_left_and_capacity_shrinks() {
+    let mut yard = grown().await;
+    yard.need("a", 2, 100).await;
+    yard.until(Phase::Draining, 10).await;
+    yard.eventually("ten drains", || yard.plant.count(MachineState::Draining) == 10).await;
+    for row in yard.rows().await {
+        if let State::Draining { binding, .. } = row.record.state.state() {
+            assert_eq!(binding.cluster.as_str(), "a");
+            assert_eq!(binding.assignment.priority, 100, "as long as it is bound");
+        }
+    }
+    yard.plant.let_go();
+    yard.until(Phase::Idle, 10).await;
+    assert_eq!(yard.count(Phase::Configured).await, 2);
+    for row in yard.rows().await {
+        let machine = &row.record.state;
+        let bound = machine.phase() == Phase::Configured;
+        assert_eq!(machine.state().binding().is_some(), bound, "both are cleared together");
+        assert_eq!(machine.wanted().cluster().is_some(), bound);
+    }
+    assert_eq!(yard.tally.outcomes(Kind::Reclaim, Outcome::Success), 10);
+    yard.no_transition_error();
+    yard.plant.nothing_was_done_twice();
+    yard.stop().await;
+}
+
+// Requirement: F-60
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn preempted_machines_leave_their_cluster_before_they_join_another() {
+    let mut yard = Yard::open(4).await;
+    yard.plant.behave(|it| it.is_staged = true);
+    yard.need("low", 4, 10).await;
+    for phase in [Phase::Creating, Phase::Configuring] {
+        yard.until(phase, 4).await;
+        let state = if phase == Phase::Creating {
+            MachineState::Creating
+        } else {
+            MachineState::Configuring
+        };
+        yard.eventually("accepted", || yard.plant.count(state) == 4).await;
+        yard.plant.let_go();
+    }
+    yard.until(Phase::Configured, 4).await;
+    yard.need("high", 3, 1_000_000).await;
+    yard.until(Phase::Draining, 3).await;
+    yard.eventually("three drains", || yard.plant.count(MachineState::Draining) == 3).await;
+    let leaving = yard.rows().await;
+    let leaving: Vec<_> =
+        leaving.iter().filter(|it| it.record.state.phase() == Phase::Draining).collect();
+    for row in &leaving {
+        let machine = &row.record.state;
+        assert_eq!(machine.state().binding().unwrap().cluster.as_str(), "low");
+        assert_eq!(machine.wanted().cluster().unwrap().as_str(), "high");
+    }
+    let drains = yard.plant.deeds().into_iter().filter(|it| it.verb == MachineState::Draining);
+    let graces: Vec<i64> = drains.map(|it| it.grace).collect();
+    assert_eq!(graces, [10, 10, 10], "whoever is so much more urgent waits only so long");
+    yard.plant.let_go();
+    yard.until(Phase::Configuring, 3).await;
+    yard.eventually("three joins", || yard.plant.count(MachineState::Configuring) == 3).await;
+    yard.plant.let_go();
+    yard.until(Phase::Configured, 4).await;
+    let bound = yard.plant.machines().into_iter().filter(|it| it.cluster == "high").count();
+    assert_eq!(bound, 3);
+    assert_eq!(yard.tally.outcomes(Kind::Preempt, Outcome::Success), 3);
+    yard.no_transition_error();
+    yard.plant.nothing_was_done_twice();
+    yard.stop().await;
+}
+
+// Requirement: F-62
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_edge_is_told_once_however_it_was_finished() {
+    let mut yard = grown().await;
+    yard.need("a", 0, 100).await;
+    yard.until(Phase::Draining, 12).await;
+    yard.eventually("twelve drains", || yard.plant.count(MachineState::Draining) == 12).await;
+    yard.plant.let_go();
+    yard.until(Phase::Idle, 12).await;
+    yard.stop().await;
+    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for told in yard.told().await {
+        let text = |key: &str| told.data[key].as_str().unwrap().to_owned();
+        paths.entry(text("machine")).or_default().push(text("to"));
+    }
+    assert_eq!(paths.len(), 12);
+    for path in paths.values() {
+        let expected = ["Creating", "Idle", "Configuring", "Configured", "Draining", "Idle"];
+        assert_eq!(path, &expected);
+    }
+}

@@ -1,0 +1,228 @@
+//! A store of its own, and a shard that can be stopped and started again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use usher_fleet::bootstrap::Nothing;
+use usher_fleet::epoch::Figures;
+use usher_fleet::provider::{Patience, Provider};
+use usher_fleet::shard::Shard;
+use usher_fleet::tally::{Kind, Outcome, Tally};
+use usher_domain::fleet::aggregate::Deadlines;
+use usher_domain::fleet::ident::ShardId;
+use usher_domain::fleet::life::Life;
+use usher_domain::fleet::phase::Phase;
+use usher_domain::fleet::plan::{Figures as PlanFigures, RawNeed, RawRequirement, Switch, Windows};
+use usher_domain::object::authority::Rail;
+use usher_kernel::schedule::Pace;
+use usher_store::migrate::Way;
+use usher_store::{Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMachine, Told};
+
+use crate::plant::Plant;
+
+/// How long something real may take.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LONG: Duration = Duration::from_hours(1);
+
+/// A provider, a store, and a shard between them.
+pub(crate) struct Yard {
+    _dir: tempfile::TempDir,
+    pub(crate) store: Arc<Store>,
+    pub(crate) plant: Plant,
+    pub(crate) figures: Figures,
+    pub(crate) tally: Arc<Tally>,
+    address: String,
+    running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+impl Yard {
+    /// A yard whose provider has so many slots, with a shard that runs.
+    pub(crate) async fn open(slots: usize) -> Self {
+        let mut yard = Self::closed(slots).await;
+        yard.start();
+        yard
+    }
+
+    /// A yard whose shard does not run yet.
+    pub(crate) async fn closed(slots: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(dir.path().join("usher.db"));
+        Store::migrate(&place, Way::Up).await.unwrap();
+        let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
+        let (plant, address) = Plant::open(slots).await;
+        let tally = Arc::new(Tally::default());
+        let figures = figures();
+        Self { _dir: dir, store, plant, figures, tally, address, running: None }
+    }
+
+    /// Starts the shard.
+    pub(crate) fn start(&mut self) {
+        let id: ShardId = "shard-0".parse().unwrap();
+        let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
+        let patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
+        let shard = Shard {
+            provider: Provider::new("plant".to_owned(), id.clone(), channel, patience),
+            id,
+            store: Arc::clone(&self.store),
+            bootstrap: Arc::new(Nothing),
+            figures: self.figures,
+            tally: Arc::clone(&self.tally),
+        };
+        let (stop, stopped) = watch::channel(false);
+        self.running = Some((stop, tokio::spawn(shard.run(stopped))));
+    }
+
+    /// Stops the shard; it forgets everything and gives its lease back.
+    pub(crate) async fn stop(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.send_replace(true);
+            task.await.unwrap();
+        }
+    }
+
+    /// Ends the shard where it stands, as a crash would; its lease runs on.
+    pub(crate) async fn crash(&mut self) {
+        if let Some((_, task)) = self.running.take() {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    /// A cluster says that it needs so many machines.
+    pub(crate) async fn need(&self, cluster: &str, machines: u32, priority: i32) {
+        let needs = if machines == 0 { vec![] } else { vec![need(machines, priority)] };
+        let (cluster, shard) = (cluster.parse().unwrap(), "shard-0".parse().unwrap());
+        let roll_up = RollUp { cluster, shard, needs };
+        self.store.hear_demand(roll_up, None).await.unwrap();
+    }
+
+    /// Every row that is not gone.
+    pub(crate) async fn rows(&self) -> Vec<StoredMachine> {
+        self.store.machines(&MachineQuery::default(), None, 10_000).await.unwrap().machines
+    }
+
+    /// One row, by the machine's name.
+    pub(crate) async fn row(&self, id: &str) -> StoredMachine {
+        let found = self.store.find_machines(id, None).await.unwrap();
+        found.into_iter().next().unwrap()
+    }
+
+    /// How many rows are in a phase.
+    pub(crate) async fn count(&self, phase: Phase) -> usize {
+        self.rows().await.iter().filter(|it| it.record.state.phase() == phase).count()
+    }
+
+    /// Waits until so many rows are in a phase.
+    pub(crate) async fn until(&self, phase: Phase, count: usize) {
+        self.until_rows(&format!("{count} {phase}"), |rows| {
+            rows.iter().filter(|it| it.record.state.phase() == phase).count() == count
+        })
+        .await;
+    }
+
+    /// Waits until the rows are so.
+    pub(crate) async fn until_rows(&self, what: &str, holds: impl Fn(&[StoredMachine]) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let rows = self.rows().await;
+            if holds(&rows) {
+                return;
+            }
+            if begun.elapsed() > PATIENCE {
+                let shown = rows.iter().map(|it| (it.record.state.id(), it.record.state.phase()));
+                panic!("never {what}: {:?}", shown.collect::<Vec<_>>());
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until all rows are in a phase; what is begun meanwhile is let go.
+    pub(crate) async fn until_ended(&self, what: &str, phase: Phase) {
+        self.until_rows(what, |rows| {
+            self.plant.let_go();
+            rows.iter().all(|it| it.record.state.phase() == phase)
+        })
+        .await;
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < PATIENCE, "never {what}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Everything that was told.
+    pub(crate) async fn told(&self) -> Vec<Told> {
+        self.store.events(Cursor::default(), 10_000).await.unwrap()
+    }
+
+    /// What is told of the shard's measurements.
+    pub(crate) fn shown(&self) -> String {
+        let mut registry = prometheus_client::registry::Registry::default();
+        self.tally.register(&mut registry);
+        let mut told = String::new();
+        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
+        told
+    }
+
+    /// Whether the last full list is not believed.
+    pub(crate) fn is_list_quarantined(&self) -> bool {
+        self.shown().contains("\nusher_fleet_list_quarantined 1\n")
+    }
+
+    /// How many questions were asked that nobody answered so far.
+    pub(crate) fn gave_up(&self) -> u64 {
+        let shown = self.shown();
+        let line = shown.lines().find(|it| it.starts_with("usher_fleet_unanswered_total"));
+        line.and_then(|it| it.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+    }
+
+    /// No verb led to a row that breaks its own rules.
+    pub(crate) fn no_transition_error(&self) {
+        for kind in Kind::ALL {
+            assert_eq!(self.tally.outcomes(kind, Outcome::TransitionError), 0, "{kind:?}");
+        }
+    }
+}
+
+/// A need for so many machines of four processors.
+pub(crate) fn need(machines: u32, priority: i32) -> RawNeed {
+    RawNeed {
+        requirements: vec![RawRequirement {
+            key: "node.kubernetes.io/instance-type".to_owned(),
+            operator: 1,
+            values: vec!["m.large".to_owned()],
+        }],
+        aggregate: [("cpu".to_owned(), (machines * 4).to_string())].into(),
+        priority,
+        ..RawNeed::default()
+    }
+}
+
+fn figures() -> Figures {
+    Figures {
+        life: Life { interval: Duration::from_millis(100), deadlines: Deadlines::default() },
+        windows: Windows { on_demand: LONG, spot: LONG },
+        plan: PlanFigures { reclaim_percent: 100 },
+        rail: Rail::default(),
+        switch: Switch::Run,
+        steps_max: 8,
+        step_deadline: Duration::from_secs(5),
+        cycle: Duration::from_millis(50),
+        passing: Duration::from_millis(50),
+        full_list: Duration::from_millis(500),
+        lease: Duration::from_secs(2),
+        request_bound: Duration::from_millis(200),
+        pace: Pace {
+            lease: Duration::from_secs(2),
+            base: Duration::from_millis(10),
+            max: Duration::from_millis(200),
+        },
+    }
+}

@@ -1,0 +1,293 @@
+//! Machines of this machine: a host is a directory, and its node a supervised process.
+//!
+//! ```text
+//!   <root>/hosts/<host>/machine    whose it is, by operation
+//!                       leaving    its node shall end
+//!   <root>/process/<host>/…        the record of its node, as the supervisor keeps it
+//! ```
+//!
+//! **Invariants**
+//! - A host is named by the operation that made it, so a repeated verb finds what it did.
+//! - A node outlives its provider, and is found again by its lock.
+//! - A node runs while its host stands and is not leaving; the disk says so, and nothing else.
+
+pub mod clock;
+mod keeper;
+pub mod supervisor;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::Deserialize;
+use usher_kernel::Uid;
+use usher_provider::backend::LAST_GRACE;
+use usher_provider::book::Standing;
+use usher_provider::{Backend, Fault, Lost, Made, Order};
+use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
+
+use super::supervisor::{
+    Holder, PROCESS_LOCK, Unit, Units, has_entries, ignore_missing, private_folder,
+    rename_exclusively, write_private,
+};
+use keeper::Keeper;
+
+const HOSTS: &str = "hosts";
+const PROCESSES: &str = "process";
+const MACHINE: &str = "machine";
+const LEAVING: &str = "leaving";
+const STAGED: &str = ".staged-";
+const UNNAMED: &str = ".unnamed-";
+/// Where an agent finds its settings and its token, and other nodes what they were given.
+const SETTINGS_FILE: &str = "agent.json";
+const TOKEN_FILE: &str = "bootstrap-token";
+const BLOB_FILE: &str = "bootstrap";
+
+/// What is offered.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where everything lies.
+    pub root: PathBuf,
+    /// The name of the provider.
+    pub provider: String,
+    /// How many slots there are.
+    pub slots: usize,
+    /// What is started as a node: this program.
+    pub program: PathBuf,
+}
+
+/// The machines of this machine.
+#[derive(Debug)]
+pub struct Hosts {
+    settings: Settings,
+    places: Places,
+    keeper: Keeper,
+    /// Held while the hosts are ours, if somebody else might want them.
+    _lock: Option<File>,
+}
+
+/// Where things lie.
+#[derive(Clone, Debug)]
+struct Places {
+    hosts: PathBuf,
+    units: Units,
+}
+
+/// A bootstrap blob that starts an agent; any other blob is only kept beside its node.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Boot {
+    settings: serde_json::Value,
+    token: String,
+}
+
+/// Whether there are hosts below `root`.
+pub fn has_hosts(root: &Path) -> io::Result<bool> {
+    has_entries(&root.join(HOSTS))
+}
+
+impl Hosts {
+    /// Opens the place, and goes on with the nodes that are there.
+    pub fn open(settings: Settings) -> io::Result<Self> {
+        let hosts = settings.root.join(HOSTS);
+        private_folder().recursive(true).create(&hosts)?;
+        for entry in fs::read_dir(&hosts)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if [STAGED, UNNAMED].iter().any(|it| name.starts_with(it)) {
+                ignore_missing(fs::remove_dir_all(entry.path()))?;
+            }
+        }
+        let units = Units::open(settings.root.join(PROCESSES))?;
+        units.sweep()?;
+        let places = Places { hosts, units };
+        let keeper = Keeper::start(places.clone())?;
+        Ok(Self { settings, places, keeper, _lock: None })
+    }
+
+    /// The same, which keep a lock for as long as anybody works on them.
+    #[must_use]
+    pub fn under(self, lock: File) -> Self {
+        Self { _lock: Some(lock), ..self }
+    }
+
+    fn make(&self, host: &str, order: &Order) -> io::Result<()> {
+        let folder = self.places.hosts.join(host);
+        if folder.try_exists()? {
+            return Ok(());
+        }
+        let staged = self.places.hosts.join(format!("{STAGED}{host}"));
+        ignore_missing(fs::remove_dir_all(&staged))?;
+        private_folder().create(&staged)?;
+        write_private(&staged.join(MACHINE), order.machine.id.as_bytes())?;
+        rename_exclusively(&staged, &folder)
+    }
+
+    fn record(&self, host: &str, order: &Order, blob: &Bytes) -> io::Result<()> {
+        let words = |words: [&str; 7]| words.map(str::to_owned).to_vec();
+        let boot = serde_json::from_slice::<Boot>(blob).ok();
+        let settings = boot.as_ref().map(|it| it.settings.to_string()).unwrap_or_default();
+        let (args, files): (_, Vec<(&str, &[u8])>) = match &boot {
+            Some(boot) => (
+                words([
+                    "agent",
+                    "--config",
+                    SETTINGS_FILE,
+                    "--state-dir",
+                    ".",
+                    "--lock",
+                    PROCESS_LOCK,
+                ]),
+                vec![(SETTINGS_FILE, settings.as_bytes()), (TOKEN_FILE, boot.token.as_bytes())],
+            ),
+            None => (
+                ["provider", "host", "--lock", PROCESS_LOCK].map(str::to_owned).to_vec(),
+                vec![(BLOB_FILE, &blob[..])],
+            ),
+        };
+        let unit = Unit {
+            owner: Uid::new(&order.operation),
+            labels: order.machine.labels.clone(),
+            program: self.settings.program.clone(),
+            args,
+            grace_ms: 0,
+        };
+        // One that is there is of this very operation: nothing else configures a bound machine.
+        self.places.units.record(host, &unit, &files).map(|_| ())
+    }
+
+    /// Ends the node of a host; returns when nothing of it is left.
+    async fn stop_node(&self, host: &str, grace: Duration) -> Result<(), Fault> {
+        let leaving = self.places.hosts.join(host).join(LEAVING);
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let begin = || {
+            self.places.units.set_grace(host, grace_ms)?;
+            // Without its folder a host is leaving as it is.
+            ignore_missing(write_private(&leaving, b""))
+        };
+        begin().map_err(|why| disk(&why))?;
+        self.keeper.tend(host);
+        let gone = || {
+            let units = &self.places.units;
+            // A record that somebody removed says nothing of the process.
+            let is_gone = units.read(host)?.is_none() && units.holder(host)? == Holder::Nobody;
+            Ok(is_gone.then_some(()))
+        };
+        self.keeper.wait_for(gone).await.map_err(|why| disk(&why))?;
+        ignore_missing(fs::remove_file(&leaving)).map_err(|why| disk(&why))
+    }
+
+    fn unmake(&self, host: &str) -> io::Result<()> {
+        let unnamed = self.places.hosts.join(format!("{UNNAMED}{host}"));
+        ignore_missing(fs::rename(self.places.hosts.join(host), &unnamed))?;
+        ignore_missing(fs::remove_dir_all(unnamed))
+    }
+}
+
+impl Places {
+    /// Whether the node of a host shall run.
+    fn runs(&self, host: &str) -> io::Result<bool> {
+        let folder = self.hosts.join(host);
+        Ok(folder.try_exists()? && !folder.join(LEAVING).try_exists()?)
+    }
+}
+
+#[async_trait]
+impl Backend for Hosts {
+    async fn describe(&self) -> Result<Vec<Machine>, Fault> {
+        let shape = [("cpu", "1"), ("memory", "512Mi")];
+        let resources = shape.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let slot = |index: usize| Machine {
+            id: format!("{}-slot-{index:04}", self.settings.provider),
+            state: MachineState::Speculative.into(),
+            instance_type: "local.process".to_owned(),
+            zone: "local".to_owned(),
+            capacity_type: CapacityType::OnDemand.into(),
+            resources: Some(Resources { resources: std::collections::BTreeMap::clone(&resources) }),
+            ..Machine::default()
+        };
+        Ok((0..self.settings.slots).map(slot).collect())
+    }
+
+    async fn create(&self, order: &Order) -> Result<Made, Fault> {
+        let name = host_name(&order.operation);
+        self.make(&name, order).map_err(|why| disk(&why))?;
+        let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
+        Ok(Made { host, ..Made::default() })
+    }
+
+    async fn configure(&self, order: &Order, blob: &Bytes) -> Result<(), Fault> {
+        let host = host_of(order)?;
+        if !self.places.hosts.join(host).try_exists().map_err(|why| disk(&why))? {
+            return Err(Fault::lasting(format!("host \"{host}\" is gone")));
+        }
+        self.record(host, order, blob).map_err(|why| disk(&why))?;
+        self.keeper.tend(host);
+        Ok(())
+    }
+
+    async fn ready(&self, order: &Order) -> Result<(), Fault> {
+        let host = host_of(order)?;
+        let units = &self.places.units;
+        self.keeper
+            .wait_for(|| {
+                if let Some(why) = units.failure(host)? {
+                    return Ok(Some(Err(Fault::lasting(why))));
+                }
+                let holds = matches!(units.holder(host)?, Holder::Process(_));
+                Ok((holds || units.has_left(host)?).then_some(Ok(())))
+            })
+            .await
+            .map_err(|why| disk(&why))?
+    }
+
+    async fn drain(&self, order: &Order, grace: Duration) -> Result<(), Fault> {
+        self.stop_node(host_of(order)?, grace).await
+    }
+
+    async fn delete(&self, order: &Order) -> Result<(), Fault> {
+        self.unmake(host_of(order)?).map_err(|why| disk(&why))
+    }
+
+    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
+        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+        let Some(host) = known.or_else(|| made_by.map(host_name)) else { return Ok(()) };
+        self.stop_node(&host, LAST_GRACE).await?;
+        self.unmake(&host).map_err(|why| disk(&why))
+    }
+
+    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+        // A node that ended is started again.
+        self.keeper.tend_all();
+        let lost = |it: &Standing| {
+            let host = &it.host.r#ref;
+            let what = if matches!(self.places.hosts.join(host).try_exists(), Ok(false)) {
+                "the folder"
+            } else if it.is_bound && matches!(self.places.units.read(host), Ok(None)) {
+                "the record of the node"
+            } else {
+                return None;
+            };
+            Some(Lost { standing: it.clone(), why: format!("{what} of host \"{host}\" is gone") })
+        };
+        Ok(hosts.iter().filter_map(lost).collect())
+    }
+}
+
+/// The host that an operation makes.
+fn host_name(operation: &str) -> String {
+    format!("host-{operation}")
+}
+
+fn host_of(order: &Order) -> Result<&str, Fault> {
+    let host = order.machine.host.as_ref().map(|it| it.r#ref.as_str());
+    host.ok_or_else(|| Fault::lasting("the machine has no host"))
+}
+
+fn disk(why: &io::Error) -> Fault {
+    Fault::passing(format!("cannot use the folder of the hosts: {why}"))
+}

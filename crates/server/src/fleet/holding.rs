@@ -1,0 +1,288 @@
+//! Machines of the fleet behind resources of the broker: taken out of the plan's hands, bound for
+//! one part, and given back with nothing left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::sleep;
+use usher_domain::broker::phase::Phase as ResourcePhase;
+use usher_domain::broker::refusal::Refusal;
+use usher_domain::fleet::aggregate::State;
+use usher_domain::fleet::aggregate::{Machine, Target, Wanted};
+use usher_domain::fleet::binding::{Assignment, Binding};
+use usher_domain::fleet::ident::{ClusterId, ShardId};
+use usher_domain::fleet::phase::Phase;
+use usher_domain::object::authority::{Authority, Pin};
+use usher_domain::object::id::ResourceId;
+use usher_kernel::Trouble;
+use usher_store::{About, Error, HOLDER, MachineOrder, MachineQuery, News, Store, StoredMachine};
+
+use usher_fleet::bootstrap::Bootstrap;
+use usher_local::machines::{Machines, Reclaim, Stir};
+use usher_local::object::{Boot, Footing, Kind};
+use usher_local::registry::Registry;
+use usher_wire::chain;
+
+/// How often a row may move while somebody goes on with it.
+const MOVES_MAX: usize = 8;
+/// How many free machines are read at once: somebody may be faster with the first ones.
+const READ_FREE: u32 = 8;
+/// How much of the log is read at once.
+const READ_AT_ONCE: u32 = 500;
+/// How soon a log is read again that could not be.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Holds machines of one shard.
+#[derive(Clone, Debug)]
+pub struct Holding {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub shard: ShardId,
+    /// How long whatever runs on a machine may take to leave.
+    pub grace: Duration,
+}
+
+impl Holding {
+    async fn held(&self, holder: ResourceId) -> Result<Option<StoredMachine>, Error> {
+        let query = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
+        let roll = self.store.machines(&query, None, 1).await?;
+        if let Some((id, what)) = roll.broken.into_iter().next() {
+            // It is held all the same.
+            return Err(Error::Corrupt { row: format!("machine \"{id}\""), field: what });
+        }
+        Ok(roll.machines.into_iter().next())
+    }
+
+    /// What there is to order of a machine that goes, and whether nothing of it is left then.
+    fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineOrder>, bool) {
+        let (read, machine) = (held.record.version, &held.record.state);
+        let target = match machine.phase() {
+            Phase::Speculative | Phase::Gone => {
+                return (Some(MachineOrder::LetGo { holder, read }), true);
+            }
+            // What failed is given back like what stands idle: its node first, then its host.
+            Phase::Idle | Phase::Deleting | Phase::Failed => Target::Release,
+            Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
+                Target::Unbound
+            }
+        };
+        let wanted = Wanted { target, grace: self.grace };
+        let is_new = *machine.wanted() != wanted;
+        (is_new.then_some(MachineOrder::Aim { holder, wanted, read }), false)
+    }
+
+    /// Takes the first machine that is free, one with a host before one without; whether there was
+    /// one.
+    async fn take(&self, target: Target, holder: ResourceId) -> Result<bool, Error> {
+        for phase in [Phase::Idle, Phase::Speculative] {
+            let shard = Some(self.shard.clone());
+            let free = true;
+            let query = MachineQuery { shard, phase: Some(phase), free, ..MachineQuery::default() };
+            let mut after = None;
+            loop {
+                let roll = self.store.machines(&query, after, READ_FREE).await?;
+                for machine in roll.machines.iter().filter(|it| is_free(&it.record.state)) {
+                    if self.take_one(machine, &target, holder).await? {
+                        return Ok(true);
+                    }
+                }
+                after = roll.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes one machine; whether the resource holds one now, or needs none any more.
+    async fn take_one(
+        &self,
+        machine: &StoredMachine,
+        target: &Target,
+        holder: ResourceId,
+    ) -> Result<bool, Error> {
+        let wanted = Wanted { target: target.clone(), grace: self.grace };
+        let order = MachineOrder::Hold { holder, wanted };
+        match self.store.order_machine(machine.id, order, None).await {
+            // A resource that was given up meanwhile is not found.
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
+            // Somebody was faster, perhaps for this very resource.
+            Err(Error::FleetRefused(_)) => Ok(self.held(holder).await?.is_some()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the next step with the machine of a holder, if it is one that goes; whether nothing of
+    /// such a one is left. Its row may move meanwhile: then what goes is judged anew.
+    async fn show_out(
+        &self,
+        holder: ResourceId,
+        goes: impl Fn(&Machine) -> bool + Send,
+    ) -> Result<bool, Error> {
+        for _ in 0..MOVES_MAX {
+            let held = self.held(holder).await?.filter(|it| goes(&it.record.state));
+            let Some(held) = held else { return Ok(true) };
+            let (order, over) = self.way_out(&held, holder);
+            let Some(order) = order else { return Ok(over) };
+            match self.store.order_machine(held.id, order, None).await {
+                Ok(_) => return Ok(over),
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Whether a resource has done with its machine: it is shown out, its node is out of the mesh,
+    /// and the world that has nothing of it is believed.
+    async fn is_done(&self, holder: ResourceId, answered: &Pin) -> Result<bool, Error> {
+        let record = match self.store.resource(holder).await {
+            Ok(record) => record,
+            Err(
+                Error::NotFound { .. }
+                | Error::Refused(Refusal::ProvisionedResourceNotFound { .. }),
+            ) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let resource = &record.state;
+        if !resource.is_showing_out() && resource.phase() != ResourcePhase::Deleted {
+            return Ok(false);
+        }
+        let beside = self.store.beside(resource).await?;
+        let believed = beside.world.is_some_and(|it| {
+            it.tripped_at.is_none() && it.pin.judge(answered) == Authority::Pinned
+        });
+        Ok(believed && beside.peers.iter().all(|it| it.peer.is_gone()))
+    }
+}
+
+fn is_free(machine: &Machine) -> bool {
+    let fields = machine.fields();
+    let is_wanted = machine.wanted().cluster().is_some();
+    fields.holder.is_none() && fields.disputed.is_none() && !is_wanted
+}
+
+#[async_trait]
+impl Machines for Holding {
+    async fn have(&self, part: &str, holder: ResourceId) -> Result<Option<Footing>, Trouble> {
+        let bad = |_| Trouble::Rejected { what: format!("part \"{part}\"") };
+        let cluster: ClusterId = part.parse().map_err(bad)?;
+        let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
+        let target = Target::Bind(binding);
+        // What it had before goes first.
+        let is_other = |it: &Machine| it.wanted().target != target;
+        if !self.show_out(holder, is_other).await.map_err(|it| it.trouble())? {
+            return Ok(None);
+        }
+        let held = self.held(holder).await.map_err(|it| it.trouble())?;
+        let Some(held) = held else {
+            let taken = self.take(target, holder).await.map_err(|it| it.trouble())?;
+            return Ok((!taken).then_some(Footing::Waiting));
+        };
+        let machine = &held.record.state;
+        if let State::Failed { error, .. } = machine.state() {
+            let message = format!("machine \"{}\": {error}", machine.id());
+            return Ok(Some(Footing::Failed { message }));
+        }
+        let bound = machine.state().binding().is_some_and(|it| it.cluster == cluster);
+        let stands = bound && machine.phase() == Phase::Configured;
+        Ok(stands.then_some(Footing::Stands))
+    }
+
+    async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {
+        // It may be the machine of another part by now.
+        let goes = |it: &Machine| it.wanted().cluster().is_none_or(|it| it.as_str() == part);
+        self.show_out(holder, goes).await.map_err(|it| it.trouble())
+    }
+
+    async fn reclaim(&self, holder: ResourceId, answered: &Pin) -> Result<Reclaim, Trouble> {
+        if !self.is_held(holder).await? {
+            return Ok(Reclaim::Over);
+        }
+        if !self.is_done(holder, answered).await.map_err(|it| it.trouble())? {
+            return Ok(Reclaim::Wanted);
+        }
+        tracing::warn!(%holder, "a machine is held without a part: it is taken back");
+        let over = self.show_out(holder, |_| true).await.map_err(|it| it.trouble())?;
+        Ok(if over { Reclaim::Over } else { Reclaim::Leaving })
+    }
+
+    async fn is_held(&self, holder: ResourceId) -> Result<bool, Trouble> {
+        Ok(self.held(holder).await.map_err(|it| it.trouble())?.is_some())
+    }
+
+    async fn holders(&self) -> Result<Vec<ResourceId>, Trouble> {
+        self.store.machine_holders(&self.shard).await.map_err(|it| it.trouble())
+    }
+
+    async fn stirs(&self) -> Result<UnboundedReceiver<Stir>, Trouble> {
+        let after = self.store.log_end().await.map_err(|it| it.trouble())?;
+        let (give, take) = mpsc::unbounded_channel();
+        let store = Arc::clone(&self.store);
+        tokio::spawn(async move {
+            let mut follower = store.follow(after);
+            loop {
+                let told = tokio::select! {
+                    () = give.closed() => return,
+                    told = follower.next_or_written(READ_AT_ONCE) => told,
+                };
+                match told {
+                    Ok(news) => pass_on(&news, &give),
+                    Err(Error::Forgotten { .. }) => return,
+                    Err(error) => {
+                        tracing::warn!(error = %chain(&error), "cannot follow the fleet");
+                        sleep(RETRY_AFTER).await;
+                    }
+                }
+            }
+        });
+        Ok(take)
+    }
+}
+
+/// Tells who is worth another look. What this process wrote may have freed a machine, told or not.
+fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
+    let mut is_free = news.written;
+    for it in &news.told {
+        let About::Machine { .. } = it.about else { continue };
+        is_free = true;
+        let holder = it.data.get(HOLDER).and_then(|it| it.as_str()).and_then(|it| it.parse().ok());
+        if let Some(holder) = holder {
+            // Whoever does not listen any more does not look any more.
+            let _ = give.send(Stir::Holder(holder));
+        }
+    }
+    if is_free {
+        let _ = give.send(Stir::Waiting);
+    }
+}
+
+/// What the machine of a part is started with, from the very substrate that owns the part.
+#[derive(Clone, Debug)]
+pub struct Parts(pub Registry);
+
+#[async_trait]
+impl Bootstrap for Parts {
+    async fn blob(&self, machine: &Machine, cluster: &ClusterId) -> Result<Vec<u8>, Trouble> {
+        if machine.fields().holder.is_none() {
+            return Ok(vec![]);
+        }
+        let boot = self.boot(cluster.as_str()).map_err(|why| why.trouble())?;
+        let gone = || Trouble::Rejected { what: format!("part \"{cluster}\", which is gone") };
+        let boot = boot.ok_or_else(gone)?;
+        serde_json::to_vec(&boot).map_err(|_| gone())
+    }
+}
+
+impl Parts {
+    fn boot(&self, part: &str) -> Result<Option<Boot>, usher_local::error::Error> {
+        match self.0.get(Kind::Part, part)?.filter(|it| it.deleting_at.is_none()) {
+            Some(part) => self.0.boot_of(&part),
+            None => Ok(None),
+        }
+    }
+}

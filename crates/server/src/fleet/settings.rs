@@ -1,0 +1,101 @@
+//! A shard from its settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use usher_domain::fleet::aggregate::Deadlines;
+use usher_domain::fleet::ident::ShardId;
+use usher_domain::fleet::life::Life;
+use usher_domain::fleet::plan::{Figures as PlanFigures, Switch, Windows};
+use usher_domain::object::authority::Rail;
+use usher_kernel::schedule::Pace;
+use usher_store::Store;
+use usher_wire::fleet::{Files, Keyring, channel};
+
+use usher_fleet::bootstrap::Bootstrap;
+use usher_fleet::epoch::Figures;
+use usher_fleet::provider::{Patience, Provider};
+use usher_fleet::shard::Shard;
+use usher_fleet::tally::Tally;
+use crate::config::{Config, SwitchMode};
+use crate::error::ServerError;
+use usher_wire::chain;
+
+/// Where a provider is.
+pub struct At {
+    /// What it is called in rows.
+    pub name: String,
+    /// Its host and port.
+    pub address: String,
+}
+
+/// What the shard is called.
+pub fn shard_id(config: &Config) -> Result<ShardId, ServerError> {
+    config.fleet.shard.parse().map_err(|why| ServerError::usage(format!("{why}")))
+}
+
+/// The provider that the settings name, if they name one.
+pub fn provider(config: &Config) -> Option<At> {
+    let (name, address) = (config.fleet.provider_name.clone(), config.fleet.provider.clone());
+    (!address.is_empty()).then_some(At { name, address })
+}
+
+/// The shard of a provider, as the settings say.
+pub fn shard(
+    config: &Config,
+    at: At,
+    (store, bootstrap): (&Arc<Store>, Arc<dyn Bootstrap>),
+    tally: &Arc<Tally>,
+) -> Result<Shard, ServerError> {
+    let fleet = &config.fleet;
+    let id = shard_id(config)?;
+    let file = |text: &String| (!text.is_empty()).then(|| PathBuf::from(text));
+    let (cert, key, ca) = (file(&fleet.tls_cert), file(&fleet.tls_key), file(&fleet.tls_ca));
+    let files = Files::of(cert, key, ca).map_err(|why| ServerError::usage(chain(&why)))?;
+    let keyring = files.map(Keyring::open).transpose();
+    let keyring = keyring.map_err(|why| ServerError::usage(chain(&why)))?.map(Arc::new);
+    let channel = channel(&at.address, keyring).map_err(|why| {
+        let (address, why) = (&at.address, chain(&why));
+        ServerError::usage(format!("cannot use fleet.provider = \"{address}\": {why}"))
+    })?;
+    let patience = Patience { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
+    let provider = Provider::new(at.name, id.clone(), channel, patience);
+    let (store, tally) = (Arc::clone(store), Arc::clone(tally));
+    Ok(Shard { id, store, provider, bootstrap, figures: figures(config), tally })
+}
+
+fn figures(config: &Config) -> Figures {
+    let (fleet, worker) = (&config.fleet, &config.worker);
+    let deadlines = Deadlines {
+        create: fleet.create_deadline.0,
+        configure: fleet.configure_deadline.0,
+        drain: fleet.drain_deadline.0,
+        delete: fleet.delete_deadline.0,
+        failed: fleet.failed_wait.0,
+        ..Deadlines::default()
+    };
+    Figures {
+        life: Life { interval: fleet.poll_interval.0, deadlines },
+        windows: Windows { on_demand: fleet.idle_on_demand.0, spot: fleet.idle_spot.0 },
+        plan: PlanFigures { reclaim_percent: fleet.reclaim_percent },
+        rail: Rail { count: config.rail.count, percent: config.rail.percent },
+        switch: match fleet.switch {
+            SwitchMode::Run => Switch::Run,
+            SwitchMode::DryRun => Switch::DryRun,
+            SwitchMode::Paused => Switch::Paused,
+        },
+        steps_max: usize::try_from(fleet.steps_max).unwrap_or(usize::MAX),
+        // A step asks once and sends once, between a read and a write of the store.
+        step_deadline: fleet.call_deadline.0 * 2 + worker.step_deadline.0,
+        cycle: fleet.cycle_interval.0,
+        passing: fleet.passing_interval.0.min(fleet.cycle_interval.0),
+        full_list: fleet.full_list_interval.0,
+        lease: fleet.lease.0,
+        request_bound: worker.request_bound.0,
+        pace: Pace {
+            lease: worker.lease.0,
+            base: worker.back_off_base.0,
+            max: worker.back_off_max.0,
+        },
+    }
+}

@@ -1,0 +1,296 @@
+//! The inside as the local world asks for it: the store, the mesh, the pins and the key.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::look::{Peer as PeerLook, PeerState, TokenState};
+use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::render::tags;
+use usher_domain::labels;
+use usher_domain::object::authority::Authority;
+use usher_domain::object::enrolment::TokenText;
+use usher_domain::object::id::{PeerId, TokenId};
+use usher_domain::object::name;
+use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
+use usher_domain::tokens::{Lifetime, ServerKey, Token};
+use usher_kernel::{Generation, Timestamp, Trouble};
+use usher_store::{Attended, Beside, Error, Life, Store, WorldState};
+
+use super::alarm::Alarms;
+use usher_local::inside::{Ask, Inside, Known, Trust};
+use super::mesh::Mesh;
+use super::rails::Rails;
+use usher_failpoint::Failpoint;
+
+/// The inside, joined from its parts.
+#[derive(Clone)]
+pub struct Joined {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The key tokens are derived with.
+    pub key: ServerKey,
+    /// How long tokens live.
+    pub lifetime: Lifetime,
+    /// The pins and rails.
+    pub rails: Arc<Rails>,
+    /// The nodes.
+    pub mesh: Arc<Mesh>,
+    /// Who is woken when.
+    pub alarms: Arc<Alarms>,
+}
+
+impl Inside for Joined {
+    async fn of_resource(&self, resource: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
+        let beside = self.store.beside(resource).await.map_err(told)?;
+        let Beside { now, config, world, tokens, peers, labels, definitions } = beside;
+        let authority = self.judged(&resource.pinned().world, world.as_ref(), ask).await?;
+        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+        let out = labels::propagatable(&labels, &definitions);
+        let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let token = |it: Token| (it.generation, token_state(&it, now));
+        let peer = |it: Attended| (it.peer.registration.generation, peer_look(&it));
+        Ok(Known {
+            trust: Trust { now, authority, rail_tripped },
+            config_ready: config.is_ready(),
+            tokens: tokens.into_iter().map(token).collect(),
+            peers: Ok(peers.into_iter().map(peer).collect()),
+            tags: tags::tags(out, config.provider).tags,
+        })
+    }
+
+    async fn of_config(&self, config: &ProviderConfig, ask: Ask<'_>) -> Result<Trust, Trouble> {
+        let now = self.store.now().await.map_err(told)?;
+        let world = self.store.world(&config.world).await.map_err(told)?;
+        let authority = self.judged(&config.world, world.as_ref(), ask).await?;
+        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+        Ok(Trust { now, authority, rail_tripped })
+    }
+
+    async fn vanished(&self, resource: &Resource, now: Timestamp) -> Result<bool, Trouble> {
+        let world = &resource.pinned().world;
+        let known = self.store.world(world).await.map_err(told)?;
+        let noted = self.rails.vanished(world, (resource.id(), now), known.as_ref()).await;
+        noted.map_err(told)
+    }
+
+    async fn token(
+        &self,
+        resource: &Resource,
+        generation: Generation,
+    ) -> Result<TokenText, Trouble> {
+        if resource.pinned().key_id != self.key.id() {
+            let what = format!("the server key \"{}\"", resource.pinned().key_id.as_str());
+            return Err(Trouble::Rejected { what });
+        }
+        Ok(self.key.derive(name::token(resource.id(), generation), generation))
+    }
+
+    fn changed(&self, resource: &Resource) {
+        self.store.nudge(resource.id());
+    }
+
+    async fn issue(
+        &self,
+        resource: &Resource,
+        _: TokenId,
+        generation: Generation,
+    ) -> Result<(), Trouble> {
+        let key = self.key.clone();
+        let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
+        issued.map_err(told)
+    }
+
+    async fn deregister(&self, resource: &Resource, token: TokenId) -> Result<(), Trouble> {
+        let (now, mesh) = self.store.mesh(resource.fields().project).await.map_err(told)?;
+        let leaver = mesh.iter().find(|it| it.peer.registration.token == token);
+        match now.zip(leaver) {
+            Some((now, leaver)) => self.drain(leaver, &mesh, now).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Joined {
+    /// Asks a world what it is and judges the answer by what was known before.
+    async fn judged(
+        &self,
+        world: &str,
+        known: Option<&WorldState>,
+        ask: Ask<'_>,
+    ) -> Result<Authority, Trouble> {
+        let pinned = self.rails.pinned(world, known);
+        let answered = ask()?;
+        self.rails.judge(world, pinned, &answered).await.map_err(told)
+    }
+
+    /// One step of a drain, or the time of the next one.
+    async fn drain(
+        &self,
+        leaver: &Attended,
+        mesh: &[Attended],
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let peer = &leaver.peer;
+        let survivors = self.survivors(peer.id, mesh);
+        let snapshot = snapshot_of(peer);
+        let left = self.mesh.has_left(leaver);
+        let others = Others { snapshot, survivors: &survivors, left };
+        let step = peer.drain(&others, self.mesh.figures().patience, now);
+        match step {
+            DrainStep::Done => Ok(()),
+            DrainStep::Wait { until } => {
+                let mut rest = until.since(now);
+                if let Some(snapshot) = snapshot
+                    && !self.await_acknowledgements(leaver, &survivors, snapshot).await?
+                {
+                    rest = Duration::ZERO;
+                }
+                self.alarms.set(peer.registration.resource, Instant::now() + rest);
+                Ok(())
+            }
+            DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
+                let after = self.moved(peer, (step, Mover::Driver), now).await?;
+                self.go_on(Attended { peer: after, ..leaver.clone() }, others, now).await
+            }
+        }
+    }
+
+    /// Looks again at once, unless all that can follow is heard of: a node that is cordoned and
+    /// has not left yet says so when it has.
+    async fn go_on(
+        &self,
+        moved: Attended,
+        others: Others<'_>,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let resource = moved.peer.registration.resource;
+        let others = Others { left: self.mesh.has_left(&moved), ..others };
+        let next = moved.peer.drain(&others, self.mesh.figures().patience, now);
+        if let (Stage::Cordoned { .. }, DrainStep::Wait { until }) = (moved.peer.stage, next) {
+            self.alarms.set(resource, Instant::now() + until.since(now));
+            return Ok(());
+        }
+        self.store.wake(Life::Resource(resource)).await.map_err(told)?;
+        Ok(())
+    }
+
+    /// Tells whom a drain waits for what to acknowledge, and sees that its answer is heard, also
+    /// by another server; whether there is anything to wait for by what is known here.
+    async fn await_acknowledgements(
+        &self,
+        leaver: &Attended,
+        survivors: &[Survivor],
+        snapshot: u64,
+    ) -> Result<bool, Trouble> {
+        let Registration { resource, project, .. } = &leaver.peer.registration;
+        self.mesh.publish(*project, snapshot);
+        let missing = missing(survivors, snapshot);
+        let elsewhere = self.store.is_shared() && missing.iter().any(|id| !self.mesh.hears(*id));
+        let waits = self.mesh.await_all(*resource, snapshot, missing);
+        if !elsewhere || leaver.asked_at.is_some() {
+            return Ok(waits);
+        }
+        // What was written before it was asked for woke nobody.
+        let asked = self.store.ask_acknowledgements(leaver.peer.id).await.map_err(told)?;
+        Ok(waits && !asked)
+    }
+
+    /// Moves a peer one step on its way out, and tells whom it concerns.
+    pub async fn advance(
+        &self,
+        peer: &Peer,
+        step: DrainStep,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        self.moved(peer, (step, Mover::Somebody), now).await.map(|_| ())
+    }
+
+    async fn moved(
+        &self,
+        peer: &Peer,
+        (step, by): (DrainStep, Mover),
+        now: Timestamp,
+    ) -> Result<Peer, Trouble> {
+        let (before, after) = (peer.clone(), peer.advance(step, now));
+        Failpoint::BeforeDrain.pass();
+        let written = match by {
+            Mover::Driver => self.store.move_own_peer(before, after.clone()).await,
+            Mover::Somebody => self.store.move_peer(before, after.clone()).await,
+        };
+        written.map_err(told)?;
+        Failpoint::AfterDrain.pass();
+        tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
+        if let Some(snapshot) = snapshot_of(&after) {
+            self.mesh.publish(after.registration.project, snapshot);
+        }
+        self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)?;
+        Ok(after)
+    }
+
+    fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {
+        let stays = |it: &&Attended| it.peer.id != leaver && it.peer.stage == Stage::Registered;
+        let survivor = |it: &Attended| Survivor {
+            id: it.peer.id,
+            acknowledged: self.mesh.last_heard(it.peer.id).1.max(it.acknowledged),
+            liveness: self.mesh.liveness(it),
+        };
+        mesh.iter().filter(stays).map(survivor).collect()
+    }
+}
+
+/// Who moves a peer on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mover {
+    /// Whoever steps its resource at this moment.
+    Driver,
+    /// Anybody else.
+    Somebody,
+}
+
+/// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
+/// no later process counts from the beginning again.
+pub(super) fn snapshot_of(peer: &Peer) -> Option<u64> {
+    match peer.stage {
+        Stage::Draining { key_revoked_at, .. } | Stage::Deregistered { key_revoked_at, .. } => {
+            Some(key_revoked_at.as_micros().unsigned_abs())
+        }
+        Stage::Registered | Stage::Cordoned { .. } => None,
+    }
+}
+
+fn missing(survivors: &[Survivor], snapshot: u64) -> BTreeSet<PeerId> {
+    let silent = |it: &&Survivor| it.liveness != Liveness::Lost && it.acknowledged < snapshot;
+    survivors.iter().filter(silent).map(|it| it.id).collect()
+}
+
+fn token_state(token: &Token, now: Timestamp) -> TokenState {
+    if token.consumed.is_some() {
+        TokenState::Consumed
+    } else if token.revoked_at.is_some() {
+        TokenState::Revoked
+    } else if token.is_expired(now) {
+        TokenState::Expired
+    } else {
+        TokenState::Redeemable
+    }
+}
+
+fn peer_look(attended: &Attended) -> PeerLook {
+    let state = if attended.peer.is_gone() {
+        PeerState::Deregistered
+    } else if attended.lost_since.is_some() {
+        PeerState::Lost
+    } else {
+        PeerState::Registered
+    };
+    PeerLook { id: attended.peer.id, state }
+}
+
+/// What a driver is told of the store's trouble.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+fn told(error: Error) -> Trouble {
+    error.trouble()
+}

@@ -1,0 +1,28 @@
+//! What runs while a server runs.
+//!
+//! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`] (who
+//! drives the lives), [`inside`] (what a world asks), [`waker`] (who is woken by it), [`rails`],
+//! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
+//! answers the routes), [`fleet`] (the shard that drives machines), [`place`] and [`seed`] (what
+//! lies in a data directory). [`hosts`] are the machines that `usher provider local` offers.
+
+pub mod alarm;
+pub mod clock;
+pub mod config;
+pub mod drains;
+pub mod error;
+pub mod fleet;
+pub mod housekeeping;
+pub mod inside;
+pub mod mesh;
+pub mod migrate;
+pub mod place;
+pub mod program;
+pub mod rails;
+pub mod seed;
+pub mod services;
+mod standings;
+pub mod steps;
+pub mod tally;
+pub mod waker;
+pub mod worker;

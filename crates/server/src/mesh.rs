@@ -1,0 +1,466 @@
+//! The nodes as this process hears them: signs of life, acknowledgements, and what they are told.
+//!
+//! **Invariants**
+//! - A sign of life writes nothing; only falling silent and being heard again do.
+//! - Whoever was not heard since this process began is unknown. It is lost after that only if no
+//!   other process could have heard it.
+//! - What a node is told is a state, not a queue: a stream that broke misses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
+use usher_kernel::Timestamp;
+use usher_store::{Attended, Error, Life, Store};
+
+use super::tally::{Count, Tally};
+use super::worker::stopped;
+use usher_wire::chain;
+
+/// How soon something is tried again that could not be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How many projects are read at a time.
+const PAGE: u32 = 100;
+
+/// The figures of the mesh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// How often nodes call, and when they are lost.
+    pub heartbeat: Heartbeat,
+    /// How long a drain waits for what.
+    pub patience: Patience,
+}
+
+/// What a node is to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// The newest snapshot of the mesh.
+    pub snapshot: u64,
+    /// Until when it must have left, if it must.
+    pub leave_by: Option<Instant>,
+    /// Whether it is out, so that nothing is told any more.
+    pub out: bool,
+}
+
+/// What this process heard of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// When it was last heard.
+    pub at: Instant,
+    /// What it says it is.
+    pub agent_version: String,
+}
+
+/// What a sign of life brought about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// Who waited for its acknowledgement and for nobody else's any more.
+    pub woken: Vec<ResourceId>,
+    /// Whether it was written down as lost.
+    pub was_lost: bool,
+}
+
+/// The nodes as this process hears them.
+#[derive(Debug)]
+pub struct Mesh {
+    figures: Figures,
+    tally: Arc<Tally>,
+    inner: Mutex<Inner>,
+    heard: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    nodes: BTreeMap<PeerId, Node>,
+    snapshots: BTreeMap<ProjectId, u64>,
+    /// Who waits for whose acknowledgement of what.
+    waiting: BTreeMap<ResourceId, Waiting>,
+}
+
+#[derive(Debug)]
+struct Node {
+    project: ProjectId,
+    heard: Option<Heard>,
+    /// Since when it is waited for, although it was not heard yet.
+    expected_since: Option<Instant>,
+    acknowledged: u64,
+    left: bool,
+    /// Whether it is written down as lost.
+    lost: bool,
+    /// When its row was last read.
+    read_at: Instant,
+    orders: Orders,
+    /// Where it hears of its orders, if it listens.
+    stream: Option<watch::Sender<Orders>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    snapshot: u64,
+    missing: BTreeSet<PeerId>,
+}
+
+impl Mesh {
+    /// A mesh in which nobody was heard yet.
+    pub fn new(figures: Figures, tally: Arc<Tally>) -> Self {
+        Self { figures, tally, inner: Mutex::default(), heard: Notify::new() }
+    }
+
+    /// The figures.
+    pub const fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Notes what is written down of a node that called.
+    pub fn meet(&self, attended: &Attended, now: Timestamp) {
+        let Attended { peer, lost_since, .. } = attended;
+        let mut inner = self.inner();
+        let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
+        let node = inner.node(peer);
+        node.lost = lost_since.is_some();
+        node.read_at = Instant::now();
+        node.order(self.orders(peer, snapshot, now));
+    }
+
+    /// Follows what a node that was met is to know.
+    pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Orders>> {
+        self.inner().nodes.get_mut(&id).map(Node::follow)
+    }
+
+    /// What a peer in this stage is to know.
+    fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Orders {
+        let (leave_by, out) = match peer.stage {
+            Stage::Registered => (None, false),
+            Stage::Cordoned { since } => {
+                let left = since.after(self.figures.patience.grace).since(now);
+                (Some(Instant::now() + left), false)
+            }
+            Stage::Draining { .. } | Stage::Deregistered { .. } => (None, true),
+        };
+        Orders { snapshot, leave_by, out }
+    }
+
+    /// Hears a sign of life of a node that was met.
+    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> Hearing {
+        let mut inner = self.inner();
+        let Some(node) = inner.nodes.get_mut(&id) else { return Hearing::default() };
+        let first = node.heard.is_none();
+        node.heard = Some(Heard { at: Instant::now(), agent_version: agent_version.to_owned() });
+        node.acknowledged = node.acknowledged.max(acknowledged);
+        let was_lost = std::mem::take(&mut node.lost);
+        let acknowledged = node.acknowledged;
+        let woken = inner.heard_of(id, acknowledged);
+        drop(inner);
+        // Whoever is not listened for yet, or not any more, is listened for from now on.
+        if first || was_lost {
+            self.heard.notify_one();
+        }
+        Hearing { woken, was_lost }
+    }
+
+    /// What a node that was met is to know.
+    pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
+        self.inner().nodes.get(&id).map(|it| it.orders)
+    }
+
+    /// The same, if its row was read lately: that is done once per heartbeat, however often a node
+    /// calls to acknowledge.
+    pub fn fresh_orders_of(&self, id: PeerId) -> Option<Orders> {
+        let inner = self.inner();
+        let node = inner.nodes.get(&id)?;
+        let fresh = node.read_at.elapsed() < self.figures.heartbeat.interval / 2;
+        fresh.then_some(node.orders)
+    }
+
+    /// Hears a node's last word.
+    pub fn hear_last(&self, id: PeerId) {
+        if let Some(node) = self.inner().nodes.get_mut(&id) {
+            node.left = true;
+        }
+    }
+
+    /// Whether a node is done: it said goodbye, or is written down as lost. What this process does
+    /// not hear any more, another one may.
+    pub fn has_left(&self, attended: &Attended) -> bool {
+        let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
+        said || attended.lost_since.is_some()
+    }
+
+    /// Whether a node is heard. Once its silence is written down, what is written counts.
+    pub fn liveness(&self, attended: &Attended) -> Liveness {
+        let inner = self.inner();
+        let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
+        match node.and_then(|it| it.heard.as_ref()) {
+            Some(heard) => self.judge(heard.at),
+            None if attended.lost_since.is_some() => Liveness::Lost,
+            None => Liveness::Unknown,
+        }
+    }
+
+    /// Whether this very process hears a node.
+    pub fn hears(&self, id: PeerId) -> bool {
+        let inner = self.inner();
+        let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
+        heard.is_some_and(|it| self.judge(it.at) == Liveness::Live)
+    }
+
+    /// Who of a project acknowledged a snapshot, or a newer one, to this process.
+    pub fn acknowledged_by(&self, project: ProjectId, snapshot: u64) -> Vec<PeerId> {
+        let inner = self.inner();
+        let own = inner.nodes.iter().filter(|(_, it)| it.project == project);
+        own.filter(|(_, it)| it.acknowledged >= snapshot).map(|(id, _)| *id).collect()
+    }
+
+    /// What was last heard of a node, and the newest snapshot it acknowledged.
+    pub fn last_heard(&self, id: PeerId) -> (Option<Heard>, u64) {
+        let inner = self.inner();
+        inner.nodes.get(&id).map_or((None, 0), |it| (it.heard.clone(), it.acknowledged))
+    }
+
+    /// Tells everybody of a project that the mesh changed.
+    pub fn publish(&self, project: ProjectId, snapshot: u64) {
+        let mut inner = self.inner();
+        let newest = inner.snapshots.entry(project).or_default();
+        *newest = snapshot.max(*newest);
+        let newest = *newest;
+        for node in inner.nodes.values_mut().filter(|it| it.project == project) {
+            node.order(Orders { snapshot: newest, ..Orders::default() });
+        }
+    }
+
+    /// Tells a node what follows from where it is now. Who is out is forgotten. Who waited for its
+    /// acknowledgement and for nobody else's any more: whoever leaves acknowledges nothing.
+    pub fn moved(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
+        let mut inner = self.inner();
+        let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
+        let orders = self.orders(peer, snapshot, now);
+        if let Some(node) = inner.nodes.get_mut(&peer.id) {
+            node.order(orders);
+        }
+        if peer.is_gone() {
+            inner.nodes.remove(&peer.id);
+            inner.waiting.remove(&peer.registration.resource);
+        }
+        if peer.stage == Stage::Registered { vec![] } else { inner.heard_of(peer.id, u64::MAX) }
+    }
+
+    /// The same, and wakes those who waited.
+    pub async fn tell_moved(
+        &self,
+        store: &Store,
+        peer: &Peer,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        wake(store, self.moved(peer, now)).await
+    }
+
+    /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
+    pub fn await_all(
+        &self,
+        resource: ResourceId,
+        snapshot: u64,
+        mut missing: BTreeSet<PeerId>,
+    ) -> bool {
+        let mut inner = self.inner();
+        // Whoever was heard since it was found missing, or leaves itself, is not waited for.
+        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.owes(snapshot)));
+        let waits = !missing.is_empty();
+        inner.waiting.insert(resource, Waiting { snapshot, missing });
+        waits
+    }
+
+    /// Writes down who falls silent, until it is told to stop.
+    pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+        let mut next = None;
+        let mut unexpected = !store.is_shared();
+        loop {
+            if unexpected {
+                unexpected = self.expect(&store).await.is_err();
+                let retry = Instant::now() + RETRY_AFTER;
+                next = if unexpected { Some(retry) } else { self.next_silence() };
+            }
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                () = self.heard.notified() => {
+                    // Whoever was heard just now falls silent after everybody else.
+                    next = next.or_else(|| Some(Instant::now() + self.patience()));
+                    continue;
+                }
+                () = until(next) => {}
+            }
+            for id in self.silent() {
+                match store.hear_peer(id, false).await {
+                    Ok(true) => {
+                        self.tally.count(Count::NodesLost);
+                        tracing::warn!(node = %id, "a node fell silent");
+                    }
+                    // It is out, or somebody else wrote it.
+                    Ok(false) => {}
+                    Err(_) => {
+                        self.unwritten(id);
+                        sleep(RETRY_AFTER).await;
+                    }
+                }
+            }
+            next = self.next_silence();
+        }
+    }
+
+    /// Waits from now on for every node there is: nobody else hears them.
+    async fn expect(&self, store: &Store) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let projects = store.projects(after, PAGE).await?;
+            let Some(last) = projects.last() else { return Ok(()) };
+            after = Some(last.id);
+            for project in projects {
+                match store.mesh(project.id).await {
+                    Ok((now, mesh)) => self.expect_all(&mesh, now.unwrap_or(Timestamp::ZERO)),
+                    // One row that breaks its rules keeps nobody else from being waited for.
+                    Err(error @ Error::Corrupt { .. }) => {
+                        let error = chain(&error);
+                        tracing::warn!(error, "cannot wait for the nodes of a project");
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    fn expect_all(&self, mesh: &[Attended], now: Timestamp) {
+        for attended in mesh {
+            // Whoever called meanwhile is known better than by this row.
+            if self.last_heard(attended.peer.id).0.is_none() {
+                self.meet(attended, now);
+                let mut inner = self.inner();
+                inner.node(&attended.peer).expected_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    /// When the first of those who live would be lost.
+    fn next_silence(&self) -> Option<Instant> {
+        let patience = self.patience();
+        let inner = self.inner();
+        let live = inner.nodes.values().filter(|it| !it.lost);
+        live.filter_map(Node::last_sign).map(|at| at + patience).min()
+    }
+
+    /// Who has just been lost.
+    fn silent(&self) -> Vec<PeerId> {
+        let mut inner = self.inner();
+        let mut silent = Vec::new();
+        for (id, node) in &mut inner.nodes {
+            let lost = node.last_sign().is_some_and(|at| self.judge(at) == Liveness::Lost);
+            if lost && !node.lost {
+                node.lost = true;
+                silent.push(*id);
+            }
+        }
+        silent
+    }
+
+    fn unwritten(&self, id: PeerId) {
+        if let Some(node) = self.inner().nodes.get_mut(&id) {
+            node.lost = false;
+        }
+    }
+
+    fn judge(&self, heard_at: Instant) -> Liveness {
+        let elapsed = Timestamp::ZERO.after(heard_at.elapsed());
+        self.figures.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
+    }
+
+    fn patience(&self) -> Duration {
+        let Heartbeat { interval, missed_max } = self.figures.heartbeat;
+        interval.saturating_mul(missed_max)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    /// Since when its silence is counted.
+    fn last_sign(&self) -> Option<Instant> {
+        self.heard.as_ref().map(|it| it.at).or(self.expected_since)
+    }
+
+    /// Whether it has still to acknowledge a snapshot. Whoever leaves has not.
+    fn owes(&self, snapshot: u64) -> bool {
+        let Orders { leave_by, out, .. } = self.orders;
+        self.acknowledged < snapshot && leave_by.is_none() && !out
+    }
+
+    fn order(&mut self, orders: Orders) {
+        // Nobody comes back from its way out: who says so has read an older row. The deadline of a
+        // drain is fixed when it is first heard of.
+        let next = Orders {
+            snapshot: self.orders.snapshot.max(orders.snapshot),
+            leave_by: self.orders.leave_by.or(orders.leave_by),
+            out: self.orders.out || orders.out,
+        };
+        if std::mem::replace(&mut self.orders, next) != next
+            && self.stream.as_ref().is_some_and(|it| it.send(next).is_err())
+        {
+            self.stream = None;
+        }
+    }
+
+    fn follow(&mut self) -> watch::Receiver<Orders> {
+        let fresh = || watch::Sender::new(self.orders);
+        self.stream.get_or_insert_with(fresh).subscribe()
+    }
+}
+
+impl Inner {
+    /// Who waited for this acknowledgement and for nobody else's any more.
+    fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
+        let mut woken = Vec::new();
+        for (resource, waiting) in &mut self.waiting {
+            if acknowledged >= waiting.snapshot
+                && waiting.missing.remove(&id)
+                && waiting.missing.is_empty()
+            {
+                woken.push(*resource);
+            }
+        }
+        woken
+    }
+
+    fn node(&mut self, peer: &Peer) -> &mut Node {
+        let fresh = || Node {
+            project: peer.registration.project,
+            heard: None,
+            expected_since: None,
+            acknowledged: 0,
+            left: false,
+            lost: false,
+            read_at: Instant::now(),
+            orders: Orders::default(),
+            stream: None,
+        };
+        self.nodes.entry(peer.id).or_insert_with(fresh)
+    }
+}
+
+/// Wakes resources that waited for an acknowledgement.
+pub(super) async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), Error> {
+    for resource in waited {
+        store.wake(Life::Resource(resource)).await?;
+    }
+    Ok(())
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,275 @@
+//! The data directory: what lies in it, and how its secrets come to be.
+//!
+//! ```text
+//!   <data dir>/usher.db        the database, where it is embedded
+//!              endpoint.json   where a running server listens, and its process
+//!              admin.token     the first token, 0600
+//!              server.key      the key bootstrap tokens are derived with, 0600
+//!              world/          the local world
+//!              fleet/          the hosts of this machine, and what their provider knows
+//! ```
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use thiserror::Error;
+use usher_domain::object::id::OperatorTokenId;
+use usher_domain::object::manifest::SecretText;
+use usher_domain::operators::{self, Grant, OperatorToken, TokenHash};
+use usher_domain::tokens::ServerKey;
+use usher_store::Store;
+use uuid::Uuid;
+
+use usher_hosts::supervisor::{ignore_missing, private_folder, write_private};
+use usher_wire::data_dir::{ADMIN_TOKEN, DATABASE, ENDPOINT, Endpoint};
+
+const KEY: &str = "server.key";
+const WORLD: &str = "world";
+
+/// Why a data directory cannot be used.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The disk failed.
+    #[error("cannot use \"{}\"", path.display())]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// How.
+        #[source]
+        source: io::Error,
+    },
+    /// A secret is not what was written.
+    #[error(
+        "cannot use \"{}\": it is not a key of 64 hexadecimal digits; restore it from a backup",
+        path.display()
+    )]
+    BadKey {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A token is not what was written.
+    #[error("cannot use \"{}\": it holds no token; remove it and one is made", path.display())]
+    BadToken {
+        /// Where.
+        path: PathBuf,
+    },
+    /// There is no randomness.
+    #[error("cannot mint a secret")]
+    Unminted,
+}
+
+/// A data directory.
+#[derive(Clone, Debug)]
+pub struct DataDir(PathBuf);
+
+impl DataDir {
+    /// The directory; made if it is not there.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        private_folder().recursive(true).create(path).map_err(disk(path))?;
+        Ok(Self(fs::canonicalize(path).map_err(disk(path))?))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The embedded database.
+    pub fn database(&self) -> PathBuf {
+        self.0.join(DATABASE)
+    }
+
+    /// The local world.
+    pub fn world(&self) -> PathBuf {
+        self.0.join(WORLD)
+    }
+
+    /// The server's key; made if there is none.
+    pub fn key(&self) -> Result<ServerKey, Error> {
+        let path = self.0.join(KEY);
+        let text = if let Some(text) = read(&path)? {
+            text
+        } else {
+            self.keep(&path, &format!("{}\n", hex(&random()?)))?;
+            read(&path)?.unwrap_or_default()
+        };
+        let bytes = unhex(text.trim()).ok_or_else(|| Error::BadKey { path: path.clone() })?;
+        ServerKey::new(bytes).map_err(|_| Error::BadKey { path })
+    }
+
+    /// The first token; made if there is none. The file comes first: whoever is killed between the
+    /// two enters the same token the next time.
+    pub fn token(&self) -> Result<SecretText, Error> {
+        let path = self.0.join(ADMIN_TOKEN);
+        let text = if let Some(text) = read(&path)? {
+            text
+        } else {
+            let text = operators::text(&random()?);
+            self.keep(&path, &format!("{}\n", text.expose()))?;
+            read(&path)?.unwrap_or_default()
+        };
+        let text = text.trim();
+        if !text.starts_with(operators::TEXT_PREFIX) {
+            return Err(Error::BadToken { path });
+        }
+        Ok(SecretText::new(text))
+    }
+
+    /// Says where this process listens.
+    pub fn announce(&self, url: &str) -> Result<(), Error> {
+        let endpoint = Endpoint { url: url.to_owned(), pid: std::process::id() };
+        let text = serde_json::to_string(&endpoint).unwrap_or_default();
+        let path = self.0.join(ENDPOINT);
+        let staged = self.staged();
+        write_private(&staged, text.as_bytes()).map_err(disk(&staged))?;
+        fs::rename(&staged, &path).map_err(disk(&path))
+    }
+
+    /// Takes back where this process listened, unless another one does since.
+    pub fn withdraw(&self) {
+        let path = self.0.join(ENDPOINT);
+        let own = fs::read(&path).ok().and_then(|it| serde_json::from_slice::<Endpoint>(&it).ok());
+        if own.is_some_and(|it| it.pid == std::process::id()) {
+            // What stays points nowhere, and whoever follows it says so.
+            let _ = ignore_missing(fs::remove_file(&path));
+        }
+    }
+
+    /// Writes a secret whole, unless somebody else was faster.
+    fn keep(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let staged = self.staged();
+        write_private(&staged, text.as_bytes()).map_err(disk(&staged))?;
+        let linked = match fs::hard_link(&staged, path) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            done => done.map_err(disk(path)),
+        };
+        ignore_missing(fs::remove_file(&staged)).map_err(disk(&staged))?;
+        linked
+    }
+
+    fn staged(&self) -> PathBuf {
+        self.0.join(format!(".staged-{}", Uuid::new_v4()))
+    }
+}
+
+/// Enters the first token, unless it is known.
+pub async fn admit(store: &Store, text: &SecretText) -> Result<(), usher_store::Error> {
+    let hash = TokenHash::of(text);
+    if store.operator_token(hash).await?.is_some() {
+        return Ok(());
+    }
+    let id = Uuid::now_v7();
+    for name in ["admin".to_owned(), format!("admin-{}", id.simple())] {
+        let Ok(name) = name.parse() else { continue };
+        let token = OperatorToken {
+            id: OperatorTokenId::from_uuid(id),
+            name,
+            grant: Grant::Admin,
+            hash,
+            expires_at: None,
+            revoked_at: None,
+        };
+        match store.create_operator_token(token).await {
+            // An earlier token has the name, or another server entered this very one.
+            Err(usher_store::Error::Taken { .. }) => {
+                if store.operator_token(hash).await?.is_some() {
+                    return Ok(());
+                }
+            }
+            done => return done,
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(disk(path)(why)),
+    }
+}
+
+fn disk(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+    move |source| Error::Disk { path: path.to_owned(), source }
+}
+
+fn random() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| Error::Unminted)?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn dir() -> (tempfile::TempDir, DataDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&dir.path().join("data")).unwrap();
+        (dir, data)
+    }
+
+    #[test]
+    fn secrets_are_made_once_and_kept_private() {
+        let (_dir, data) = dir();
+        assert_eq!(data.key().unwrap().id(), data.key().unwrap().id());
+        assert_eq!(data.token().unwrap().expose(), data.token().unwrap().expose());
+        for file in [KEY, ADMIN_TOKEN] {
+            let mode = fs::metadata(data.path().join(file)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{file}");
+        }
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2, "nothing is left aside");
+    }
+
+    #[test]
+    fn a_secret_that_is_broken_is_refused_and_not_replaced() {
+        let (_dir, data) = dir();
+        for text in ["", "zz", &"0".repeat(64), &"é".repeat(32)] {
+            fs::write(data.path().join(KEY), text).unwrap();
+            assert!(matches!(data.key(), Err(Error::BadKey { .. })), "{text:?}");
+            assert_eq!(fs::read_to_string(data.path().join(KEY)).unwrap(), *text);
+        }
+        fs::write(data.path().join(ADMIN_TOKEN), "hello").unwrap();
+        let why = data.token().unwrap_err();
+        assert!(matches!(why, Error::BadToken { .. }) && !why.to_string().contains("hello"));
+    }
+
+    #[test]
+    fn an_endpoint_is_withdrawn_by_whoever_announced_it() {
+        let (_dir, data) = dir();
+        data.announce("http://127.0.0.1:1").unwrap();
+        let path = data.path().join(ENDPOINT);
+        let other = Endpoint { url: "u".to_owned(), pid: 1 };
+        fs::write(&path, serde_json::to_string(&other).unwrap()).unwrap();
+        data.withdraw();
+        assert!(path.exists(), "it is another's");
+        data.announce("http://127.0.0.1:1").unwrap();
+        data.withdraw();
+        assert!(!path.exists());
+    }
+}

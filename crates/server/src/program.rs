@@ -1,0 +1,470 @@
+//! The server as a whole: what is opened, started, and stopped again.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use usher_api::Surface;
+use usher_domain::object::authority::Rail;
+use usher_domain::peers::{Heartbeat, Patience};
+use usher_domain::tokens::Lifetime;
+use usher_kernel::schedule::Pace;
+use usher_store::migrate::Way;
+use usher_store::relay::{self, Relay, SecretsOf};
+use usher_store::{Place, Provenance, Retention, Settings, Store};
+
+use super::drains::Drains;
+use usher_fleet::bootstrap::{Bootstrap, Nothing};
+use super::fleet::holding::{Holding, Parts as PartBoots};
+use super::fleet::home;
+use super::fleet::settings::At;
+use super::inside::Joined;
+use usher_local::composer::{self, Agents};
+use usher_local::LocalWorld;
+use super::mesh::Mesh;
+use super::place::{self, DataDir};
+use super::rails::Rails;
+use super::services::{Pins, Services};
+use super::steps::{Lives, LocalSteps};
+use super::tally::{StoreTally, Tally};
+use super::waker::Waker;
+use super::worker::Worker;
+use super::{fleet, housekeeping, mesh, rails, seed, worker};
+use crate::config::{self, AgentMode, Config};
+use crate::error::ServerError;
+use usher_wire::chain;
+
+/// How long answers under way may take when the server is asked to stop.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+/// How often it is written down how far the worlds have come, if they have.
+const WRITE_DOWN: Duration = Duration::from_secs(5);
+
+/// Where the machines of this machine lie below the data directory.
+const FLEET: &str = "fleet";
+
+/// Which of the two programs it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything on one machine, with everything embedded.
+    Up,
+    /// A database somewhere else.
+    Serve,
+}
+
+/// A server that listens and is about to run.
+pub struct Server {
+    config: Config,
+    data: DataDir,
+    listener: TcpListener,
+    url: String,
+    store: Arc<Store>,
+    joined: Joined,
+    tally: Arc<Tally>,
+    fleet: Arc<usher_fleet::tally::Tally>,
+}
+
+impl Server {
+    /// Opens everything. Nothing is started and nothing is told.
+    pub async fn open(config: Config, role: Role, data_dir: &Path) -> Result<Self, ServerError> {
+        let place = match (role, config.database.url.as_str()) {
+            (Role::Up, _) => None,
+            (Role::Serve, "") => {
+                return Err(ServerError::usage(
+                    "cannot serve without a database: set database.url or USHER_DATABASE_URL",
+                ));
+            }
+            (Role::Serve, url) if !config::is_postgres(url) => {
+                return Err(ServerError::usage(
+                    "cannot use database.url: it does not begin with postgres:// or postgresql://",
+                ));
+            }
+            (Role::Serve, url) => Some(Place::Postgres(url.to_owned())),
+        };
+        let data = DataDir::open(data_dir)?;
+        let key = data.key()?;
+        admit_agents(&config, &data)?;
+        let listener = listen(&config.listen).await?;
+        let url = api_url(&config, &listener)?;
+        let embedded = place.is_none();
+        let place = place.unwrap_or_else(|| Place::Sqlite(data.database()));
+        if embedded {
+            Store::migrate(&place, Way::Up).await?;
+        }
+        let store = Arc::new(Store::open(&place, settings(&config)).await?);
+        told_of(&store);
+        admit_holders(&config, &store).await?;
+        place::admit(&store, &data.token()?).await?;
+        if embedded {
+            seed::seed(&store).await?;
+        }
+        let tally = Arc::new(Tally::default());
+        let lifetime = Lifetime::new(config.tokens.lifetime.0);
+        let lifetime = lifetime.map_err(|why| ServerError::usage(why.to_string()))?;
+        let rails = Rails::new(Arc::clone(&store), rail_figures(&config), Arc::clone(&tally));
+        let mesh = Mesh::new(mesh_figures(&config), Arc::clone(&tally));
+        let joined = Joined {
+            store: Arc::clone(&store),
+            key,
+            lifetime,
+            rails: Arc::new(rails),
+            mesh: Arc::new(mesh),
+            alarms: Arc::default(),
+        };
+        let fleet = Arc::new(usher_fleet::tally::Tally::default());
+        Ok(Self { config, data, listener, url, store, joined, tally, fleet })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where its state lies.
+    pub fn data_dir(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Runs until it is asked to stop, then ends everything in order.
+    pub async fn run(self) -> Result<(), ServerError> {
+        let asked_to_stop = asked_to_stop();
+        let agents = self.agents()?;
+        let root = self.data.world();
+        let world = LocalWorld::open(root, agents, self.joined.clone()).await;
+        let world = world.map_err(|why| ServerError::unavailable(chain(&why)))?;
+        let world = Arc::new(world);
+        let (stopping, stop) = watch::channel(false);
+        let (listed, is_listed) = watch::channel(false);
+        let mut parts = Parts::start(&self, &world, listed, &stop)?;
+        let (break_down, mut broken) = mpsc::channel(1);
+        parts.tasks.extend(self.start_fleet(&world, &stop, break_down).await?);
+        let router = self.router(&world, is_listed, &stop)?;
+        self.data.announce(&self.url)?;
+        tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
+        let mut stopped = stop.clone();
+        let serving = axum::serve(self.listener, router).with_graceful_shutdown(async move {
+            // Whoever could tell is gone, which is the same.
+            let _ = stopped.wait_for(|it| *it).await;
+        });
+        let serving = tokio::spawn(async move { serving.await });
+        let ended = tokio::select! {
+            () = asked_to_stop => Ok(()),
+            Some(why) = broken.recv() => Err(why),
+        };
+        tracing::info!("stopping: running steps are finished, leases given back");
+        stopping.send_replace(true);
+        if timeout(LAST_ANSWERS, serving).await.is_err() {
+            tracing::warn!("some answers were cut off");
+        }
+        parts.end().await;
+        self.store.close().await;
+        self.data.withdraw();
+        ended
+    }
+
+    /// Who runs the agents of the local world.
+    fn agents(&self) -> Result<Agents, ServerError> {
+        let grace = self.config.local.agent_grace.0;
+        match self.config.local.agent {
+            AgentMode::External => Ok(Agents::External),
+            AgentMode::Process => {
+                let program: PathBuf = std::env::current_exe()
+                    .map_err(|why| ServerError::unavailable(format!("cannot find this program: {why}")))?;
+                Ok(Agents::Process { program, grace })
+            }
+            AgentMode::Fleet => {
+                let shard = fleet::settings::shard_id(&self.config)?;
+                let holding = Holding { store: Arc::clone(&self.store), shard, grace };
+                let wait = self.config.local.wait_interval.0;
+                Ok(Agents::Fleet(composer::Fleet { machines: Arc::new(holding), wait }))
+            }
+        }
+    }
+
+    /// Starts the shard, and the provider of this machine where that has the hosts.
+    async fn start_fleet(
+        &self,
+        world: &LocalWorld<Joined>,
+        stop: &watch::Receiver<bool>,
+        break_down: mpsc::Sender<ServerError>,
+    ) -> Result<Vec<JoinHandle<()>>, ServerError> {
+        let mut tasks = vec![];
+        let mut at = fleet::settings::provider(&self.config);
+        let bootstrap: Arc<dyn Bootstrap> = match self.config.local.agent {
+            AgentMode::External | AgentMode::Process => Arc::new(Nothing),
+            AgentMode::Fleet => Arc::new(PartBoots(world.registry().clone())),
+        };
+        if self.config.local.agent == AgentMode::Fleet && at.is_none() {
+            let root = self.data.path().join(FLEET);
+            let ground = home::Ground::open(root, self.config.local.clone())?;
+            at = Some(At { name: home::NAME.to_owned(), address: ground.address() });
+            // What cannot begin is told at once; what another server has is waited for.
+            let first = ground.take().await?;
+            let stop = stop.clone();
+            tasks.push(tokio::spawn(async move {
+                if let Err(why) = ground.keep(first, stop).await {
+                    // Whoever listens stops everything, once.
+                    let _ = break_down.send(why).await;
+                }
+            }));
+        }
+        if let Some(at) = at {
+            let parts = (&self.store, bootstrap);
+            let shard = fleet::settings::shard(&self.config, at, parts, &self.fleet)?;
+            tasks.push(tokio::spawn(shard.run(stop.clone())));
+        }
+        Ok(tasks)
+    }
+
+    fn router(
+        &self,
+        world: &Arc<LocalWorld<Joined>>,
+        listed: watch::Receiver<bool>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<axum::Router, ServerError> {
+        let usage = |why: String| ServerError::usage(why);
+        let pins = Pins {
+            api_url: self.url.parse().map_err(|why| usage(format!("{why}")))?,
+            agent_image: self.config.agent_image.parse().map_err(|why| usage(format!("{why}")))?,
+            key_keep: self.config.keep.idempotency_keys.0,
+        };
+        let services = Services {
+            store: Arc::clone(&self.store),
+            world: Arc::clone(world),
+            inside: self.joined.clone(),
+            lives: lives(&self.config),
+            pins,
+            tally: Arc::clone(&self.tally),
+            listed,
+            stop: stop.clone(),
+        };
+        let mut registry = Registry::default();
+        self.tally.register(&mut registry);
+        registry.register_collector(Box::new(StoreTally(Arc::clone(&self.store))));
+        self.fleet.register(&mut registry);
+        let metrics = usher_api::Metrics::register(&mut registry);
+        let ports = Arc::new(services).ports();
+        Ok(Surface::new(ports, Arc::new(registry), metrics).router())
+    }
+}
+
+/// The tasks that run beside the answers.
+struct Parts {
+    tasks: Vec<JoinHandle<()>>,
+    keeper: JoinHandle<()>,
+    stop_keeper: oneshot::Sender<()>,
+}
+
+impl Parts {
+    fn start(
+        server: &Server,
+        world: &Arc<LocalWorld<Joined>>,
+        listed: watch::Sender<bool>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Self, ServerError> {
+        let Server { config, store, joined, tally, .. } = server;
+        let (stop_keeper, stopped) = oneshot::channel();
+        let keeper = world.keeper();
+        let keeper = tokio::spawn(keeper.run(stopped, |item, why| {
+            tracing::warn!(?item, error = %chain(why), "cannot keep something of the local world");
+        }));
+        let steps = LocalSteps {
+            store: Arc::clone(store),
+            world: Arc::clone(world),
+            lives: lives(config),
+            tally: Arc::clone(tally),
+        };
+        let figures = worker::Figures {
+            steps_max: usize::try_from(config.worker.steps_max).unwrap_or(usize::MAX),
+            step_deadline: config.worker.step_deadline.0,
+            due_query: config.worker.due_query.0,
+        };
+        let (store, tally) = (Arc::clone(store), Arc::clone(tally));
+        let worker = Worker::new(Arc::clone(&store), Arc::new(steps), figures, Arc::clone(&tally));
+        let world = Arc::clone(world);
+        let waker = Waker { store: Arc::clone(&store), world, tally, listed };
+        let (alarms, mesh) = (Arc::clone(&joined.alarms), Arc::clone(&joined.mesh));
+        let house = housekeeping::Figures {
+            retention: Retention { events: config.keep.events.0, ..Retention::default() },
+            keep: config.keep.tombstones.0,
+            write_down: WRITE_DOWN,
+        };
+        let rails = Arc::clone(&joined.rails);
+        let relay = relay(&store)?;
+        let mut told = stop.clone();
+        let tasks = vec![
+            tokio::spawn(worker.run(stop.clone())),
+            tokio::spawn(waker.run(stop.clone())),
+            tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
+            tokio::spawn(Drains::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
+            tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
+            tokio::spawn(housekeeping::run(store, rails, house, stop.clone())),
+            tokio::spawn(relay.run(async move {
+                let _ = told.wait_for(|it| *it).await;
+            })),
+        ];
+        Ok(Self { tasks, keeper, stop_keeper })
+    }
+
+    /// Waits for everything to end; the keeper last, because running steps need it.
+    async fn end(self) {
+        for task in self.tasks {
+            if let Err(why) = task.await {
+                tracing::error!(error = %why, "a part of the server did not end well");
+            }
+        }
+        let _ = self.stop_keeper.send(());
+        let _ = self.keeper.await;
+    }
+}
+
+fn relay(store: &Arc<Store>) -> Result<Relay, ServerError> {
+    let secrets = Arc::new(SecretsOf(crate::config::variable));
+    let relay = Relay::new(Arc::clone(store), secrets, relay::Figures::default());
+    relay.map_err(|why| ServerError::unavailable(chain(&why)))
+}
+
+async fn listen(address: &str) -> Result<TcpListener, ServerError> {
+    let parsed: SocketAddr = address.parse().map_err(|_| {
+        ServerError::usage(format!("cannot listen on \"{address}\": it is not an address with a port"))
+    })?;
+    TcpListener::bind(parsed).await.map_err(|why| {
+        ServerError::unavailable(if why.kind() == std::io::ErrorKind::AddrInUse {
+            format!("cannot listen on \"{address}\": another process does; choose --listen")
+        } else {
+            format!("cannot listen on \"{address}\": {why}")
+        })
+    })
+}
+
+/// Where agents find this server: as set, else where it listens, if that is this machine.
+fn api_url(config: &Config, listener: &TcpListener) -> Result<String, ServerError> {
+    if !config.api_url.is_empty() {
+        return Ok(config.api_url.clone());
+    }
+    let local = listener.local_addr().map_err(|why| ServerError::unavailable(why.to_string()))?;
+    if !local.ip().is_loopback() {
+        return Err(ServerError::usage(format!(
+            "cannot guess where agents find \"{local}\": set api_url"
+        )));
+    }
+    Ok(format!("http://{local}"))
+}
+
+/// Ends when a person or a supervisor asks, from this call on.
+fn asked_to_stop() -> impl Future<Output = ()> {
+    let asked = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut term), Ok(mut int)) = asked else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    }
+}
+
+/// Says aloud how this database came to be, if that is worth knowing.
+fn told_of(store: &Store) {
+    match store.installation().provenance {
+        Provenance::New | Provenance::Known => {}
+        Provenance::Recovered => tracing::warn!(
+            "the database server was promoted or recovered: commits may be missing that were seen"
+        ),
+        Provenance::Moved { before } => tracing::warn!(
+            %before,
+            "the database was seen elsewhere: this is a new installation that owns nothing of it"
+        ),
+    }
+}
+
+/// Refuses to let somebody else run agents than whoever runs those that are there: nobody would
+/// take them out again.
+fn admit_agents(config: &Config, data: &DataDir) -> Result<(), ServerError> {
+    let unreadable = |why| ServerError::unavailable(format!("cannot read who runs agents: {why}"));
+    let processes = usher_local::has_processes(&data.world()).map_err(unreadable)?;
+    let hosts = usher_hosts::has_hosts(&data.path().join(FLEET)).map_err(unreadable)?;
+    let at_home = config.local.agent == AgentMode::Fleet && config.fleet.provider.is_empty();
+    if hosts && !at_home {
+        return Err(ServerError::usage(
+            "cannot leave the machines of this directory: set local.agent=fleet without \
+            fleet.provider, and deprovision what runs on them first",
+        ));
+    }
+    if processes && config.local.agent == AgentMode::Fleet {
+        return Err(ServerError::usage(
+            "cannot run agents on the fleet: this directory has agents that are not on its \
+            machines; set local.agent=process (or external, if it was), deprovision them, and \
+            start again",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to run agents elsewhere than on the machines that resources hold: nobody would give
+/// these back, and no other provider can say anything of them.
+async fn admit_holders(config: &Config, store: &Store) -> Result<(), ServerError> {
+    let provider = match (config.local.agent, fleet::settings::provider(config)) {
+        (AgentMode::Fleet, Some(at)) => at.name,
+        (AgentMode::Fleet, None) => home::NAME.to_owned(),
+        (AgentMode::Process | AgentMode::External, _) => String::new(),
+    };
+    let Some((holder, other)) = store.holder_beside(&provider).await? else { return Ok(()) };
+    Err(ServerError::usage(format!(
+        "cannot leave the machines of provider \"{other}\": resource {holder} holds one; set \
+         local.agent=fleet with that provider as before, deprovision what runs there, and start \
+         again"
+    )))
+}
+
+fn settings(config: &Config) -> Settings {
+    let config::Worker { lease, request_bound, back_off_base, back_off_max, .. } = &config.worker;
+    Settings {
+        pace: Pace { lease: lease.0, base: back_off_base.0, max: back_off_max.0 },
+        request_bound: request_bound.0,
+        connections_max: config.database.connections_max,
+        statement_timeout: config.database.statement_timeout.0,
+        log_poll: config.database.log_poll.0,
+        ..Settings::default()
+    }
+}
+
+fn lives(config: &Config) -> Lives {
+    let config::Broker {
+        reconcile_interval,
+        provisioning_deadline,
+        enrolment_deadline,
+        drain_deadline,
+        teardown_deadline,
+    } = &config.broker;
+    let mut lives = Lives::default();
+    lives.broker.interval = reconcile_interval.0;
+    lives.broker.deadlines.provisioning = provisioning_deadline.0;
+    lives.broker.deadlines.enrolment = enrolment_deadline.0;
+    lives.broker.deadlines.drain = drain_deadline.0;
+    lives.broker.deadlines.teardown = teardown_deadline.0;
+    lives.tombstone.interval = reconcile_interval.0;
+    lives.tombstone.keep = config.keep.tombstones.0;
+    lives.config.interval = reconcile_interval.0;
+    lives
+}
+
+fn rail_figures(config: &Config) -> rails::Figures {
+    let config::Rail { count, percent, window } = &config.rail;
+    rails::Figures { rail: Rail { count: *count, percent: *percent }, window: window.0 }
+}
+
+fn mesh_figures(config: &Config) -> mesh::Figures {
+    let config::Mesh { heartbeat, missed_max, drain_grace, acknowledgements } = &config.mesh;
+    mesh::Figures {
+        heartbeat: Heartbeat { interval: heartbeat.0, missed_max: *missed_max },
+        patience: Patience { acknowledgements: acknowledgements.0, grace: drain_grace.0 },
+    }
+}

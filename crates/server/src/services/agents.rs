@@ -1,0 +1,175 @@
+//! What agents ask for: they register, are let in, heard, told, and leave.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use usher_api::ports::{AgentFeed, Agents, Answer, Failure};
+use usher_api::refusal::Refusal as Border;
+use usher_api::views::{AgentTold, Beat, BeatAnswer, Enrolled, Registration};
+use usher_domain::object::id::PeerId;
+use usher_domain::object::manifest::SecretText;
+use usher_domain::peers::{DrainStep, Stage};
+use usher_domain::tokens::{Outcome, Refusal, Request};
+use usher_kernel::Trouble;
+use usher_store::Attended;
+use usher_wire::http::{AgentEvent, Drain};
+use uuid::Uuid;
+
+use super::{Services, failure};
+use usher_failpoint::Failpoint;
+use crate::mesh::{Orders, wake};
+
+#[async_trait]
+impl Agents for Services {
+    async fn register(&self, registration: Registration) -> Answer<Enrolled> {
+        let token = self.store.token(registration.text.id()).await.map_err(failure)?;
+        if token.is_some_and(|it| it.resource != registration.resource) {
+            return Err(Refusal::WrongVerifier.into());
+        }
+        let request = Request {
+            text: registration.text,
+            project: registration.project,
+            nonce: registration.nonce,
+            public_key: registration.public_key,
+            peer: PeerId::from_uuid(Uuid::now_v7()),
+        };
+        Failpoint::BeforeRedeem.pass();
+        let outcome = self.store.redeem(request).await.map_err(failure)?;
+        Failpoint::AfterRedeem.pass();
+        let node = match outcome {
+            Outcome::Redeemed(consumption) => consumption.peer,
+            Outcome::Replayed(peer) => peer,
+            Outcome::Refused(refusal) => return Err(refusal.into()),
+        };
+        tracing::info!(%node, resource = %registration.resource, "a node registered");
+        // Whoever registers is listened for from then on, although it may never call again. One
+        // that was put out meanwhile must still learn who it is in order to leave.
+        match self.met(node).await {
+            Ok(()) => self.heard(node, 0, &registration.agent_version).await?,
+            Err(Failure::Refused(_)) => {}
+            Err(why) => return Err(why),
+        }
+        let heartbeat = self.mesh().figures().heartbeat.interval;
+        Ok(Enrolled { node, secret: self.inside.key.node_secret(node), heartbeat })
+    }
+
+    async fn admit(&self, node: PeerId, secret: &SecretText) -> Answer<()> {
+        if !self.inside.key.is_node_secret(node, secret) {
+            return Err(Border::Unauthenticated.into());
+        }
+        match self.mesh().fresh_orders_of(node) {
+            Some(Orders { out: true, .. }) => Err(Border::KeyRevoked.into()),
+            Some(_) => Ok(()),
+            None => self.met(node).await,
+        }
+    }
+
+    async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {
+        let mut orders = self.mesh().orders_of(node);
+        if orders.is_none() {
+            self.met(node).await?;
+            orders = self.mesh().orders_of(node);
+        }
+        self.heard(node, beat.acknowledged, &beat.agent_version).await?;
+        let Orders { snapshot, leave_by, out: _ } = orders.unwrap_or_default();
+        Ok(BeatAnswer { snapshot, drain: leave_by.map(left) })
+    }
+
+    async fn stream(&self, node: PeerId, _: Option<String>) -> Answer<Box<dyn AgentFeed>> {
+        self.met(node).await?;
+        let orders = self.mesh().follow(node).ok_or(Border::KeyRevoked)?;
+        let told = Orders::default();
+        Ok(Box::new(Stream { orders, told, stop: self.stop.clone() }))
+    }
+
+    async fn leave(&self, node: PeerId, in_flight: u64) -> Answer<()> {
+        tracing::info!(%node, in_flight, "a node said goodbye");
+        self.mesh().hear_last(node);
+        let Some(Attended { peer, .. }) = self.store.peer(node).await.map_err(failure)? else {
+            return Err(Border::KeyRevoked.into());
+        };
+        if !matches!(peer.stage, Stage::Cordoned { .. }) {
+            return Ok(());
+        }
+        let now = self.store.now().await.map_err(failure)?;
+        match self.inside.advance(&peer, DrainStep::RevokeKey, now).await {
+            // Whoever was faster has done it.
+            Ok(()) | Err(Trouble::Conflict) => Ok(()),
+            Err(trouble) => Err(Failure::Unavailable { what: trouble.to_string() }),
+        }
+    }
+}
+
+impl Services {
+    /// Notes what is written down of a node, if it may call at all.
+    async fn met(&self, node: PeerId) -> Answer<()> {
+        let Some(attended) = self.store.peer(node).await.map_err(failure)? else {
+            return Err(Border::KeyRevoked.into());
+        };
+        let now = match attended.peer.stage {
+            Stage::Registered => usher_kernel::Timestamp::ZERO,
+            Stage::Cordoned { .. } => self.store.now().await.map_err(failure)?,
+            Stage::Draining { .. } | Stage::Deregistered { .. } => {
+                return Err(Border::KeyRevoked.into());
+            }
+        };
+        self.mesh().meet(&attended, now);
+        Ok(())
+    }
+
+    /// Hears a node that was met, and writes what follows from it.
+    async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
+        let heard = self.mesh().hear(node, acknowledged, agent_version);
+        wake(&self.store, heard.woken).await.map_err(failure)?;
+        if heard.was_lost {
+            self.store.hear_peer(node, true).await.map_err(failure)?;
+            tracing::info!(%node, "a node is heard again");
+        }
+        Ok(())
+    }
+}
+
+/// How long there is until then.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// What one node is told, as a state that it catches up with.
+struct Stream {
+    orders: watch::Receiver<Orders>,
+    told: Orders,
+    stop: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl AgentFeed for Stream {
+    async fn next(&mut self) -> Option<AgentTold> {
+        loop {
+            let orders = *self.orders.borrow_and_update();
+            if orders.out {
+                return None;
+            }
+            if let (Some(until), None) = (orders.leave_by, self.told.leave_by) {
+                self.told.leave_by = orders.leave_by;
+                let grace_ms = u64::try_from(left(until).as_millis()).unwrap_or(u64::MAX);
+                return Some(told(AgentEvent::Drain(Drain { grace_ms })));
+            }
+            if orders.snapshot > self.told.snapshot {
+                self.told.snapshot = orders.snapshot;
+                return Some(told(AgentEvent::Mesh { snapshot: orders.snapshot }));
+            }
+            tokio::select! {
+                _ = self.stop.wait_for(|it| *it) => return None,
+                changed = self.orders.changed() => if changed.is_err() {
+                    return None;
+                },
+            }
+        }
+    }
+}
+
+fn told(event: AgentEvent) -> AgentTold {
+    AgentTold { id: None, event }
+}

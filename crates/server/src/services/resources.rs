@@ -1,0 +1,216 @@
+//! Resources: declared, listed, ordered about.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use usher_api::ports::{Answer, Failure, Resources};
+use usher_api::views::{
+    Caller, Declaration, KeyUse, Page, Paging, Plan, Provisioned, Receipt, ResourceQuery,
+    ResourceView, Why,
+};
+use usher_domain::audit::Action;
+use usher_domain::broker::accept::{self, Minted, Provision};
+use usher_domain::broker::phase::Phase;
+use usher_domain::broker::refusal::Refusal;
+use usher_domain::idempotency::{self, Scope, Verdict};
+use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
+use usher_store::{Acceptance, Error, Order, RememberedKey, Snapshot};
+use uuid::Uuid;
+
+use super::{Services, after, entry, failure, missing, page};
+use usher_failpoint::Failpoint;
+use crate::tally::Count;
+
+/// How often a declaration is decided again because somebody moved what it was resolved against.
+const TRIES: u32 = 16;
+
+#[async_trait]
+impl Resources for Services {
+    async fn provision(
+        &self,
+        caller: &Caller,
+        declaration: Declaration,
+        key: Option<KeyUse>,
+    ) -> Answer<Provisioned> {
+        let (blueprint_version, credential) = self.named(&declaration).await?;
+        let command = Provision {
+            name: declaration.name,
+            project: declaration.project,
+            blueprint_version,
+            credential,
+            parameters: declaration.parameters,
+        };
+        for _ in 0..TRIES {
+            if let Some(provisioned) = self.accept(caller, &command, key.as_ref()).await? {
+                return Ok(provisioned);
+            }
+        }
+        Err(Failure::Unavailable { what: "the views of the declaration".to_owned() })
+    }
+
+    async fn deprovision(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
+        self.order(caller, id, (Order::Deprovision, Action::ResourceDeprovision)).await
+    }
+
+    async fn get(&self, id: ResourceId) -> Answer<ResourceView> {
+        self.view(&self.record(id).await?).await
+    }
+
+    async fn list(&self, query: ResourceQuery, paging: Paging) -> Answer<Page<ResourceView>> {
+        if let Some(name) = &query.name {
+            let ids = self.store.find_resources(query.project, name).await.map_err(failure)?;
+            let mut items = Vec::new();
+            for id in ids {
+                items.push(self.view(&self.record(id).await?).await?);
+            }
+            return Ok(super::page_of_all(items, &paging, |it| it.resource.id().to_string()));
+        }
+        let mut place: Option<ResourceId> = after(&paging)?;
+        let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
+        let mut items = Vec::new();
+        while items.len() < wanted {
+            let count = paging.limit.saturating_add(1);
+            let ids = match query.project {
+                Some(project) => self.store.resources(project, place, count).await,
+                None => self.store.resources_after(place, count).await,
+            };
+            let ids = ids.map_err(failure)?;
+            let Some(last) = ids.last() else { break };
+            place = Some(*last);
+            for id in ids {
+                let record = self.record(id).await?;
+                if query.deleted || record.state.phase() != Phase::Deleted {
+                    items.push(self.view(&record).await?);
+                }
+            }
+        }
+        Ok(page(items, &paging, |it| it.resource.id().to_string()))
+    }
+
+    async fn why(&self, id: ResourceId) -> Answer<Why> {
+        self.explain(id).await
+    }
+
+    async fn plan_deprovision(&self, id: ResourceId) -> Answer<Plan> {
+        self.plan(id).await
+    }
+
+    async fn receipt(&self, id: ResourceId) -> Answer<Receipt> {
+        let record = self.record(id).await?;
+        let config = record.state.pinned().provider_config;
+        let shared = match self.store.provider_config(config).await {
+            Ok(shared) => Some((config, shared.book.rows().to_vec())),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => return Err(failure(error)),
+        };
+        let rows = record.book.rows().to_vec();
+        Ok(Receipt { resource: self.view(&record).await?, rows, provider_config: shared })
+    }
+
+    async fn retry(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
+        self.order(caller, id, (Order::Retry, Action::ResourceRetry)).await
+    }
+
+    async fn replace(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
+        self.order(caller, id, (Order::Replace, Action::ResourceReplace)).await
+    }
+
+    async fn abandon(&self, caller: &Caller, id: ResourceId, why: &str) -> Answer<ResourceView> {
+        let order = Order::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
+        self.order(caller, id, (order, Action::ResourceAbandon)).await
+    }
+}
+
+impl Services {
+    /// Accepts a declaration in one snapshot; nothing if the snapshot did not hold.
+    async fn accept(
+        &self,
+        caller: &Caller,
+        command: &Provision,
+        key: Option<&KeyUse>,
+    ) -> Answer<Option<Provisioned>> {
+        let scope = Scope { caller: caller.token.to_string(), project: command.project };
+        let asked = key.map(|it| (scope.clone(), it.key.clone()));
+        let snapshot = self.store.snapshot(command, asked).await.map_err(failure)?;
+        if let Some(replayed) = self.replay(key, &snapshot).await? {
+            return Ok(Some(replayed));
+        }
+        let accepted = accept::provision(command, &snapshot.views, &self.mint(), snapshot.now)?;
+        let resource = accepted.resource.clone();
+        let subject = (Some(command.project), resource.id().to_string());
+        let mut detail = Map::new();
+        detail.insert("name".to_owned(), Value::from(command.name.as_str()));
+        let acceptance = Acceptance {
+            accepted,
+            audit: Some(entry(caller, Action::ResourceProvision, subject, detail)),
+            key: key.map(|it| RememberedKey {
+                scope,
+                key: it.key.clone(),
+                digest: it.digest,
+                keep: self.pins.key_keep,
+            }),
+        };
+        Failpoint::BeforeAccept.pass();
+        let written = self.store.accept(acceptance).await;
+        Failpoint::AfterAccept.pass();
+        match written {
+            Ok(()) => {
+                self.tally.count(Count::Accepted);
+                let resource = self.view_of(&resource, Acceptance::VERSION).await?;
+                Ok(Some(Provisioned { resource, replayed: false }))
+            }
+            Err(Error::ViewsMoved { .. } | Error::Conflict) => Ok(None),
+            Err(error) => Err(failure(error)),
+        }
+    }
+
+    /// The answer to a request that was answered before.
+    async fn replay(
+        &self,
+        key: Option<&KeyUse>,
+        snapshot: &Snapshot,
+    ) -> Answer<Option<Provisioned>> {
+        let Some(KeyUse { key, digest }) = key else { return Ok(None) };
+        let used = snapshot.used.as_ref();
+        match idempotency::judge(key, *digest, used, snapshot.now)? {
+            Verdict::Fresh => Ok(None),
+            Verdict::Replay(answer) => {
+                let broken = |_| Failure::Broken { what: format!("the answer to key \"{key}\"") };
+                let id = answer.parse::<ResourceId>().map_err(broken)?;
+                let resource = self.view(&self.record(id).await?).await?;
+                Ok(Some(Provisioned { resource, replayed: true }))
+            }
+        }
+    }
+
+    fn mint(&self) -> Minted {
+        Minted {
+            resource: ResourceId::from_uuid(Uuid::now_v7()),
+            tenancy: TenancyId::from_uuid(Uuid::now_v7()),
+            provider_config: ProviderConfigId::from_uuid(Uuid::now_v7()),
+            installation: self.store.installation().id,
+            api_url: self.pins.api_url.clone(),
+            agent_image: self.pins.agent_image.clone(),
+            key_id: self.inside.key.id(),
+        }
+    }
+
+    /// Carries an order out and writes it into the audit log with it.
+    pub(super) async fn order(
+        &self,
+        caller: &Caller,
+        id: ResourceId,
+        (order, action): (Order, Action),
+    ) -> Answer<ResourceView> {
+        let mut detail = Map::new();
+        if let Order::Abandon { reason, .. } = &order {
+            detail.insert("reason".to_owned(), Value::from(reason.as_str()));
+        }
+        let note = entry(caller, action, (None, id.to_string()), detail);
+        let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
+        Failpoint::BeforeOrder.pass();
+        let ordered = self.store.order(id, order, Some(note)).await;
+        Failpoint::AfterOrder.pass();
+        let (resource, version) = ordered.map_err(missing(refusal))?;
+        self.view_of(&resource, version).await
+    }
+}

@@ -1,0 +1,214 @@
+//! Why a resource is where it is: the reason of its last step, who holds it, and what to do.
+
+use usher_api::ports::Answer;
+use usher_api::views::{Advice, Blocker, Why};
+use usher_domain::broker::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
+use usher_domain::broker::event::Outcome;
+use usher_domain::broker::phase::Phase;
+use usher_domain::object::id::ResourceId;
+use usher_domain::peers::{Liveness, Stage};
+use usher_kernel::{Record, Standing, Timestamp};
+use usher_store::{Attended, Beside, Error, Life};
+
+use super::runbook::{self, Live};
+use super::{Services, failure};
+use usher_local::object::{Condition, Footing, Kind};
+
+impl Services {
+    /// Everything that is known about why a resource is where it is.
+    pub(super) async fn explain(&self, id: ResourceId) -> Answer<Why> {
+        let record = self.record(id).await?;
+        let resource = self.view(&record).await?;
+        let attention = self.store.attention(awake(&record.state)).await.map_err(failure)?;
+        let blockers = self.blockers(&record).await?;
+        let live = Live {
+            name: record.state.fields().name.clone(),
+            world: record.state.pinned().world.clone(),
+            since: record.state.fields().phase_since,
+            now: self.store.now().await.map_err(failure)?,
+            failure: self.failure_of(&record),
+        };
+        let entry = runbook::entry(record.state.phase(), resource.reason, &live);
+        let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
+        let trouble = attention.as_ref().and_then(|it| it.trouble.clone());
+        let mut advice: Vec<Advice> = entry.advice.into_iter().collect();
+        advice.extend(runbook::beside(&live, trouble.as_deref(), parked));
+        Ok(Why {
+            resource,
+            summary: entry.summary,
+            blockers,
+            advice,
+            attempts: attention.as_ref().map_or(0, |it| it.entry.attempts),
+            next_look_at: attention.as_ref().and_then(|it| it.entry.due),
+            parked,
+            trouble,
+        })
+    }
+
+    /// Who holds a resource where it is, and since when.
+    pub(super) async fn blockers(&self, record: &Record<Resource>) -> Answer<Vec<Blocker>> {
+        let resource = &record.state;
+        if resource.phase() == Phase::Deleted {
+            return Ok(vec![]);
+        }
+        let beside = match self.store.beside(resource).await {
+            Ok(beside) => beside,
+            // Whoever asks why must be told of it, not refused because of it.
+            Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => {
+                return Ok(vec![unreadable(resource.id(), &error)]);
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        let mut blockers = Vec::new();
+        if let Some(at) = beside.world.as_ref().and_then(|it| it.tripped_at) {
+            blockers.push(Blocker {
+                kind: "rail".to_owned(),
+                name: resource.pinned().world.clone(),
+                since: Some(at),
+                text: "too much vanished at once, so absence is not believed".to_owned(),
+            });
+        }
+        if resource.is_showing_out() {
+            let nodes = beside.peers.iter().filter(|it| !it.peer.is_gone());
+            blockers.extend(nodes.map(|it| self.node_blocker(it)));
+            blockers.extend(standing(record));
+        } else {
+            blockers.extend(converging(resource, &beside));
+            blockers.extend(self.waiting_for_machines(resource));
+        }
+        if let Some(until) = resource.fields().quiet_until.filter(|it| *it > beside.now) {
+            blockers.push(quiet(resource.id(), until));
+        }
+        Ok(blockers)
+    }
+
+    fn node_blocker(&self, attended: &Attended) -> Blocker {
+        let peer = &attended.peer;
+        let heard = match self.mesh().liveness(attended) {
+            Liveness::Live => "it is heard",
+            Liveness::Lost => "it is not heard any more",
+            Liveness::Unknown => "it was not heard since the server started",
+        };
+        let since = match peer.stage {
+            Stage::Registered => peer.registered_at,
+            Stage::Cordoned { since } | Stage::Draining { since, .. } => since,
+            Stage::Deregistered { at, .. } => at,
+        };
+        Blocker {
+            kind: "peer".to_owned(),
+            name: peer.id.to_string(),
+            since: Some(since),
+            text: format!("the node is {}; {heard}", peer.stage.as_str()),
+        }
+    }
+
+    /// The parts of a resource that wait for a machine of the fleet.
+    fn waiting_for_machines(&self, resource: &Resource) -> Vec<Blocker> {
+        let registry = self.world.registry();
+        let parts = registry.owned(Kind::Substrate, &resource.pinned().xr_name);
+        let parts = parts.unwrap_or_default().into_iter();
+        let found = parts.filter_map(|(kind, name)| registry.get(kind, &name).ok().flatten());
+        found
+            .filter(|it| it.footing == Some(Footing::Waiting))
+            .map(|it| Blocker {
+                kind: it.ledger_kind,
+                name: it.name,
+                since: Some(it.created_at),
+                text: "no machine of the fleet is free; the next one that is becomes its own, see \
+                    `usher get machines`"
+                    .to_owned(),
+            })
+            .collect()
+    }
+
+    /// The message with which the substrate failed.
+    fn failure_of(&self, record: &Record<Resource>) -> Option<String> {
+        if record.state.phase() != Phase::Failed {
+            return None;
+        }
+        let xr = &record.state.pinned().xr_name;
+        let found = self.world.registry().get(Kind::Substrate, xr).ok().flatten()?;
+        match found.substrate?.condition {
+            Condition::Failed { message } => Some(message),
+            Condition::Converging | Condition::Ready => None,
+        }
+    }
+}
+
+/// What still stands of something that leaves.
+fn standing(record: &Record<Resource>) -> Vec<Blocker> {
+    let outside = |kind: &str| kind != KIND_PEER && kind != KIND_TOKEN;
+    let rows = record.book.rows().iter().filter(|row| outside(&row.name.kind));
+    let rows = rows.filter(|row| row.standing == Standing::Seen);
+    let blocker = |row: &usher_kernel::Row| Blocker {
+        kind: row.name.kind.clone(),
+        name: row.name.name.clone(),
+        since: Some(row.evidence.at),
+        text: format!("it stands, as {} said: {}", row.evidence.by, row.evidence.answer),
+    };
+    rows.map(blocker).collect()
+}
+
+/// What something that comes waits for.
+fn converging(resource: &Resource, beside: &Beside) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    if !beside.config.is_ready() && resource.phase() == Phase::Pending {
+        blockers.push(Blocker {
+            kind: "provider-config".to_owned(),
+            name: resource.pinned().provider_config.to_string(),
+            since: None,
+            text: format!("it is {}", beside.config.phase.as_str()),
+        });
+    }
+    let token = beside.tokens.iter().find(|it| it.generation == resource.generation());
+    if let Some(token) = token.filter(|it| it.consumed.is_none())
+        && resource.phase() == Phase::Enrolling
+    {
+        let state =
+            if token.is_expired(beside.now) { "it has expired" } else { "nobody redeemed it" };
+        blockers.push(Blocker {
+            kind: "token".to_owned(),
+            name: token.id.to_string(),
+            since: Some(token.issued_at),
+            text: state.to_owned(),
+        });
+    }
+    blockers
+}
+
+/// Old requests that may still arrive.
+fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
+    Blocker {
+        kind: "quiet-time".to_owned(),
+        name: id.to_string(),
+        since: None,
+        text: format!("a request from before may still arrive until {}", until.to_rfc3339()),
+    }
+}
+
+fn unreadable(id: ResourceId, error: &Error) -> Blocker {
+    let (kind, name) = ("row".to_owned(), id.to_string());
+    Blocker { kind, name, since: None, text: error.to_string() }
+}
+
+/// The life that looks after a resource.
+fn awake(resource: &Resource) -> Life {
+    let removed = resource.fields().outcome == Some(Outcome::Removed);
+    if removed { Life::Tombstone(resource.id()) } else { Life::Resource(resource.id()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirement: T-35
+    #[test]
+    fn a_quiet_time_is_told_as_people_write_times() {
+        let id = ResourceId::from_uuid(uuid::Uuid::from_u128(1));
+        let text = quiet(id, Timestamp::from_millis(1_500)).text;
+        assert_eq!(
+            text,
+            "a request from before may still arrive until 1970-01-01T00:00:01.500000Z"
+        );
+    }
+}

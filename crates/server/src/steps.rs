@@ -1,0 +1,200 @@
+//! One step of each kind of life, between the store and the local world.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::life::Broker;
+use usher_domain::broker::provider_config;
+use usher_domain::broker::reason::Reason;
+use usher_domain::broker::tombstone::{self, Tombstone};
+use usher_kernel::schedule::Claim;
+use usher_kernel::{
+    Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
+};
+use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Life, Store};
+
+use super::inside::Joined;
+use usher_local::LocalWorld;
+use super::tally::{Count, Tally};
+use super::worker::Steps;
+use usher_failpoint::Failpoint;
+
+/// The lives with their figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lives {
+    /// Of a resource.
+    pub broker: Broker,
+    /// Of what is left of one.
+    pub tombstone: Tombstone,
+    /// Of a ProviderConfig.
+    pub config: provider_config::Life,
+}
+
+/// Steps the lives of a store in one world.
+pub struct LocalSteps {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The world.
+    pub world: Arc<LocalWorld<Joined>>,
+    /// The rules.
+    pub lives: Lives,
+    /// The counters.
+    pub tally: Arc<Tally>,
+}
+
+#[async_trait]
+impl Steps for LocalSteps {
+    async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
+        let Leased { life, claim, record, now } = leased;
+        let in_time = move || Instant::now() < keeps_until;
+        let lease: Lease<'_> = (life, claim, &in_time);
+        let kept = match (life, record) {
+            (Life::Resource(_), Held::Resource(record)) => {
+                let ledger = self.ledger(lease, *record);
+                let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                self.told(life, &outcome);
+                let kept = ledger.finish(&outcome, Reason::as_str).await?;
+                kept.map(|(record, claim)| (held(record), claim))
+            }
+            (Life::Tombstone(_), Held::Resource(record)) => {
+                let kept = self.tombstone(lease, *record, now).await?;
+                kept.map(|(record, claim)| (held(record), claim))
+            }
+            (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
+                let ledger = self.ledger(lease, record);
+                let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                self.told(life, &outcome);
+                let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
+                kept.map(|(record, claim)| (Held::ProviderConfig(record), claim))
+            }
+            (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
+            | (Life::ProviderConfig(_), Held::Resource(_)) => {
+                let what = format!("the record of {life}");
+                self.store.postpone(life, claim, Trouble::Corrupt { what }).await?;
+                None
+            }
+        };
+        Ok(kept.map(|(record, claim)| Leased { life, claim, record, now }))
+    }
+}
+
+/// Whose lease it is, and whether there is time to keep it.
+type Lease<'a> = (Life, Claim, &'a InTime);
+
+fn held(record: Record<Resource>) -> Held {
+    Held::Resource(Box::new(record))
+}
+
+impl LocalSteps {
+    /// A tombstone that was kept long enough and has nothing left to watch is put away.
+    async fn tombstone(
+        &self,
+        (life, claim, in_time): Lease<'_>,
+        record: Record<Resource>,
+        now: Timestamp,
+    ) -> Result<Option<(Record<Resource>, Claim)>, Error> {
+        let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
+        let ledger = self.ledger((life, claim, in_time), record);
+        let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        self.told(life, &outcome);
+        let at_rest = matches!(
+            outcome,
+            Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
+        );
+        if at_rest && over && self.store.put_away(id, claim, self.lives.tombstone.keep).await? {
+            return Ok(None);
+        }
+        ledger.finish(&outcome, tombstone::Reason::as_str).await
+    }
+
+    fn ledger<'a, S: Clone>(
+        &'a self,
+        (life, claim, in_time): Lease<'a>,
+        record: Record<S>,
+    ) -> Written<'a, S> {
+        let ledger = LeasedLedger::new(&self.store, (life, claim), record, in_time);
+        Written { ledger, tally: &self.tally }
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen { world: &self.world, tally: &self.tally }
+    }
+
+    fn told<R: Copy + Display>(&self, life: Life, outcome: &Result<Report<R>, Stopped>) {
+        match outcome {
+            Ok(Report { reason, committed, .. }) => {
+                self.tally.count(Count::Steps);
+                tracing::debug!(%life, %reason, committed, "step");
+            }
+            Err(Stopped { stage, trouble: trouble @ Trouble::Conflict }) => {
+                tracing::debug!(%life, %stage, %trouble, "step");
+            }
+            Err(Stopped { stage, trouble }) => {
+                self.tally.count(Count::Troubles);
+                tracing::warn!(%life, %stage, %trouble, "a step met trouble");
+            }
+        }
+    }
+}
+
+/// The world, with what is counted and where a process can be made to die.
+struct Seen<'a> {
+    world: &'a LocalWorld<Joined>,
+    tally: &'a Tally,
+}
+
+impl<L: Lifecycle> World<L> for Seen<'_>
+where
+    LocalWorld<Joined>: World<L>,
+{
+    async fn observe(&self, record: &Record<L::State>) -> Result<L::Observed, Trouble> {
+        self.tally.count(Count::Observations);
+        self.world.observe(record).await
+    }
+
+    async fn apply(&self, record: &Record<L::State>, effect: &L::Effect) -> Result<(), Trouble> {
+        Failpoint::BeforeEffect.pass();
+        self.tally.count(Count::Effects);
+        let applied = self.world.apply(record, effect).await;
+        Failpoint::AfterEffect.pass();
+        applied
+    }
+}
+
+/// The ledger, with what is counted and where a process can be made to die.
+struct Written<'a, S> {
+    ledger: LeasedLedger<'a, S>,
+    tally: &'a Tally,
+}
+
+impl<S: Clone> Written<'_, S> {
+    async fn finish<R: Copy>(
+        &self,
+        outcome: &Result<Report<R>, Stopped>,
+        word: impl Fn(R) -> &'static str,
+    ) -> Result<Option<(Record<S>, Claim)>, Error> {
+        Failpoint::BeforeRelease.pass();
+        let kept = self.ledger.finish(outcome, word).await?;
+        Ok(kept.map(|record| (record, self.ledger.claim())))
+    }
+}
+
+impl<'a, L: Lifecycle> Ledger<L> for Written<'a, L::State>
+where
+    LeasedLedger<'a, L::State>: Ledger<L>,
+{
+    async fn load(&self) -> Result<Record<L::State>, Trouble> {
+        self.ledger.load().await
+    }
+
+    async fn commit(&self, version: Version, decision: &Decision<L>) -> Result<(), Trouble> {
+        Failpoint::BeforeCommit.pass();
+        let written = self.ledger.commit(version, decision).await;
+        self.tally.count(Count::Commits);
+        Failpoint::AfterCommit.pass();
+        written
+    }
+}

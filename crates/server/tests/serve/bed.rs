@@ -1,0 +1,68 @@
+//! A store with the demo project, and declarations in it.
+
+use std::sync::Arc;
+
+use usher_server::seed;
+use usher_domain::broker::accept::{Minted, Provision, provision};
+use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
+use usher_domain::tokens::ServerKey;
+use usher_store::migrate::Way;
+use usher_store::{Acceptance, Life, Place, Settings, Store};
+use uuid::Uuid;
+
+/// A store and its folder.
+pub(crate) struct Bed {
+    pub(crate) store: Arc<Store>,
+    _dir: tempfile::TempDir,
+}
+
+pub(crate) fn key() -> ServerKey {
+    ServerKey::new([7; 32]).unwrap()
+}
+
+impl Bed {
+    pub(crate) async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(dir.path().join("usher.db"));
+        Store::migrate(&place, Way::Up).await.unwrap();
+        let store = Arc::new(Store::open(&place, settings).await.unwrap());
+        seed::seed(&store).await.unwrap();
+        Self { store, _dir: dir }
+    }
+
+    /// Declares a resource; its id.
+    pub(crate) async fn declare(&self, name: &str) -> ResourceId {
+        let store = &self.store;
+        let blueprint = store.blueprints().await.unwrap().remove(0);
+        let command = Provision {
+            name: name.to_owned(),
+            project: store.project(seed::PROJECT).await.unwrap().unwrap().id,
+            blueprint_version: store.blueprint_versions(blueprint.id).await.unwrap()[0].id,
+            credential: store.credentials().await.unwrap()[0].id,
+            parameters: serde_json::Map::new(),
+        };
+        let id = ResourceId::from_uuid(Uuid::now_v7());
+        let minted = Minted {
+            resource: id,
+            tenancy: TenancyId::from_uuid(Uuid::now_v7()),
+            provider_config: ProviderConfigId::from_uuid(Uuid::now_v7()),
+            installation: store.installation().id,
+            api_url: "http://127.0.0.1:1".parse().unwrap(),
+            agent_image: "usher.dev/agent:1".parse().unwrap(),
+            key_id: key().id(),
+        };
+        let snapshot = store.snapshot(&command, None).await.unwrap();
+        let accepted = provision(&command, &snapshot.views, &minted, snapshot.now).unwrap();
+        store.accept(Acceptance { accepted, audit: None, key: None }).await.unwrap();
+        id
+    }
+
+    /// Whether a life is parked, and when it is due.
+    pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::Attention {
+        self.store.attention(Life::Resource(id)).await.unwrap().unwrap()
+    }
+}

@@ -1,0 +1,184 @@
+//! Nodes are heard in memory; only silence and its end are written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use usher_server::mesh::{Figures, Mesh};
+use usher_domain::object::id::PeerId;
+use usher_domain::object::name;
+use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
+use usher_domain::tokens::{Lifetime, Outcome, Request};
+use usher_kernel::Generation;
+use usher_store::Attended;
+use uuid::Uuid;
+
+use crate::bed::{Bed, key};
+
+/// A node that registered.
+async fn node(bed: &Bed, name: &str) -> Attended {
+    let id = bed.declare(name).await;
+    let generation = Generation::FIRST;
+    bed.store.issue(key(), id, generation, Lifetime::default()).await.unwrap();
+    let request = Request {
+        text: key().derive(name::token(id, generation), generation),
+        project: bed.store.resource(id).await.unwrap().state.fields().project,
+        nonce: "nonce-nonce-nonce-1".parse().unwrap(),
+        public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
+        peer: PeerId::from_uuid(Uuid::now_v7()),
+    };
+    let Outcome::Redeemed(consumed) = bed.store.redeem(request).await.unwrap() else {
+        panic!("it is not redeemed");
+    };
+    bed.store.peer(consumed.peer).await.unwrap().unwrap()
+}
+
+fn mesh(interval: Duration) -> Arc<Mesh> {
+    let heartbeat = Heartbeat { interval, missed_max: 3 };
+    let figures = Figures { heartbeat, ..Figures::default() };
+    Arc::new(Mesh::new(figures, Arc::default()))
+}
+
+/// Red by: silence after a restart that is read as lost.
+// Requirement: M-13
+#[tokio::test]
+async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
+    let bed = Bed::new().await;
+    let it = node(&bed, "web").await;
+    let mesh = mesh(Duration::from_secs(10));
+    assert_eq!(mesh.liveness(&it), Liveness::Unknown);
+    assert!(!mesh.has_left(&it));
+    mesh.meet(&it, bed.store.now().await.unwrap());
+    mesh.hear(it.peer.id, 0, "usher-agent/1");
+    assert_eq!(mesh.liveness(&it), Liveness::Live);
+}
+
+/// Red by: a node that died while nobody ran, and that every drain waits for afterwards.
+// Requirement: M-13
+#[tokio::test]
+async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
+    let bed = Bed::new().await;
+    let it = node(&bed, "web").await;
+    let mesh = mesh(Duration::from_millis(30));
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    let lost = until_lost(&bed, it.peer.id).await;
+    assert_eq!((mesh.liveness(&it), mesh.liveness(&lost)), (Liveness::Unknown, Liveness::Lost));
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
+/// Red by: a node on its way out that a server which has just started lets in, or lets stay.
+#[tokio::test]
+async fn who_is_waited_for_after_a_restart_has_its_orders() {
+    let bed = Bed::new().await;
+    let (cordoned, draining) = (node(&bed, "a").await, node(&bed, "b").await);
+    let now = bed.store.now().await.unwrap();
+    let move_to = async |peer: Peer, step| {
+        let next = peer.advance(step, now);
+        bed.store.move_peer(peer, next.clone()).await.unwrap();
+        next
+    };
+    move_to(cordoned.peer.clone(), DrainStep::Cordon).await;
+    let out = move_to(draining.peer.clone(), DrainStep::Cordon).await;
+    move_to(out, DrainStep::RevokeKey).await;
+    let mesh = mesh(Duration::from_secs(10));
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    while mesh.orders_of(draining.peer.id).is_none() || mesh.orders_of(cordoned.peer.id).is_none() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(mesh.fresh_orders_of(draining.peer.id).unwrap().out);
+    assert!(mesh.fresh_orders_of(cordoned.peer.id).unwrap().leave_by.is_some());
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
+/// Waits until a node is written down as lost.
+async fn until_lost(bed: &Bed, id: PeerId) -> Attended {
+    loop {
+        let found = bed.store.peer(id).await.unwrap().unwrap();
+        if found.lost_since.is_some() {
+            return found;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Red by: a write with every sign of life, or none when a node falls silent.
+// Requirement: M-13
+#[tokio::test]
+async fn only_silence_and_its_end_are_written() {
+    let bed = Bed::new().await;
+    let it = node(&bed, "web").await;
+    let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    mesh.meet(&it, bed.store.now().await.unwrap());
+    mesh.hear(id, 0, "usher-agent/1");
+    let lost = until_lost(&bed, id).await;
+    assert_eq!(mesh.liveness(&lost), Liveness::Lost);
+    let elsewhere = Attended { lost_since: None, ..lost.clone() };
+    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");
+    assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
+    let hearing = mesh.hear(id, 0, "usher-agent/1");
+    assert!(hearing.was_lost, "so that its return is written");
+    assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
+    assert!(bed.store.hear_peer(id, true).await.unwrap());
+    assert!(!bed.store.hear_peer(id, true).await.unwrap());
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
+/// Red by: a drain that waits although everybody acknowledged, or does not wait for the last one.
+// Requirement: M-14
+#[tokio::test]
+async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
+    let bed = Bed::new().await;
+    let (a, b) = (node(&bed, "a").await, node(&bed, "b").await);
+    let mesh = mesh(Duration::from_secs(10));
+    let now = bed.store.now().await.unwrap();
+    mesh.meet(&a, now);
+    mesh.meet(&b, now);
+    let leaver = bed.declare("leaver").await;
+    let both = BTreeSet::from([a.peer.id, b.peer.id]);
+    assert!(mesh.await_all(leaver, 7, both.clone()));
+    assert_eq!(mesh.hear(a.peer.id, 7, "").woken, []);
+    assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot is none");
+    assert_eq!(mesh.hear(b.peer.id, 8, "").woken, [leaver]);
+    assert_eq!(mesh.hear(b.peer.id, 9, "").woken, [], "once");
+    assert!(!mesh.await_all(leaver, 7, both.clone()), "what was heard before is not waited for");
+    let project = a.peer.registration.project;
+    assert_eq!(mesh.acknowledged_by(project, 7).len(), 2);
+    assert_eq!(mesh.acknowledged_by(project, 8), [b.peer.id]);
+    assert!(mesh.await_all(leaver, 10, both));
+    assert_eq!(mesh.hear(a.peer.id, 10, "").woken, []);
+    let cordoned = b.peer.advance(DrainStep::Cordon, now);
+    assert_eq!(mesh.moved(&cordoned, now), [leaver], "who leaves as well is not waited for");
+    assert!(!mesh.await_all(leaver, 11, BTreeSet::from([b.peer.id])), "nor is it from now on");
+}
+
+/// Red by: a stream that was not there and missed the order to leave, or a row that was read before
+/// the order and noted after it.
+// Requirement: M-14
+#[tokio::test]
+async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
+    let bed = Bed::new().await;
+    let it = node(&bed, "web").await;
+    let mesh = mesh(Duration::from_secs(10));
+    let now = bed.store.now().await.unwrap();
+    let cordoned = it.peer.advance(DrainStep::Cordon, now);
+    let met = Attended { peer: cordoned.clone(), ..it.clone() };
+    mesh.meet(&met, now);
+    let orders = mesh.follow(it.peer.id).unwrap();
+    assert!(orders.borrow().leave_by.is_some());
+    mesh.meet(&it, now);
+    assert!(orders.borrow().leave_by.is_some(), "an older row takes nothing back");
+    mesh.publish(it.peer.registration.project, 5);
+    assert_eq!(orders.borrow().snapshot, 5);
+    let out = cordoned.advance(DrainStep::RevokeKey, now);
+    mesh.moved(&out, now);
+    assert!(orders.borrow().out);
+}

@@ -1,0 +1,121 @@
+//! A world is pinned, and too much that vanishes at once is not believed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use usher_server::rails::{Figures, Rails};
+use usher_server::tally::{Count, Tally};
+use usher_domain::audit::{Action, Entry};
+use usher_domain::object::authority::{Authority, Pin, Rail};
+use usher_domain::object::id::{AuditId, ResourceId};
+use usher_kernel::{Timestamp, Uid};
+use usher_store::Noted;
+use uuid::Uuid;
+
+use crate::bed::Bed;
+
+fn pin(identity: &str, revision: u64) -> Pin {
+    Pin { identity: Uid::new(identity), revision }
+}
+
+fn rails(bed: &Bed) -> (Rails, Arc<Tally>) {
+    let tally = Arc::new(Tally::default());
+    let figures = Figures { rail: Rail { count: 2, percent: 20 }, window: Duration::from_mins(1) };
+    (Rails::new(Arc::clone(&bed.store), figures, Arc::clone(&tally)), tally)
+}
+
+async fn judge(bed: &Bed, rails: &Rails, answered: &Pin) -> Authority {
+    let known = bed.store.world("local").await.unwrap();
+    let pinned = rails.pinned("local", known.as_ref());
+    rails.judge("local", pinned, answered).await.unwrap()
+}
+
+async fn vanish(bed: &Bed, rails: &Rails, number: u128, at: Timestamp) -> bool {
+    let known = bed.store.world("local").await.unwrap();
+    let id = ResourceId::from_uuid(Uuid::from_u128(number));
+    rails.vanished("local", (id, at), known.as_ref()).await.unwrap()
+}
+
+/// The order to open a rail.
+fn order(bed: &Bed) -> Noted<'_> {
+    bed.store.noted(Entry {
+        id: AuditId::from_uuid(Uuid::now_v7()),
+        at: Timestamp::from_millis(1),
+        actor: "ann".to_owned(),
+        action: Action::RailOpen,
+        project: None,
+        subject: "local".to_owned(),
+        detail: serde_json::Map::new(),
+    })
+}
+
+/// Red by: a pin that is forgotten with its process, or raised by another world.
+// Requirement: O-9
+#[tokio::test]
+async fn a_pin_outlives_its_process_and_only_grows() {
+    let bed = Bed::new().await;
+    let (first, _) = rails(&bed);
+    assert_eq!(judge(&bed, &first, &pin("a", 5)).await, Authority::Pinned);
+    assert_eq!(judge(&bed, &first, &pin("a", 9)).await, Authority::Pinned);
+    assert_eq!(judge(&bed, &first, &pin("a", 8)).await, Authority::Replaced);
+    assert_eq!(judge(&bed, &first, &pin("b", 99)).await, Authority::Replaced);
+    first.write_down().await.unwrap();
+    let (second, _) = rails(&bed);
+    assert_eq!(judge(&bed, &second, &pin("a", 8)).await, Authority::Replaced);
+    assert_eq!(judge(&bed, &second, &pin("a", 9)).await, Authority::Pinned);
+    assert_eq!(bed.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
+}
+
+/// Red by: an answer that is judged by what somebody else heard after it was asked for.
+// Requirement: O-9
+#[tokio::test]
+async fn answers_that_overtake_each_other_are_all_believed() {
+    let bed = Bed::new().await;
+    let (it, _) = rails(&bed);
+    let first = it.pinned("local", None);
+    assert_eq!(judge(&bed, &it, &pin("a", 5)).await, Authority::Pinned);
+    let late = it.judge("local", first, &pin("a", 4)).await.unwrap();
+    assert_eq!(late, Authority::Pinned, "nothing was known when it was asked");
+    let second = it.pinned("local", None);
+    assert_eq!(judge(&bed, &it, &pin("a", 9)).await, Authority::Pinned);
+    let late = it.judge("local", second, &pin("a", 6)).await.unwrap();
+    assert_eq!(late, Authority::Pinned, "five was known when it was asked");
+    assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "nine is known now");
+}
+
+/// Red by: a rail that opens by itself, or that trips again on what somebody just believed.
+// Requirement: O-9, A-26
+#[tokio::test]
+async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
+    let bed = Bed::new().await;
+    let (it, tally) = rails(&bed);
+    judge(&bed, &it, &pin("a", 1)).await;
+    let now = bed.store.now().await.unwrap();
+    assert!(!vanish(&bed, &it, 1, now).await);
+    assert!(!vanish(&bed, &it, 1, now).await, "the same one counts once");
+    assert!(!vanish(&bed, &it, 2, now).await);
+    assert!(vanish(&bed, &it, 3, now).await, "three are more than two");
+    assert_eq!(tally.read(Count::RailsTripped), 1);
+    assert!(bed.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
+    let (other, _) = rails(&bed);
+    assert!(vanish(&bed, &other, 4, now).await, "other processes hold as well");
+    let opened = it.open("local", order(&bed)).await.unwrap().unwrap();
+    assert_eq!(opened.tripped_at, None);
+    assert!(!vanish(&bed, &it, 3, now).await, "what was believed does not trip it again");
+    assert_eq!(it.open("elsewhere", order(&bed)).await.unwrap(), None);
+    let noted = bed.store.audit(None, 10).await.unwrap();
+    assert_eq!(noted.len(), 1, "who opened it is on record, and only that: {noted:?}");
+}
+
+/// Red by: what vanished long ago counted with what vanishes now.
+// Requirement: O-9
+#[tokio::test]
+async fn what_vanished_before_the_window_is_not_counted() {
+    let bed = Bed::new().await;
+    let (it, _) = rails(&bed);
+    judge(&bed, &it, &pin("a", 1)).await;
+    let now = bed.store.now().await.unwrap();
+    assert!(!vanish(&bed, &it, 1, now).await);
+    assert!(!vanish(&bed, &it, 2, now).await);
+    assert!(!vanish(&bed, &it, 3, now.after(Duration::from_secs(61))).await);
+}

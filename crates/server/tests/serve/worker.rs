@@ -1,0 +1,220 @@
+//! One life in trouble stops no other.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use usher_server::tally::{Count, Tally};
+use usher_server::worker::{Figures, Steps, Worker};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::name;
+use usher_domain::tokens::{Outcome, Request};
+use usher_kernel::{Generation, Trouble, Wake};
+use usher_store::{Error, Held, Leased, Life, Release, Store};
+use uuid::Uuid;
+
+use crate::bed::{Bed, key};
+
+/// Steps that do what the name of the resource says.
+struct Acting {
+    store: Arc<Store>,
+    done: Mutex<BTreeMap<String, u32>>,
+}
+
+#[async_trait]
+impl Steps for Acting {
+    async fn step(&self, leased: Leased, _: tokio::time::Instant) -> Result<Option<Leased>, Error> {
+        let Leased { life, claim, ref record, .. } = leased;
+        let (name, reason) = match record {
+            Held::Resource(record) => (record.state.fields().name.clone(), "Steady"),
+            Held::ProviderConfig(_) => ("config".to_owned(), "Steady"),
+        };
+        *self.done.lock().unwrap().entry(name.clone()).or_default() += 1;
+        match name.as_str() {
+            "panics" => panic!("a bug"),
+            "hangs" => std::future::pending().await,
+            "refuses" => {
+                let trouble = Trouble::Rejected { what: "somebody".to_owned() };
+                self.store.postpone(life, claim, trouble).await?;
+            }
+            // It goes on twice under its lease.
+            "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
+            _ => {
+                let release = Release { life, claim, wake: Wake::OnChange, reason };
+                self.store.release(release).await?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Acting {
+    fn done(&self, name: &str) -> u32 {
+        self.done.lock().unwrap().get(name).copied().unwrap_or(0)
+    }
+}
+
+struct Running {
+    steps: Arc<Acting>,
+    tally: Arc<Tally>,
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn run(bed: &Bed, figures: Figures) -> Running {
+    let steps = Arc::new(Acting { store: Arc::clone(&bed.store), done: Mutex::default() });
+    let tally = Arc::new(Tally::default());
+    let (stop, stopped) = watch::channel(false);
+    let worker = Worker::new(Arc::clone(&bed.store), steps.clone(), figures, Arc::clone(&tally));
+    let task = tokio::spawn(worker.run(stopped));
+    Running { steps, tally, stop, task }
+}
+
+impl Running {
+    fn done(&self, name: &str) -> u32 {
+        self.steps.done(name)
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < Duration::from_mins(1), "never: {what}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn figures() -> Figures {
+    Figures { step_deadline: Duration::from_millis(300), ..Figures::default() }
+}
+
+/// Red by: steps that share a task.
+// Requirement: W-13, W-14
+#[tokio::test]
+async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
+    let bed = Bed::new().await;
+    let panics = bed.declare("panics").await;
+    let hangs = bed.declare("hangs").await;
+    let refuses = bed.declare("refuses").await;
+    let well = bed.declare("well").await;
+    let running = run(&bed, figures());
+    running
+        .until("all were stepped", |it| {
+            ["panics", "hangs", "refuses", "well"].iter().all(|name| it.done(name) > 0)
+        })
+        .await;
+    running.until("the slow one was cut off", |it| it.tally.read(Count::TooSlow) > 0).await;
+    running.until("the bug was counted", |it| it.tally.read(Count::Panicked) > 0).await;
+    sleep(Duration::from_millis(50)).await;
+    let entry = bed.entry(panics).await;
+    assert!(entry.entry.parked, "{entry:?}");
+    assert!(entry.trouble.unwrap().contains("this is a bug"));
+    let entry = bed.entry(hangs).await;
+    assert!(!entry.entry.parked && entry.entry.due.is_some(), "{entry:?}");
+    let entry = bed.entry(refuses).await;
+    assert_eq!(entry.trouble.as_deref(), Some("refused by somebody"));
+    let entry = bed.entry(well).await;
+    assert_eq!((entry.entry.due, entry.trouble), (None, None));
+    assert_eq!(running.done("panics"), 1, "a parked life is left alone");
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+}
+
+/// Red by: a worker that asks every second and hears nothing.
+// Requirement: W-11, W-15
+#[tokio::test]
+async fn what_this_process_wrote_is_stepped_at_once() {
+    let bed = Bed::new().await;
+    let slow = Figures { due_query: Duration::from_mins(1), ..figures() };
+    let running = run(&bed, slow);
+    sleep(Duration::from_millis(50)).await;
+    let id = bed.declare("well").await;
+    running.until("it was stepped", |it| it.done("well") == 1).await;
+    sleep(Duration::from_millis(50)).await;
+    assert!(bed.store.wake(Life::Resource(id)).await.unwrap());
+    running.until("it was stepped again", |it| it.done("well") == 2).await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+}
+
+/// Red by: a life that wants to go on and is left to its lease.
+// Requirement: W-16
+#[tokio::test]
+async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
+    let bed = Bed::new().await;
+    let id = bed.declare("goes-on").await;
+    let running = run(&bed, Figures { step_deadline: Duration::from_mins(1), ..figures() });
+    running.until("it was stepped three times", |it| it.done("goes-on") == 3).await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+    let entry = bed.entry(id).await.entry;
+    assert_eq!((entry.fence.0, entry.lease_until), (1, None), "one lease, given back");
+}
+
+/// Red by: a stop that forgets what runs.
+// Requirement: W-14
+#[tokio::test]
+async fn whoever_is_stopped_gives_every_lease_back() {
+    let bed = Bed::new().await;
+    let id = bed.declare("hangs").await;
+    let running = run(&bed, figures());
+    running.until("it hangs", |it| it.done("hangs") > 0).await;
+    assert!(bed.entry(id).await.entry.lease_until.is_some());
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+    assert_eq!(bed.entry(id).await.entry.lease_until, None);
+}
+
+/// Red by: more steps at a time than there is room for.
+// Requirement: W-13
+#[tokio::test]
+async fn no_more_steps_run_at_a_time_than_there_is_room_for() {
+    let bed = Bed::new().await;
+    for number in 0..10 {
+        bed.declare(&format!("well-{number}")).await;
+    }
+    let running = run(&bed, Figures { steps_max: 1, ..figures() });
+    running
+        .until("all were stepped", |it| {
+            (0..10).all(|number| it.done(&format!("well-{number}")) == 1)
+        })
+        .await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+}
+
+/// A call with a token that nobody issued.
+fn request(project: ProjectId) -> Request {
+    let id = ResourceId::from_uuid(Uuid::now_v7());
+    Request {
+        text: key().derive(name::token(id, Generation::FIRST), Generation::FIRST),
+        project,
+        nonce: "nonce-nonce-nonce-1".parse().unwrap(),
+        public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
+        peer: PeerId::from_uuid(Uuid::now_v7()),
+    }
+}
+
+/// Red by: a worker that waits for a seat which a write gave back and handed nobody over.
+// Requirement: W-19
+#[tokio::test]
+async fn calls_that_are_refused_stop_nobody() {
+    let bed = Bed::new().await;
+    let pause = Duration::from_millis(5);
+    let running = run(&bed, Figures { steps_max: 1, due_query: pause, ..Figures::default() });
+    let known = bed.declare("known").await;
+    running.until("it is stepped", |it| it.done("known") > 0).await;
+    let project = bed.store.resource(known).await.unwrap().state.fields().project;
+    // Each has the only seat for a while.
+    for _ in 0..100 {
+        let refused = bed.store.redeem(request(project)).await.unwrap();
+        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+    }
+    bed.declare("later").await;
+    running.until("it is stepped after all that", |it| it.done("later") > 0).await;
+    running.stop.send_replace(true);
+    running.task.await.unwrap();
+}

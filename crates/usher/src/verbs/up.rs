@@ -1,0 +1,169 @@
+//! `usher up` and `usher serve`: the same program, embedded or with a database of its own.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
+
+use usher_provider::point;
+
+use usher_cli::stop::Stop;
+use usher_server::config::{self, Config, Sources};
+use usher_server::program::{Role, Server};
+use usher_server::seed;
+use usher_wire::{chain, data_dir};
+
+use super::stop_of;
+
+/// What this program is called where it is installed.
+const NAME: &str = "usher";
+
+/// Which crates log at the level that is set; the others warn only.
+const LOGGED: [&str; 5] =
+    ["usher_server", "usher_api", "usher_fleet", "usher_hosts", "usher_local"];
+
+/// What both programs are told.
+#[derive(clap::Args)]
+pub(crate) struct Flags {
+    /// Keep state in this directory [env: `USHER_DATA_DIR`]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Listen on this address [default: 127.0.0.1:7420]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set one setting; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Print the settings that would be used, and end
+    #[arg(long)]
+    dump_config: bool,
+}
+
+pub(super) fn run(flags: &Flags, role: Role) -> ExitCode {
+    match start(flags, role) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => stop.tell(),
+    }
+}
+
+fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
+    let config = Config::load(&sources(flags)?).map_err(|why| Stop::usage(chain(&why)))?;
+    if flags.dump_config {
+        return print(&config.dump());
+    }
+    telemetry(&config.log)?;
+    arm(&config, role)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
+    runtime.block_on(async {
+        let data_dir = chosen_dir(&config)?;
+        let server = Server::open(config, role, &data_dir).await.map_err(stop_of)?;
+        if role == Role::Up {
+            print(&welcome(&server))?;
+        }
+        server.run().await.map_err(stop_of)
+    })
+}
+
+/// Where settings come from: the file, the environment, and what was typed.
+fn sources(flags: &Flags) -> Result<Sources, Stop> {
+    let mut typed = Vec::new();
+    if let Some(dir) = &flags.data_dir {
+        typed.push(("data_dir".to_owned(), dir.display().to_string()));
+    }
+    if let Some(listen) = &flags.listen {
+        typed.push(("listen".to_owned(), listen.clone()));
+    }
+    for text in &flags.settings {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(Stop::usage(format!("cannot set \"{text}\": write KEY=VALUE")));
+        };
+        typed.push((key.to_owned(), value.to_owned()));
+    }
+    let keys = config::reference().into_iter().map(|(key, _)| config::variable_of(&key));
+    let variables: BTreeMap<String, String> =
+        keys.filter_map(|name| Some((name.clone(), config::variable(&name)?))).collect();
+    Ok(Sources { file: flags.config.clone(), variables, typed })
+}
+
+/// Where state lies: as set, else where this platform keeps such things.
+fn chosen_dir(config: &Config) -> Result<PathBuf, Stop> {
+    if !config.data_dir.is_empty() {
+        return Ok(PathBuf::from(&config.data_dir));
+    }
+    data_dir::standard(config::variable).ok_or_else(|| {
+        Stop::usage("cannot guess where to keep state: say --data-dir or set USHER_DATA_DIR")
+    })
+}
+
+fn telemetry(level: &str) -> Result<(), Stop> {
+    let filter = EnvFilter::try_new(format!("warn{}", LOGGED.map(|it| format!(",{it}={level}")).concat()));
+    let filter =
+        filter.map_err(|_| Stop::usage(format!("cannot use log = \"{level}\": it is no level")))?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(filter);
+    subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))
+}
+
+/// Arms the failpoint that the environment names, where nobody is harmed by it.
+fn arm(config: &Config, role: Role) -> Result<(), Stop> {
+    let Some(text) = config::variable("USHER_FAILPOINT") else { return Ok(()) };
+    let loopback = config.listen.parse::<std::net::SocketAddr>();
+    let harmless = role == Role::Up || loopback.is_ok_and(|it| it.ip().is_loopback());
+    if !harmless {
+        return Err(Stop::usage(
+            "cannot arm a failpoint: USHER_FAILPOINT is for servers on loopback only",
+        ));
+    }
+    // Places of the machines' provider are places of a server that has its own.
+    if point::arm(&text).is_none() {
+        failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
+    }
+    tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
+    Ok(())
+}
+
+/// Addresses, and what to type next.
+fn welcome(server: &Server) -> String {
+    let (url, dir) = (server.url(), server.data_dir().display().to_string());
+    let standard =
+        data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
+    let place = if standard { String::new() } else { format!(" --data-dir {dir}") };
+    let (project, blueprint, local) = (seed::PROJECT, seed::BLUEPRINT, seed::LOCAL);
+    let usher = this_program();
+    format!(
+        "usher is up at {url}, with its state in {dir}\n\n\
+         Type in another terminal:\n\
+         \x20 {usher} provision node-1 --project {project} --blueprint {blueprint} \
+         --credential {local} --wait{place}\n\
+         \x20 {usher} get nodes{place}\n\
+         \x20 {usher} deprovision node-1 --project {project} --wait{place}\n"
+    )
+}
+
+/// What to type for this very program: its name where that is found, else where it lies.
+fn this_program() -> String {
+    let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
+    let paths = config::variable("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).map(|it| it.join(NAME)).find(|it| it.is_file());
+    let found = found.and_then(|it| it.canonicalize().ok());
+    if found.is_some() && found == own.canonicalize().ok() {
+        return NAME.to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|it| own.strip_prefix(it).map(Path::to_path_buf).ok());
+    below.unwrap_or(own).display().to_string()
+}
+
+fn print(text: &str) -> Result<(), Stop> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
+}

@@ -1,0 +1,23 @@
+//! Shards and providers of the real binary: apart, at home, and killed.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
+
+mod apart;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/caller.rs"]
+mod caller;
+#[path = "../walk/figures.rs"]
+mod figures;
+mod home;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/house.rs"]
+mod house;
+mod kills;
+mod pair;
+#[path = "../walk/port.rs"]
+mod port;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/premises.rs"]
+mod premises;
+#[path = "../walk/running.rs"]
+mod running;

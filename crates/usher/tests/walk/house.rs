@@ -1,0 +1,393 @@
+//! A server of the real binary with a data directory of its own, and a client that asks it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use usher_server::seed;
+use usher_store::migrate::Way;
+use usher_store::{Place, Store};
+
+use crate::caller::{Caller, SOON, declaration};
+use crate::port::Port;
+
+/// The program under test.
+pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
+/// How long something real may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// Leases are short, so that the next server need not wait for those of a killed one.
+const SETTINGS: [&str; 8] = [
+    "fleet.passing_interval=50ms",
+    "fleet.lease=1s",
+    "worker.lease=1s",
+    "worker.step_deadline=700ms",
+    "worker.request_bound=100ms",
+    "broker.reconcile_interval=2s",
+    "mesh.heartbeat=200ms",
+    "log=debug",
+];
+
+/// One server, its data and its client.
+pub(crate) struct House {
+    dir: Arc<tempfile::TempDir>,
+    caller: Caller,
+    /// Nobody else's, also while no server runs.
+    port: Port,
+    server: Option<Child>,
+    settings: Vec<String>,
+    deaths: u32,
+    /// Where it serves from, if not from its own directory.
+    database: Option<String>,
+    /// What is dropped with the last house of it.
+    kept: Option<Arc<usher_pgtest::Database>>,
+}
+
+impl House {
+    pub(crate) fn new(settings: &[&str]) -> Self {
+        Self::within(&Arc::new(tempfile::tempdir().unwrap()), None, settings)
+    }
+
+    /// A house whose data lies in this directory and, if it is told, in this database.
+    pub(crate) fn within(
+        dir: &Arc<tempfile::TempDir>,
+        database: Option<String>,
+        settings: &[&str],
+    ) -> Self {
+        let settings = SETTINGS.iter().chain(settings).map(|it| (*it).to_owned()).collect();
+        let port = Port::reserve();
+        let caller = Caller { port: port.number(), data: dir.path().join("data") };
+        let (dir, server, deaths, kept) = (Arc::clone(dir), None, 0, None);
+        Self { dir, caller, port, server, settings, deaths, database, kept }
+    }
+
+    /// A house that serves from PostgreSQL and is ready, if there is one.
+    pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
+        let database = usher_pgtest::empty().await?;
+        furnish(&Place::Postgres(database.url())).await;
+        let mut house = Self::new(settings);
+        house.database = Some(database.url());
+        house.kept = Some(Arc::new(database));
+        house.start(None);
+        house.until_ready().await;
+        Some(house)
+    }
+
+    /// Another server of the same database and the same world, ready.
+    pub(crate) async fn neighbour(&self) -> Self {
+        let mut other = Self::within(&self.dir, self.database.clone(), &[]);
+        other.settings.clone_from(&self.settings);
+        other.kept.clone_from(&self.kept);
+        other.start(None);
+        other.until_ready().await;
+        other
+    }
+
+    /// Sets something for the servers to come.
+    pub(crate) fn set(&mut self, setting: &str) {
+        self.settings.push(setting.to_owned());
+    }
+
+    /// A house with a server that is ready.
+    pub(crate) async fn up(settings: &[&str]) -> Self {
+        let mut house = Self::new(settings);
+        house.start(None);
+        house.until_ready().await;
+        house
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.caller.data.clone()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Where its database is, if that is not in its own directory.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
+    /// Who calls this server, whether it runs or not.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// A command of the binary that would start a server here.
+    pub(crate) fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(USHER);
+        command.arg(verb).arg("--data-dir").arg(self.data());
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port())]);
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        command.env_remove("USHER_FAILPOINT").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a server, perhaps one that dies somewhere.
+    pub(crate) fn start(&mut self, failpoint: Option<&str>) {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
+        let verb = if self.database.is_some() { "serve" } else { "up" };
+        let mut command = self.command(verb);
+        if let Some(url) = &self.database {
+            command.env("USHER_DATABASE_URL", url);
+        }
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        if let Some(name) = failpoint {
+            command.env("USHER_FAILPOINT", name);
+        }
+        self.server = Some(command.spawn().unwrap());
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join(format!("log-{}", self.port()))
+    }
+
+    /// The number of the server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.as_ref().map(Child::id).unwrap()
+    }
+
+    /// Signals the server.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        if self.server.is_none() {
+            return;
+        }
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Everything the servers said.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// Whether no server runs.
+    pub(crate) fn has_died(&mut self) -> bool {
+        let Some(server) = &mut self.server else { return true };
+        if server.try_wait().unwrap().is_none() {
+            return false;
+        }
+        self.deaths += 1;
+        self.server = None;
+        true
+    }
+
+    /// How many servers ended by themselves.
+    pub(crate) fn deaths(&mut self) -> u32 {
+        self.has_died();
+        self.deaths
+    }
+
+    /// Kills the server as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            server.wait().unwrap();
+        }
+    }
+
+    /// Asks the server to end and waits until it has; its exit code.
+    pub(crate) async fn stop(&mut self) -> Option<i32> {
+        self.signal(rustix::process::Signal::TERM);
+        self.until_ended().await
+    }
+
+    /// Waits until the server has ended; its exit code.
+    pub(crate) async fn until_ended(&mut self) -> Option<i32> {
+        let mut server = self.server.take()?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = server.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Waits until the server is ready or has died.
+    pub(crate) async fn until_ready(&mut self) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.has_died() {
+                return false;
+            }
+            if let Some((200, _)) = self.ask("GET", "/readyz", None).await {
+                return true;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never ready: {}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Does something, and starts the server again whenever it has died meanwhile.
+    pub(crate) async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(SOON) => if self.has_died() {
+                    self.start(None);
+                }
+            }
+        }
+    }
+
+    /// One request; nothing if it was not answered.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.caller.ask(method, path, body).await
+    }
+
+    /// One request with this bearer. The same body is the same request, however often it is sent.
+    pub(crate) async fn ask_as(
+        &self,
+        bearer: &str,
+        request: (&str, &str),
+        body: Option<&Value>,
+    ) -> Option<(u16, Value)> {
+        self.caller.ask_as(bearer, request, body).await
+    }
+
+    /// Sends a request as it is; status and text of the answer.
+    pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
+        self.caller.send(request).await
+    }
+
+    /// One request, repeated until it is answered; a server that died is started again.
+    pub(crate) async fn insist(&mut self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let begun = Instant::now();
+        loop {
+            if self.has_died() {
+                self.start(None);
+                self.until_ready().await;
+            }
+            match self.ask(method, path, body).await {
+                Some((status, answer)) if status < 300 => return answer,
+                Some((503, _)) | None => {}
+                Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
+            }
+            assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Runs a verb as a person would; its exit code and all it printed.
+    pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(USHER);
+        command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// Declares a node; its id.
+    pub(crate) async fn provision(&mut self, name: &str) -> String {
+        self.provision_with(name, &json!({})).await
+    }
+
+    pub(crate) async fn provision_with(&mut self, name: &str, parameters: &Value) -> String {
+        let body = declaration(name, parameters);
+        let made = self.insist("POST", "/v1/resources", Some(&body)).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn deprovision(&mut self, id: &str) {
+        self.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
+    }
+
+    pub(crate) async fn resource(&mut self, id: &str) -> Value {
+        self.insist("GET", &format!("/v1/resources/{id}"), None).await
+    }
+
+    pub(crate) async fn why(&mut self, id: &str) -> Value {
+        self.insist("GET", &format!("/v1/resources/{id}/why"), None).await
+    }
+
+    /// Waits until a resource is in a phase.
+    pub(crate) async fn until_phase(&mut self, id: &str, phase: &str) {
+        let begun = Instant::now();
+        loop {
+            let it = self.resource(id).await;
+            if it["phase"] == phase {
+                return;
+            }
+            if begun.elapsed() > PATIENCE {
+                let why = self.why(id).await;
+                panic!("never {phase}: {why}\n{}", self.said());
+            }
+            sleep(SOON).await;
+        }
+    }
+
+    /// Waits until a resource waits for this reason.
+    pub(crate) async fn until_reason(&mut self, id: &str, reason: &str) {
+        let begun = Instant::now();
+        while self.resource(id).await["reason"] != reason {
+            let why = self.why(id).await;
+            assert!(begun.elapsed() < PATIENCE, "never {reason}: {why}\n{}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Waits until this generation of a resource is Ready.
+    pub(crate) async fn until_generation(&mut self, id: &str, generation: u64) {
+        let begun = Instant::now();
+        loop {
+            let it = self.resource(id).await;
+            if it["phase"] == "Ready" && it["generation"] == generation {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{it}\n{}", self.said());
+            sleep(SOON).await;
+        }
+    }
+
+    /// Waits until this was told of a resource: a transaction that is open anywhere on the server
+    /// holds back what was told since.
+    pub(crate) async fn until_told(&mut self, id: &str, all: &[&str]) {
+        let begun = Instant::now();
+        while self.told(id).await != all && begun.elapsed() < PATIENCE {
+            sleep(SOON).await;
+        }
+        assert_eq!(self.told(id).await, all);
+    }
+
+    /// What was told of a resource, in order, without the common beginning.
+    pub(crate) async fn told(&mut self, id: &str) -> Vec<String> {
+        let all = self.insist("GET", "/v1/events?limit=500", None).await;
+        let events = all["items"].as_array().unwrap().iter();
+        let own = events.filter(|it| it["resource"] == id);
+        let word = |it: &Value| it["type"].as_str().unwrap().to_owned();
+        own.map(word).map(|it| it.replace("broker.ProvisionedResource", "")).collect()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.kill();
+        for number in self.processes() {
+            if let Some(pid) = rustix::process::Pid::from_raw(number) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Makes the tables and what a newcomer finds.
+pub(crate) async fn furnish(place: &Place) {
+    Store::migrate(place, Way::Up).await.unwrap();
+    let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
+    seed::seed(&store).await.unwrap();
+    store.close().await;
+}

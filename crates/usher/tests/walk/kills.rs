@@ -1,0 +1,168 @@
+//! The walk while its server is killed, at every failpoint and at any moment.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::time::sleep;
+use usher_failpoint::Failpoint;
+use usher_provider::point::Point;
+
+use crate::caller::{Caller, SOON};
+use crate::figures::{Dice, asked};
+use crate::house::{House, PATIENCE};
+use crate::premises::signal_agents;
+use crate::together::side_by_side;
+
+/// How many nodes walk at a time while servers are killed at random.
+const WALKERS: u64 = 5;
+/// How many servers die at failpoints at a time.
+const HOUSES: usize = 4;
+/// The longest life of a server that is killed at random.
+const LIFE_MS: u64 = 1_500;
+/// A node that hangs is ended soon.
+const SETTINGS: [&str; 2] = ["local.agent_grace=300ms", "local.forget_tokens=100ms"];
+
+/// One node in and out whose agent hangs in between, so that it must be ended by a signal.
+async fn walk_hung(caller: &Caller, name: &str) -> String {
+    let id = caller.provision(name).await;
+    caller.until_phase(&id, "Ready").await;
+    signal_agents(&caller.data, &id, Signal::STOP);
+    caller.deprovision(&id).await;
+    caller.until_phase(&id, "Deleted").await;
+    id
+}
+
+/// So many nodes in and out side by side, the way that leads past a failpoint.
+async fn walk_past(caller: &Caller, point: &str, count: u64) -> Vec<String> {
+    let by_signal = point.ends_with("signal");
+    let walks = (0..count).map(|number| async move {
+        let name = format!("at-{point}-{count}-{number}");
+        if by_signal { walk_hung(caller, &name).await } else { caller.walk(&name).await }
+    });
+    side_by_side(walks).await
+}
+
+/// Nothing is left of these nodes, inside or outside, now and after another start.
+async fn is_clean(house: &mut House, walked: &[String]) {
+    house.until_nothing_is_left().await;
+    house.caller().all_was_told(walked).await;
+    house.stop().await;
+    house.start(None);
+    house.until_ready().await;
+    house.until_nothing_is_left().await;
+    assert_eq!(house.unnamed(), Vec::<std::path::PathBuf>::new(), "what lost its name is erased");
+}
+
+/// A house whose server dies at each of these points, at each of its first so many passings; how
+/// many nodes walked in and out.
+async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u64) -> usize {
+    let mut house = House::new(&SETTINGS);
+    let mut walked = Vec::new();
+    for passing in 1..=passings {
+        for point in points.clone() {
+            let deaths = house.deaths();
+            let nth = if is_rare(point) { 1 } else { passing };
+            house.start(Some(&format!("{point}:{nth}")));
+            house.until_ready().await;
+            let caller = house.caller().clone();
+            walked.extend(house.alive_while(walk_past(&caller, point, passing)).await);
+            // What is done now and then may come after the walk.
+            let waited = Instant::now();
+            while house.deaths() == deaths {
+                let never = "nobody passed";
+                assert!(waited.elapsed() < PATIENCE, "{never} {point} for the {passing}. time");
+                sleep(SOON).await;
+            }
+            if house.has_died() {
+                house.start(None);
+                house.until_ready().await;
+            }
+            house.until_nothing_is_left().await;
+            house.kill();
+        }
+    }
+    house.start(None);
+    house.until_ready().await;
+    is_clean(&mut house, &walked).await;
+    walked.len()
+}
+
+/// Whether a place is passed now and then, however many walk: each death there is at the first
+/// passing of another server.
+fn is_rare(point: &str) -> bool {
+    point.contains("snapshot")
+}
+
+/// Every place where a server can die, and its provider of machines with it.
+fn points() -> impl Iterator<Item = &'static str> + Clone {
+    let of_server = Failpoint::ALL.into_iter().map(Failpoint::as_str);
+    of_server.chain(Point::ALL.into_iter().map(Point::as_str))
+}
+
+/// Red by: an effect that cannot be repeated, or a name that is used before it is recorded.
+// Requirement: D-6
+#[tokio::test]
+async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
+    let begun = Instant::now();
+    let passings = asked("USHER_SOAK_PASSINGS", 1);
+    let houses = (0..HOUSES).map(|first| die_at(points().skip(first).step_by(HOUSES), passings));
+    let walks: usize = side_by_side(houses).await.iter().sum();
+    let (kills, took) = (points().count() as u64 * passings, begun.elapsed());
+    println!("{walks} walks, {kills} deaths at failpoints, nothing left, {took:.1?}");
+}
+
+/// Red by: a start that waits for the leases of a process that is dead.
+// Requirement: W-6
+#[tokio::test]
+async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
+    let mut house = House::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
+    house.start(Some("after-effect"));
+    house.until_ready().await;
+    let id = house.provision("node-1").await;
+    house.until_phase(&id, "Ready").await;
+    assert_eq!(house.deaths(), 1);
+}
+
+/// Red by: a lease that is never taken over, or a queue that loses a wake-up.
+// Requirement: W-9, D-6
+#[tokio::test]
+async fn a_server_that_is_killed_at_any_moment_goes_on() {
+    let begun = Instant::now();
+    let (walks, kills) = (asked("USHER_SOAK_WALKS", 5), asked("USHER_SOAK_KILLS", 6));
+    let mut house = House::up(&SETTINGS).await;
+    let caller = house.caller().clone();
+    let (walked, killed) = (RefCell::new(Vec::new()), Cell::new(0));
+    let is_over = || walked.borrow().len() as u64 >= walks && killed.get() >= kills;
+    let walkers = (0..WALKERS).map(|walker| {
+        let (caller, walked, is_over) = (&caller, &walked, &is_over);
+        async move {
+            let mut number = 0;
+            while !is_over() {
+                let id = caller.walk(&format!("node-{walker}-{number}")).await;
+                walked.borrow_mut().push(id);
+                number += 1;
+            }
+        }
+    });
+    let mut dice = Dice::new();
+    {
+        let mut work = Box::pin(side_by_side(walkers));
+        loop {
+            let life = Duration::from_millis(20 + dice.below(LIFE_MS));
+            tokio::select! {
+                _ = &mut work => break,
+                () = sleep(life) => if !is_over() {
+                    house.kill();
+                    killed.set(killed.get() + 1);
+                    house.start(None);
+                }
+            }
+        }
+    }
+    house.until_ready().await;
+    let walked = walked.into_inner();
+    is_clean(&mut house, &walked).await;
+    let (walks, kills, took) = (walked.len(), killed.get(), begun.elapsed());
+    println!("{walks} walks, {kills} kills at random, nothing left, {took:.1?}");
+}
