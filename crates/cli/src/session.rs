@@ -11,8 +11,8 @@ use usher_wire::operator::{List, Resource};
 use uuid::Uuid;
 
 use crate::client::{Client, encoded};
-use crate::environment::variable;
 use crate::console::{Console, Form};
+use crate::environment::variable;
 use crate::stop::Stop;
 
 /// What every client verb takes.

@@ -29,7 +29,7 @@ use usher_provider::book::Standing;
 use usher_provider::{Backend, Fault, Lost, Made, Order};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
-use super::supervisor::{
+use crate::supervisor::{
     Holder, PROCESS_LOCK, Unit, Units, has_entries, ignore_missing, private_folder,
     rename_exclusively, write_private,
 };

@@ -18,12 +18,12 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
 use crate::backend::{Backend, Fault, Made, Order, flaw, is_named};
 use crate::book::{Accepted, Ask, Book, End, Entry, Kind, Refusal, Work};
 use crate::journal::{self, Habits, Journal};
-use crate::point::{self, Pass, Point};
 
 /// How soon a verb is tried again, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -46,8 +46,6 @@ pub struct Options {
     pub snapshot_after_bytes: u64,
     /// How long the blob of a Configure that ended may stay in the file; for ever if nothing.
     pub forget_blobs_after: Option<Duration>,
-    /// Called at each place where the process may be made to die.
-    pub pass: Pass,
 }
 
 /// How long each verb may take.
@@ -122,7 +120,6 @@ impl Default for Options {
             look_interval: Some(Duration::from_secs(30)),
             snapshot_after_bytes: 16 << 20,
             forget_blobs_after: Some(Duration::from_mins(10)),
-            pass: point::pass,
         }
     }
 }
@@ -296,16 +293,16 @@ impl<B: Backend> Inner<B> {
             }
             return;
         };
-        (self.options.pass)(Point::AfterVerb);
+        Failpoint::AfterVerb.pass();
         self.end(work, end);
-        (self.options.pass)(Point::VerbEnded);
+        Failpoint::VerbEnded.pass();
     }
 
     /// Tries a verb again as long as its fault may pass.
     async fn try_until(&self, work: &Work, order: &Order, deadline: Instant) -> End {
         let mut pause = RETRY_FIRST;
         loop {
-            (self.options.pass)(Point::BeforeVerb);
+            Failpoint::BeforeVerb.pass();
             match self.once(work, order).await {
                 Ok(end) => return end,
                 Err(Fault { passes: true, .. }) if Instant::now() + pause < deadline => {
@@ -381,7 +378,6 @@ fn open<B: Send + Sync + 'static>(
     let habits = Habits {
         snapshot_after_bytes: options.snapshot_after_bytes,
         forget_blobs_after: options.forget_blobs_after,
-        pass: options.pass,
     };
     let known = std::sync::OnceLock::new();
     let hand_in = move || {

@@ -17,7 +17,6 @@ pub mod conformance;
 pub mod fake;
 pub mod journal;
 pub mod kit;
-pub mod point;
 pub mod program;
 pub mod server;
 pub mod service;

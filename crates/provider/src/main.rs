@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser as _;
-use usher_provider::point;
 use usher_provider::program::{Flags, run_fake};
 
 /// Offer machines that do not exist
@@ -22,16 +21,20 @@ struct Args {
 async fn main() -> ExitCode {
     let Args { flags, failpoint } = Args::parse();
     if let Some(text) = failpoint {
-        let Some(point) = point::arm(&text) else {
-            eprintln!("usher-provider-fake: cannot arm failpoint \"{text}\"");
-            return ExitCode::from(2);
-        };
-        eprintln!("usher-provider-fake: WARNING: this process will die at {point}");
+        match usher_failpoint::arm(&text) {
+            Ok(it) => {
+                eprintln!("usher-provider-fake: WARNING: this process will die at {}", it.point);
+            }
+            Err(why) => {
+                eprintln!("usher-provider-fake: {why}");
+                return ExitCode::from(2);
+            }
+        }
     }
     // Two processes that begin within a nanosecond keep different states.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nonce = u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or_default();
-    let options = flags.options(nonce ^ u64::from(std::process::id()) << 32, point::pass_or_die);
+    let options = flags.options(nonce ^ u64::from(std::process::id()) << 32);
     let stop = async { _ = tokio::signal::ctrl_c().await };
     match run_fake(&flags, options, stop).await {
         Ok(()) => ExitCode::SUCCESS,

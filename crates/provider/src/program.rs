@@ -13,7 +13,6 @@ use usher_wire::fleet::{CapacityProvider, Files, Keyring, Salvager, TlsError, in
 use crate::backend::Backend;
 use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
 use crate::kit::{Kit, Options, StartError, Timeouts};
-use crate::point::Pass;
 use crate::server::{ServeError, serve};
 use crate::service::Service;
 
@@ -130,14 +129,13 @@ impl Error {
 
 impl Flags {
     /// What a kit is told by these flags.
-    pub fn options(&self, nonce: u64, pass: Pass) -> Options {
+    pub fn options(&self, nonce: u64) -> Options {
         Options {
             state: self.state.clone(),
             nonce,
             timeouts: self.transition_timeout.map(Timeouts::all).unwrap_or_default(),
             look_interval: Some(self.look_interval),
             snapshot_after_bytes: self.snapshot_after_bytes,
-            pass,
             ..Options::default()
         }
     }

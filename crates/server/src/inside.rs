@@ -20,10 +20,10 @@ use usher_kernel::{Generation, Timestamp, Trouble};
 use usher_store::{Attended, Beside, Error, Life, Store, WorldState};
 
 use super::alarm::Alarms;
-use usher_local::inside::{Ask, Inside, Known, Trust};
 use super::mesh::Mesh;
 use super::rails::Rails;
 use usher_failpoint::Failpoint;
+use usher_local::inside::{Ask, Inside, Known, Trust};
 
 /// The inside, joined from its parts.
 #[derive(Clone)]

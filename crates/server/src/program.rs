@@ -21,13 +21,10 @@ use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
 use super::drains::Drains;
-use usher_fleet::bootstrap::{Bootstrap, Nothing};
 use super::fleet::holding::{Holding, Parts as PartBoots};
 use super::fleet::home;
 use super::fleet::settings::At;
 use super::inside::Joined;
-use usher_local::composer::{self, Agents};
-use usher_local::LocalWorld;
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::rails::Rails;
@@ -39,6 +36,9 @@ use super::worker::Worker;
 use super::{fleet, housekeeping, mesh, rails, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::error::ServerError;
+use usher_fleet::bootstrap::{Bootstrap, Nothing};
+use usher_local::LocalWorld;
+use usher_local::composer::{self, Agents};
 use usher_wire::chain;
 
 /// How long answers under way may take when the server is asked to stop.
@@ -174,8 +174,9 @@ impl Server {
         match self.config.local.agent {
             AgentMode::External => Ok(Agents::External),
             AgentMode::Process => {
-                let program: PathBuf = std::env::current_exe()
-                    .map_err(|why| ServerError::unavailable(format!("cannot find this program: {why}")))?;
+                let program: PathBuf = std::env::current_exe().map_err(|why| {
+                    ServerError::unavailable(format!("cannot find this program: {why}"))
+                })?;
                 Ok(Agents::Process { program, grace })
             }
             AgentMode::Fleet => {
@@ -332,7 +333,9 @@ fn relay(store: &Arc<Store>) -> Result<Relay, ServerError> {
 
 async fn listen(address: &str) -> Result<TcpListener, ServerError> {
     let parsed: SocketAddr = address.parse().map_err(|_| {
-        ServerError::usage(format!("cannot listen on \"{address}\": it is not an address with a port"))
+        ServerError::usage(format!(
+            "cannot listen on \"{address}\": it is not an address with a port"
+        ))
     })?;
     TcpListener::bind(parsed).await.map_err(|why| {
         ServerError::unavailable(if why.kind() == std::io::ErrorKind::AddrInUse {

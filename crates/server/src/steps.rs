@@ -17,10 +17,10 @@ use usher_kernel::{
 use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Life, Store};
 
 use super::inside::Joined;
-use usher_local::LocalWorld;
 use super::tally::{Count, Tally};
 use super::worker::Steps;
 use usher_failpoint::Failpoint;
+use usher_local::LocalWorld;
 
 /// The lives with their figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use usher_store::{Error, Store};
 use uuid::Uuid;
 
 use super::inside::Joined;
-use usher_local::LocalWorld;
-use usher_local::watch::{News, Touched, Watch};
 use super::standings::Standings;
 use super::tally::{Count, Tally};
 use super::worker::stopped;
+use usher_local::LocalWorld;
+use usher_local::watch::{News, Touched, Watch};
 use usher_wire::chain;
 
 /// How soon something is tried again that failed.

@@ -9,8 +9,8 @@ use usher_wire::operator::{BlueprintVersion, List, Resource};
 use uuid::Uuid;
 
 use crate::client::encoded;
-use crate::environment::variable;
 use crate::console::Form;
+use crate::environment::variable;
 use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};

@@ -13,9 +13,6 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use usher_fleet::lists::{Scope, read};
-use usher_fleet::memory::Memory;
-use usher_fleet::record;
 use usher_domain::fleet::accept::{Report, adopt};
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::binding::Assignment;
@@ -24,6 +21,9 @@ use usher_domain::fleet::plan::{
 };
 use usher_domain::object::authority::Rail;
 use usher_domain::object::id::MachineLifeId;
+use usher_fleet::lists::{Scope, read};
+use usher_fleet::memory::Memory;
+use usher_fleet::record;
 use usher_kernel::{Timestamp, Version};
 use usher_wire::fleet;
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use usher_fleet::tally::{Kind, Outcome};
 use usher_domain::fleet::phase::Phase;
+use usher_fleet::tally::{Kind, Outcome};
 use usher_wire::fleet::{HostRef, Machine, MachineState};
 
 use crate::plant::machine;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use usher_fleet::tally::{Kind, Outcome};
 use usher_domain::fleet::aggregate::State;
 use usher_domain::fleet::phase::Phase;
+use usher_fleet::tally::{Kind, Outcome};
 use usher_wire::fleet::MachineState;
 
 use crate::yard::Yard;

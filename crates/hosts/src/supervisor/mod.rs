@@ -25,9 +25,7 @@ use lock::Kept;
 use rules::SOON;
 pub use rules::{Act, Memory, Process, Wanted, rules};
 pub use unit::{LEFT, PROCESS_LOCK, Unit, Units};
-pub use unit::{
-    has_entries, ignore_missing, private_folder, rename_exclusively, write_private,
-};
+pub use unit::{has_entries, ignore_missing, private_folder, rename_exclusively, write_private};
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{ASIDE, checked, entries, lines};
 use crate::error::Error;
 use crate::object::{Kind, Owner};
-use super::{ASIDE, checked, entries, lines};
 use usher_hosts::supervisor::{ignore_missing, private_folder, write_private};
 
 /// The folder of all notes, in that of the world.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::object::Owner;
 use super::*;
+use crate::object::Owner;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
 

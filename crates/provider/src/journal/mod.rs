@@ -33,7 +33,6 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::book::{Book, Entry};
-use crate::point::Pass;
 use writer::{Snapshot, Writer};
 
 /// How far the disk is.
@@ -107,8 +106,6 @@ pub struct Habits {
     /// A snapshot is taken so long after a bootstrap blob was appended: it lacks those that are not
     /// needed any more. Never, if nothing.
     pub forget_blobs_after: Option<Duration>,
-    /// Called at each place where the process may be made to die.
-    pub pass: Pass,
 }
 
 impl Journal {

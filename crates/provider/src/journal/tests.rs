@@ -9,10 +9,8 @@ use usher_wire::fleet::Machine;
 
 use super::*;
 use crate::book::{Mark, Pending, Record};
-use crate::point;
 
-const HABITS: Habits =
-    Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None, pass: point::pass };
+const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
 
 fn entry(number: u64) -> Entry {
     let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });

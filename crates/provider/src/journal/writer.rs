@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{Entries, Habits, Message, Progress, as_u64, frame, sync_folder};
 use crate::book::Entry;
-use crate::point::Point;
+use usher_failpoint::Failpoint;
 
 /// The largest group; more waits for the next.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -155,11 +155,11 @@ impl Writer {
     }
 
     fn begin(&mut self, entries: Entries) {
-        let (snapshot, pass) = (self.snapshot.clone(), self.habits.pass);
+        let snapshot = self.snapshot.clone();
         let thread = std::thread::Builder::new().name("snapshot".to_owned());
         let spawned = thread.spawn(move || {
             let staged = stage(&snapshot, entries);
-            pass(Point::SnapshotStaged);
+            Failpoint::SnapshotStaged.pass();
             staged
         });
         self.taking = if let Ok(thread) = spawned {
@@ -174,11 +174,11 @@ impl Writer {
     fn write(&mut self, group: &[(u64, Entry)]) -> io::Result<()> {
         let Some((last, _)) = group.last() else { return Ok(()) };
         let bytes = frame::group(self.groups, group.iter().map(|(_, entry)| entry));
-        (self.habits.pass)(Point::BeforeAppend);
+        Failpoint::BeforeAppend.pass();
         self.file.write_all(&bytes)?;
-        (self.habits.pass)(Point::BeforeSync);
+        Failpoint::BeforeSync.pass();
         self.file.sync_data()?;
-        (self.habits.pass)(Point::AfterSync);
+        Failpoint::AfterSync.pass();
         self.groups += 1;
         self.length += as_u64(bytes.len());
         self.safe = *last;
@@ -223,7 +223,7 @@ impl Writer {
             }
         };
         fs::rename(&staged.path, &self.snapshot.path)?;
-        (self.habits.pass)(Point::SnapshotNamed);
+        Failpoint::SnapshotNamed.pass();
         sync_folder(&self.snapshot.path)?;
         (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
         self.blob_since = None;

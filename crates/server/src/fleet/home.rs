@@ -15,17 +15,16 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_provider::journal;
 use usher_provider::kit::{Kit, Options, StartError, Timeouts};
-use usher_provider::point;
 use usher_provider::server::serve;
 use usher_provider::service::Service;
 use usher_wire::fleet::incoming_here;
 use uuid::Uuid;
 
 use crate::config::Local;
-use usher_hosts::{Hosts, Settings};
-use usher_hosts::supervisor::{ignore_missing, private_folder};
-use crate::worker::stopped;
 use crate::error::ServerError;
+use crate::worker::stopped;
+use usher_hosts::supervisor::{ignore_missing, private_folder};
+use usher_hosts::{Hosts, Settings};
 use usher_wire::chain;
 
 /// What the provider is called.
@@ -102,7 +101,6 @@ impl Ground {
             look_interval: Some(self.local.look_interval.0),
             snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
             forget_blobs_after: Some(self.local.forget_tokens.0),
-            pass: point::pass_or_die,
         };
         let kit = match Kit::start(hosts, options).await {
             Ok(kit) => kit,

@@ -12,13 +12,13 @@ use usher_kernel::schedule::Pace;
 use usher_store::Store;
 use usher_wire::fleet::{Files, Keyring, channel};
 
+use crate::config::{Config, SwitchMode};
+use crate::error::ServerError;
 use usher_fleet::bootstrap::Bootstrap;
 use usher_fleet::epoch::Figures;
 use usher_fleet::provider::{Patience, Provider};
 use usher_fleet::shard::Shard;
 use usher_fleet::tally::Tally;
-use crate::config::{Config, SwitchMode};
-use crate::error::ServerError;
 use usher_wire::chain;
 
 /// Where a provider is.

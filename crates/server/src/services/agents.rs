@@ -18,8 +18,8 @@ use usher_wire::http::{AgentEvent, Drain};
 use uuid::Uuid;
 
 use super::{Services, failure};
-use usher_failpoint::Failpoint;
 use crate::mesh::{Orders, wake};
+use usher_failpoint::Failpoint;
 
 #[async_trait]
 impl Agents for Services {

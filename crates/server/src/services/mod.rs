@@ -38,12 +38,12 @@ use uuid::Uuid;
 
 use self::fleet::Machines;
 use super::inside::Joined;
-use usher_local::LocalWorld;
 use super::mesh::Mesh;
 use super::rails::Rails;
 use super::steps::Lives;
 use super::tally::Tally;
 use crate::clock;
+use usher_local::LocalWorld;
 use usher_wire::chain;
 
 /// The name of the only world there is.

@@ -17,8 +17,8 @@ use usher_store::{Acceptance, Error, Order, RememberedKey, Snapshot};
 use uuid::Uuid;
 
 use super::{Services, after, entry, failure, missing, page};
-use usher_failpoint::Failpoint;
 use crate::tally::Count;
+use usher_failpoint::Failpoint;
 
 /// How often a declaration is decided again because somebody moved what it was resolved against.
 const TRIES: u32 = 16;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use usher_server::seed;
 use usher_domain::broker::accept::{Minted, Provision, provision};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
 use usher_domain::tokens::ServerKey;
+use usher_server::seed;
 use usher_store::migrate::Way;
 use usher_store::{Acceptance, Life, Place, Settings, Store};
 use uuid::Uuid;

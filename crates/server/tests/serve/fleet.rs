@@ -6,7 +6,6 @@ use std::time::Duration;
 use usher_api::fleet::{Fleet as _, FleetPlan, MachineQuery, NewDemand};
 use usher_api::ports::Failure;
 use usher_api::views::{Caller, Paging};
-use usher_server::services::fleet::Machines;
 use usher_domain::fleet::accept::{Adopted, Raw, Report, adopt};
 use usher_domain::fleet::aggregate::{Target, Wanted};
 use usher_domain::fleet::binding::{Assignment, Binding};
@@ -16,6 +15,7 @@ use usher_domain::fleet::plan::{Cause, HeldBack, Judged, Outcome, RawNeed};
 use usher_domain::fleet::reason::Reason;
 use usher_domain::object::id::{MachineLifeId, OperatorTokenId, ResourceId};
 use usher_domain::operators::Grant;
+use usher_server::services::fleet::Machines;
 use usher_store::{Acquisition, Cycle, List, MachineOrder, ShardLease, Store};
 use uuid::Uuid;
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
-use usher_server::mesh::{Figures, Mesh};
 use usher_domain::object::id::PeerId;
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::Generation;
+use usher_server::mesh::{Figures, Mesh};
 use usher_store::Attended;
 use uuid::Uuid;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use usher_server::rails::{Figures, Rails};
-use usher_server::tally::{Count, Tally};
 use usher_domain::audit::{Action, Entry};
 use usher_domain::object::authority::{Authority, Pin, Rail};
 use usher_domain::object::id::{AuditId, ResourceId};
 use usher_kernel::{Timestamp, Uid};
+use usher_server::rails::{Figures, Rails};
+use usher_server::tally::{Count, Tally};
 use usher_store::Noted;
 use uuid::Uuid;
 

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use usher_server::tally::{Count, Tally};
-use usher_server::worker::{Figures, Steps, Worker};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::object::name;
 use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::{Generation, Trouble, Wake};
+use usher_server::tally::{Count, Tally};
+use usher_server::worker::{Figures, Steps, Worker};
 use usher_store::{Error, Held, Leased, Life, Release, Store};
 use uuid::Uuid;
 

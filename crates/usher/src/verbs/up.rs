@@ -7,8 +7,6 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use usher_provider::point;
-
 use usher_cli::stop::Stop;
 use usher_server::config::{self, Config, Sources};
 use usher_server::program::{Role, Server};
@@ -102,7 +100,8 @@ fn chosen_dir(config: &Config) -> Result<PathBuf, Stop> {
 }
 
 fn telemetry(level: &str) -> Result<(), Stop> {
-    let filter = EnvFilter::try_new(format!("warn{}", LOGGED.map(|it| format!(",{it}={level}")).concat()));
+    let filter =
+        EnvFilter::try_new(format!("warn{}", LOGGED.map(|it| format!(",{it}={level}")).concat()));
     let filter =
         filter.map_err(|_| Stop::usage(format!("cannot use log = \"{level}\": it is no level")))?;
     let subscriber = tracing_subscriber::fmt()
@@ -122,10 +121,7 @@ fn arm(config: &Config, role: Role) -> Result<(), Stop> {
             "cannot arm a failpoint: USHER_FAILPOINT is for servers on loopback only",
         ));
     }
-    // Places of the machines' provider are places of a server that has its own.
-    if point::arm(&text).is_none() {
-        failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
-    }
+    usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }

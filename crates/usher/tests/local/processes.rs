@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use usher_failpoint::Failpoint;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::phase::Phase;
+use usher_failpoint::Failpoint;
 use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate::Stage as _;
 
@@ -389,14 +389,22 @@ const fn is_keepers(point: Failpoint) -> bool {
         | Failpoint::BeforeRedeem
         | Failpoint::AfterRedeem
         | Failpoint::BeforeDrain
-        | Failpoint::AfterDrain => false,
+        | Failpoint::AfterDrain
+        | Failpoint::BeforeAppend
+        | Failpoint::BeforeSync
+        | Failpoint::AfterSync
+        | Failpoint::SnapshotStaged
+        | Failpoint::SnapshotNamed
+        | Failpoint::BeforeVerb
+        | Failpoint::AfterVerb
+        | Failpoint::VerbEnded => false,
     }
 }
 
 // Requirement: LW-12
 #[tokio::test]
 async fn a_keeper_may_die_at_every_failpoint() {
-    for point in Failpoint::ALL.into_iter().filter(|it| is_keepers(*it)) {
+    for point in Failpoint::ALL.iter().copied().filter(|it| is_keepers(*it)) {
         assert!(dies_at(point, 1).await, "{point} was never passed");
     }
     dies_at(Failpoint::WorldCounted, 3).await;

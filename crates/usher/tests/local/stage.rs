@@ -8,12 +8,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use usher_hosts::clock;
-use usher_local::LocalWorld;
-use usher_local::composer::Agents;
-use usher_local::inside::{Ask, Inside, Known, Trust};
-use usher_local::object::{Kind, Object};
-use usher_local::watch::{News, Watch};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
@@ -23,9 +17,15 @@ use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::TokenId;
+use usher_hosts::clock;
 use usher_kernel::{
     Decision, Generation, Ledger, Name, Record, Timestamp, Trouble, Version, World,
 };
+use usher_local::LocalWorld;
+use usher_local::composer::Agents;
+use usher_local::inside::{Ask, Inside, Known, Trust};
+use usher_local::object::{Kind, Object};
+use usher_local::watch::{News, Watch};
 use usher_wire::http::{AgentEvent, Drain};
 
 use crate::plane::Plane;

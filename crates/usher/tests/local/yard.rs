@@ -6,13 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use usher_local::composer::Agents;
-use usher_local::object::Kind;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_kernel::step;
+use usher_local::composer::Agents;
+use usher_local::object::Kind;
 use usher_sim::contract::memory::Wish;
 use usher_sim::contract::substrate::Stage as _;
 

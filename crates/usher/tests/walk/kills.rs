@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio::time::sleep;
 use usher_failpoint::Failpoint;
-use usher_provider::point::Point;
 
 use crate::caller::{Caller, SOON};
 use crate::figures::{Dice, asked};
@@ -96,8 +95,7 @@ fn is_rare(point: &str) -> bool {
 
 /// Every place where a server can die, and its provider of machines with it.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
-    let of_server = Failpoint::ALL.into_iter().map(Failpoint::as_str);
-    of_server.chain(Point::ALL.into_iter().map(Point::as_str))
+    Failpoint::ALL.iter().map(|it| it.as_str())
 }
 
 /// Red by: an effect that cannot be repeated, or a name that is used before it is recorded.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use usher_provider::kit::Options;
-use usher_provider::{point, program};
+use usher_provider::program;
 
 use usher_cli::environment::variable;
 use usher_cli::stop::Stop;
@@ -41,7 +41,7 @@ fn start(flags: &Flags) -> Result<(), Stop> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
     let (_, nonce) = uuid::Uuid::new_v4().as_u64_pair();
-    let options = flags.provider.options(nonce, point::pass_or_die);
+    let options = flags.provider.options(nonce);
     let ended = runtime.block_on(serve(flags, options))?;
     ended.map_err(|why| {
         let text = chain(&why);
@@ -93,9 +93,7 @@ fn arm(flags: &Flags) -> Result<(), Stop> {
     if !flags.provider.addr.ip().is_loopback() {
         return Err(Stop::usage("cannot arm a failpoint: it is for providers on loopback only"));
     }
-    if point::arm(&text).is_none() {
-        failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
-    }
+    usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }
