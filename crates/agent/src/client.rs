@@ -1,24 +1,21 @@
-//! Calls to the control plane: one connection for all that follow each other, bounded in size.
+//! HTTP calls to the control plane over pooled connections, bounded in size.
 
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_wire::http::{CODE_KEY_REVOKED, EVENTS_TYPE, Problem, Secret};
 
@@ -43,7 +40,7 @@ pub enum Error {
     Certificates,
     /// The connection failed.
     #[error("cannot reach the control plane")]
-    Unreachable(#[source] io::Error),
+    Unreachable(#[source] legacy::Error),
     /// The conversation failed.
     #[error("cannot understand the control plane")]
     Conversation,
@@ -78,41 +75,30 @@ impl Error {
 
 /// How the control plane is called.
 pub struct Client {
-    host: String,
-    port: u16,
     base: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The connection of the last call, for the next one.
-    kept: Mutex<Option<Sender>>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
-
-/// Who sends requests over a connection.
-type Sender = http1::SendRequest<Full<Bytes>>;
-
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Client {
     /// A client of the control plane that the settings name.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let bad = || Error::Url { text: settings.api_url.clone() };
         let uri: Uri = settings.api_url.parse().map_err(|_| bad())?;
-        let host = uri.host().ok_or_else(bad)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            Some(_) | None => return Err(bad()),
+        let (Some(scheme @ ("http" | "https")), Some(authority)) =
+            (uri.scheme_str(), uri.authority())
+        else {
+            return Err(bad());
         };
-        let tls = if secure {
-            let name = ServerName::try_from(host.clone()).map_err(|_| bad())?;
-            Some((connector(settings.ca_file.as_deref())?, name))
-        } else {
-            None
-        };
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { host, port, base, tls, kept: Mutex::default() })
+        let mut roots = RootCertStore::empty();
+        if scheme == "https" {
+            roots.add_parsable_certificates(certificates(settings.ca_file.as_deref())?);
+            if roots.is_empty() {
+                return Err(Error::Certificates);
+            }
+        }
+        let base = format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/'));
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector(roots)?);
+        Ok(Self { base, http })
     }
 
     /// Posts a message and reads the answer.
@@ -135,7 +121,7 @@ impl Client {
         message: &Q,
     ) -> Result<(), Error> {
         let response = self.send(path, bearer, message).await?;
-        // An answer that is not read to its end spoils the connection.
+        // A connection whose answer was not read to its end is not used again.
         read(response).await.map(|_| ())
     }
 
@@ -152,8 +138,7 @@ impl Client {
         if let Some(value) = last_event.and_then(|it| HeaderValue::from_str(it).ok()) {
             headers.insert(HeaderName::from_static("last-event-id"), value);
         }
-        let (_, response) = send_over(self.open().await?, request).await?;
-        Ok(accepted(response).await?.into_body())
+        Ok(self.exchange(request).await?.into_body())
     }
 
     async fn send<Q: Serialize>(
@@ -164,7 +149,7 @@ impl Client {
     ) -> Result<Response<Incoming>, Error> {
         let body = serde_json::to_vec(message).map_err(|_| Error::Conversation)?;
         let request = self.request(Method::POST, path, bearer, Bytes::from(body))?;
-        accepted(self.exchange(request).await?).await
+        self.exchange(request).await
     }
 
     fn request(
@@ -177,7 +162,6 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
-            .header(HOST, format!("{}:{}", self.host, self.port))
             .header(CONTENT_TYPE, "application/json");
         if let Some(bearer) = bearer {
             let value = HeaderValue::from_str(&format!("Bearer {}", bearer.expose()));
@@ -188,60 +172,13 @@ impl Client {
         request.body(Full::new(body)).map_err(|_| Error::Conversation)
     }
 
-    /// Asks over the connection of the last call, if that still stands.
-    async fn exchange(
-        &self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Error> {
-        let kept = self.kept().take();
-        if let Some(mut sender) = kept
-            && sender.ready().await.is_ok()
-        {
-            match sender.try_send_request(request).await {
-                Ok(response) => {
-                    *self.kept() = Some(sender);
-                    return Ok(response);
-                }
-                // What was not sent is sent over another one.
-                Err(mut why) => request = why.take_message().ok_or(Error::Conversation)?,
-            }
-        }
-        let (sender, response) = send_over(self.open().await?, request).await?;
-        *self.kept() = Some(sender);
-        Ok(response)
+    /// Sends a request; the pool repeats it only if none of it was sent.
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        let response = self.http.request(request).await.map_err(|error| {
+            if error.is_connect() { Error::Unreachable(error) } else { Error::Conversation }
+        })?;
+        accepted(response).await
     }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Sender>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn open(&self) -> Result<Sender, Error> {
-        let stream = self.connect().await.map_err(Error::Unreachable)?;
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.map_err(|_| Error::Conversation)?;
-        // It ends with the sender and the body.
-        tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Ok(sender)
-    }
-
-    async fn connect(&self) -> io::Result<Box<dyn Wire>> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        stream.set_nodelay(true)?;
-        match &self.tls {
-            None => Ok(Box::new(stream)),
-            Some((connector, name)) => Ok(Box::new(connector.connect(name.clone(), stream).await?)),
-        }
-    }
-}
-
-async fn send_over(
-    mut sender: Sender,
-    request: Request<Full<Bytes>>,
-) -> Result<(Sender, Response<Incoming>), Error> {
-    let response = sender.send_request(request).await.map_err(|_| Error::Conversation)?;
-    Ok((sender, response))
 }
 
 /// Turns a refusal into an error that holds its code and nothing else of it.
@@ -264,25 +201,23 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, Error> {
     Ok(body.collect().await.map_err(|_| Error::Conversation)?.to_bytes())
 }
 
-fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, Error> {
-    let mut roots = RootCertStore::empty();
-    let certificates: Vec<CertificateDer<'static>> = match ca_file {
-        Some(path) => CertificateDer::pem_file_iter(path)
-            .and_then(Iterator::collect)
-            .map_err(|_| Error::Certificates)?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    roots.add_parsable_certificates(certificates);
-    if roots.is_empty() {
-        return Err(Error::Certificates);
-    }
+fn certificates(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let Some(path) = ca_file else { return Ok(rustls_native_certs::load_native_certs().certs) };
+    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    certificates.map_err(|_| Error::Certificates)
+}
+
+fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|_| Error::Certificates)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    Ok(HttpsConnector::from((tcp, config)))
 }
 
 #[cfg(test)]
@@ -358,13 +293,13 @@ mod tests {
     #[test]
     fn an_address_has_a_scheme_a_host_a_port_and_a_base() {
         let cases = [
-            ("http://127.0.0.1:7420", ("127.0.0.1", 7420, "")),
-            ("http://localhost/base/", ("localhost", 80, "/base")),
-            ("http://[::1]:1/a/b", ("::1", 1, "/a/b")),
+            ("http://127.0.0.1:7420", "http://127.0.0.1:7420"),
+            ("http://localhost/base/", "http://localhost/base"),
+            ("http://[::1]:1/a/b?c", "http://[::1]:1/a/b"),
         ];
         for (url, expected) in cases {
             let client = Client::new(&settings(url)).ok().unwrap();
-            assert_eq!((client.host.as_str(), client.port, client.base.as_str()), expected);
+            assert_eq!(client.base, expected);
         }
         for url in ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b"] {
             let refused = Client::new(&settings(url)).err().unwrap();
@@ -405,41 +340,51 @@ mod tests {
         assert!(!Error::TimedOut.is_final());
     }
 
-    /// Answers so many requests on each connection, one after the other; what was asked on each.
-    async fn answer(listener: tokio::net::TcpListener, counts: &[usize]) -> Vec<Vec<String>> {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let mut heard = Vec::new();
-        for count in counts {
+    /// Answers two requests on one connection, tells that it closed it, and one on another; the
+    /// paths of the requests on each.
+    async fn answer(
+        listener: TcpListener,
+        closed: tokio::sync::oneshot::Sender<()>,
+    ) -> Vec<Vec<String>> {
+        let mut closed = Some(closed);
+        let mut connections = Vec::new();
+        for count in [2, 1] {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut on_this = Vec::new();
-            for _ in 0..*count {
+            let mut paths = Vec::new();
+            for _ in 0..count {
                 let mut request = Vec::new();
                 while !request.ends_with(b"null") {
                     assert!(stream.read_buf(&mut request).await.unwrap() > 0, "it was closed");
                 }
                 let text = String::from_utf8(request).unwrap();
-                on_this.push(text.split(' ').nth(1).unwrap().to_owned());
+                paths.push(text.split(' ').nth(1).unwrap().to_owned());
                 let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
                 stream.write_all(answer).await.unwrap();
             }
-            heard.push(on_this);
+            connections.push(paths);
+            drop(stream);
+            if let Some(closed) = closed.take() {
+                closed.send(()).unwrap();
+            }
         }
-        heard
+        connections
     }
 
     /// Red by: a connection for each call, a call that is lost with a connection that ended, or one
     /// that is sent twice.
     #[tokio::test]
     async fn calls_follow_each_other_on_one_connection_until_it_ends() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(answer(listener, &[2, 1]));
+        let (close, closed) = tokio::sync::oneshot::channel();
+        let server = tokio::spawn(answer(listener, close));
         let client = Client::new(&settings(&url)).ok().unwrap();
         for path in ["/a", "/b"] {
             client.post::<_, bool>(path, None, &()).await.unwrap();
         }
-        // The server has closed the first one by now, or will while this is asked.
-        while client.kept().as_ref().is_some_and(|it| !it.is_closed()) {
+        // The first connection was closed; the client reads that before it sends the next request.
+        closed.await.unwrap();
+        for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
         client.tell("/c", None, &()).await.unwrap();

@@ -1,25 +1,23 @@
-//! Calls to a server of ours: one connection each, bounded in time and size.
+//! HTTP calls to a server of ours, bounded in time and size.
 
+use std::error::Error as _;
 use std::fmt::Write as _;
-use std::io;
+use std::iter::successors;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
 
@@ -34,13 +32,12 @@ const CALL_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug, Error)]
 pub enum Error {
     /// Nobody answers there.
-    #[error("cannot reach the server at {url}")]
+    #[error("cannot reach the server at {url}: {cause}")]
     Unreachable {
         /// Where.
         url: String,
         /// Why.
-        #[source]
-        source: io::Error,
+        cause: String,
     },
     /// It took too long.
     #[error("cannot wait for the server at {url} any longer")]
@@ -78,8 +75,8 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         match &error {
             Error::Refused { status, problem } => Self::refused(*status, problem),
-            Error::Unreachable { source, .. } => Self::unavailable(format!(
-                "{error}: {source}; start one with `usher up`, or say USHER_URL"
+            Error::Unreachable { .. } => Self::unavailable(format!(
+                "{error}; start one with `usher up`, or say USHER_URL"
             )),
             Error::TimedOut { .. } => Self::unavailable(error.to_string()),
             Error::Conversation { .. } => Self::failed(error.to_string()),
@@ -90,37 +87,28 @@ impl From<Error> for Stop {
 /// A server, and by which right it is asked.
 pub struct Client {
     url: String,
-    host: String,
-    port: u16,
     base: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     token: Secret,
 }
-
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Client {
     /// A client of the server at this address.
     pub fn new(url: &str, token: Secret) -> Result<Self, Stop> {
         let bad = || Stop::usage(format!("cannot use the server's URL \"{url}\""));
         let uri: Uri = url.parse().map_err(|_| bad())?;
-        let host = uri.host().ok_or_else(bad)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            Some(_) | None => return Err(bad()),
+        let (Some(scheme @ ("http" | "https")), Some(authority)) =
+            (uri.scheme_str(), uri.authority())
+        else {
+            return Err(bad());
         };
-        let tls = if secure {
-            let name = ServerName::try_from(host.clone()).map_err(|_| bad())?;
-            Some((connector()?, name))
-        } else {
-            None
-        };
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { url: url.to_owned(), host, port, base, tls, token })
+        let mut roots = RootCertStore::empty();
+        if scheme == "https" {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        let base = format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/'));
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector(roots)?);
+        Ok(Self { url: url.to_owned(), base, http, token })
     }
 
     /// Looks at something.
@@ -188,32 +176,20 @@ impl Client {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
-            .header(HOST, format!("{}:{}", self.host, self.port))
             .header(CONTENT_TYPE, "application/json")
             .header(AUTHORIZATION, bearer);
         request.body(Full::new(Bytes::from(body))).map_err(|_| self.confused())
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
-        let stream = self.connect().await;
-        let stream =
-            stream.map_err(|source| Error::Unreachable { url: self.url.clone(), source })?;
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(|_| self.confused())?;
-        // It ends with the sender and the body.
-        tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        sender.send_request(request).await.map_err(|_| self.confused())
-    }
-
-    async fn connect(&self) -> io::Result<Box<dyn Wire>> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        stream.set_nodelay(true)?;
-        match &self.tls {
-            None => Ok(Box::new(stream)),
-            Some((connector, name)) => Ok(Box::new(connector.connect(name.clone(), stream).await?)),
-        }
+        self.http.request(request).await.map_err(|error| {
+            if !error.is_connect() {
+                return self.confused();
+            }
+            let cause = successors(error.source(), |it| (**it).source()).last();
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            Error::Unreachable { url: self.url.clone(), cause }
+        })
     }
 
     async fn accepted(&self, response: Response<Incoming>) -> Result<Response<Incoming>, Error> {
@@ -238,17 +214,17 @@ impl Client {
     }
 }
 
-fn connector() -> Result<TlsConnector, Stop> {
-    let none = || Stop::failed("cannot read the certificates of this machine");
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, Stop> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|_| none())?
+        .map_err(|why| Stop::failed(format!("failed to set up TLS: {why}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    Ok(HttpsConnector::from((tcp, config)))
 }
 
 /// A text as a piece of a path or a query.
@@ -272,13 +248,13 @@ mod tests {
     #[test]
     fn an_address_has_a_scheme_a_host_a_port_and_a_base() {
         let cases = [
-            ("http://127.0.0.1:7420", ("127.0.0.1", 7420, "")),
-            ("http://localhost/base/", ("localhost", 80, "/base")),
-            ("https://[::1]/a", ("::1", 443, "/a")),
+            ("http://127.0.0.1:7420", "http://127.0.0.1:7420"),
+            ("http://localhost/base/", "http://localhost/base"),
+            ("https://[::1]/a?b", "https://[::1]/a"),
         ];
         for (url, expected) in cases {
             let client = Client::new(url, Secret::new("t")).ok().unwrap();
-            assert_eq!((client.host.as_str(), client.port, client.base.as_str()), expected);
+            assert_eq!(client.base, expected);
         }
         for url in ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b"] {
             assert_eq!(Client::new(url, Secret::new("t")).err().unwrap().code, 2, "{url}");

@@ -1,6 +1,9 @@
 //! One question to one webhook.
 
 use std::collections::HashMap;
+use std::error::Error as _;
+use std::io;
+use std::iter::successors;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,13 +12,13 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::core::text;
@@ -27,11 +30,13 @@ const ANSWER_MAX: usize = 3 * 1024 * 1024;
 /// How long a webhook has when its configuration says nothing.
 const PATIENCE: u64 = 10;
 
-/// Who asks the webhooks.
+type Pool = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// The client of all webhooks.
 #[derive(Default)]
 pub(crate) struct Webhooks {
-    /// How servers are recognised, by the authority that a configuration names.
-    trust: Mutex<HashMap<String, Arc<ClientConfig>>>,
+    /// Pooled connections by the `caBundle` that their servers are verified with.
+    pools: Mutex<HashMap<String, Pool>>,
 }
 
 /// What a webhook said.
@@ -85,66 +90,72 @@ impl Webhooks {
     async fn post(
         &self,
         url: &str,
-        authority: &str,
+        ca_bundle: &str,
         review: &Value,
     ) -> Result<(u16, Bytes), String> {
-        let told = |why: String| format!("Post \"{url}\": {why}");
-        let uri: Uri = url.parse().map_err(|_| told("invalid URL".to_owned()))?;
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let port = uri.port_u16().unwrap_or(443);
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| {
-            let refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
-            let why = if refused { "connection refused".to_owned() } else { error.to_string() };
-            told(format!("dial tcp {host}:{port}: connect: {why}"))
-        })?;
-        let config = self.trusted(authority).map_err(told)?;
-        let name = ServerName::try_from(host.clone()).map_err(|error| told(error.to_string()))?;
-        let stream = TlsConnector::from(config)
-            .connect(name, stream)
-            .await
-            .map_err(|error| told(format!("tls: {error}")))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| told(error.to_string()))?;
-        let driver = tokio::spawn(connection);
-        let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let request = Request::post(path)
-            .header("host", authority)
+        let failed = |why: String| format!("Post \"{url}\": {why}");
+        let uri: Uri = url.parse().map_err(|_| failed("invalid URL".to_owned()))?;
+        let pool = self.pool(ca_bundle).map_err(failed)?;
+        let request = Request::post(&uri)
             .header("content-type", "application/json")
             .header("accept", "application/json, */*")
-            .body(Full::new(Bytes::from(review.to_string())))
-            .map_err(|error| told(error.to_string()))?;
-        let response =
-            sender.send_request(request).await.map_err(|error| told(error.to_string()))?;
+            .body(Full::from(review.to_string()))
+            .map_err(|error| failed(error.to_string()))?;
+        let response = pool.request(request).await.map_err(|error| failed(cause(&uri, &error)))?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-        driver.abort();
-        let body = body.map_err(|error| told(error.to_string()))?;
+        let body = body.map_err(|error| failed(error.to_string()))?;
         Ok((status, body.to_bytes()))
     }
 
-    /// How a server with this authority is recognised.
-    fn trusted(&self, authority: &str) -> Result<Arc<ClientConfig>, String> {
-        let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = trust.get(authority) {
-            return Ok(config.clone());
+    fn pool(&self, ca_bundle: &str) -> Result<Pool, String> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get(ca_bundle) {
+            return Ok(pool.clone());
         }
-        let pem = STANDARD.decode(authority).map_err(|error| error.to_string())?;
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| error.to_string())?;
-            roots.add(certificate).map_err(|error| error.to_string())?;
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let config = Arc::new(config);
-        trust.insert(authority.to_owned(), config.clone());
-        Ok(config)
+        let pool = verified_by(ca_bundle)?;
+        pools.insert(ca_bundle.to_owned(), pool.clone());
+        Ok(pool)
     }
+}
+
+fn verified_by(ca_bundle: &str) -> Result<Pool, String> {
+    let pem = STANDARD.decode(ca_bundle).map_err(|error| error.to_string())?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut connector = HttpsConnector::from((tcp, config));
+    connector.enforce_https();
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
+}
+
+/// Why a webhook was not reached, in the words of Go's client.
+fn cause(uri: &Uri, error: &legacy::Error) -> String {
+    let mut causes = successors(error.source(), |it| (**it).source());
+    let Some(why) = causes.find_map(|it| it.downcast_ref::<io::Error>()) else {
+        return causes.last().map_or_else(|| error.to_string(), ToString::to_string);
+    };
+    // A failed handshake is an I/O error within another.
+    if why.get_ref().is_some_and(|it| it.is::<io::Error>()) {
+        return format!("tls: {why}");
+    }
+    if !error.is_connect() {
+        return why.to_string();
+    }
+    let refused = why.kind() == io::ErrorKind::ConnectionRefused;
+    let why = if refused { "connection refused".to_owned() } else { why.to_string() };
+    let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+    format!("dial tcp {host}:{port}: connect: {why}")
 }
 
 fn parse(body: &[u8]) -> Result<Value, String> {

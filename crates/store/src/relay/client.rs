@@ -1,6 +1,8 @@
-//! Posting to a sink: one connection, kept while it lives, bounded in time and size.
+//! Posting to sinks over pooled connections, bounded in time and size.
 
+use std::error::Error as _;
 use std::io;
+use std::iter::successors;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,16 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::header::{CONTENT_TYPE, DATE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::{Request, Response};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_domain::sinks::SinkUrl;
 
@@ -25,7 +25,7 @@ use usher_domain::sinks::SinkUrl;
 const FORM: HeaderValue = HeaderValue::from_static("application/cloudevents+json; charset=utf-8");
 /// Who posts.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("usher/", env!("CARGO_PKG_VERSION")));
-/// How much of an answer is read, only so that the connection can be used again.
+/// How much of an answer is read.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// Why a delivery was not answered.
@@ -55,159 +55,98 @@ pub(crate) struct Answered {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Whom we trust to be who they say.
-#[derive(Clone)]
-pub(crate) struct Trust(Source);
+type Pool = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// The certificates of the machine are looked for when they are first needed: whoever tells nobody
-/// over TLS does not need any.
-#[derive(Clone)]
-enum Source {
-    Given(TlsConnector),
-    Machine(Arc<OnceLock<Option<TlsConnector>>>),
+/// The client of all sinks.
+pub(crate) struct Client {
+    plain: Pool,
+    /// The machine's certificates are read for the first sink with TLS; `None` if there are none.
+    secure: OnceLock<Option<Pool>>,
+    bound: Duration,
 }
 
-impl Trust {
-    /// Trust in the certificates of a file, else in those of the machine.
-    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = ca_file else { return Ok(Self(Source::Machine(Arc::default()))) };
-        let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-        let certificates: Vec<_> = certificates.map_err(|_| Failure::Certificates)?;
-        connector(certificates).map(|it| Self(Source::Given(it)))
-    }
-
-    fn connector(&self) -> Result<TlsConnector, Failure> {
-        match &self.0 {
-            Source::Given(it) => Ok(it.clone()),
-            Source::Machine(found) => {
-                let found = found
-                    .get_or_init(|| connector(rustls_native_certs::load_native_certs().certs).ok());
-                found.clone().ok_or(Failure::Certificates)
+impl Client {
+    /// A client that trusts the certificates of a file, else those of the machine.
+    pub(crate) fn new(ca_file: Option<&Path>, bound: Duration) -> Result<Self, Failure> {
+        let secure = match ca_file {
+            Some(path) => {
+                let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+                let certificates = certificates.map_err(|_| Failure::Certificates)?;
+                OnceLock::from(Some(trusting(certificates)?))
             }
+            None => OnceLock::new(),
+        };
+        Ok(Self { plain: pool(RootCertStore::empty())?, secure, bound })
+    }
+
+    /// Posts a body. Redirects are answers like any other.
+    pub(crate) async fn post(
+        &self,
+        url: &SinkUrl,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        body: Vec<u8>,
+    ) -> Result<Answered, Failure> {
+        let mut request = Request::post(url.as_str())
+            .header(USER_AGENT, AGENT)
+            .header(CONTENT_TYPE, FORM)
+            .body(Full::from(body))
+            .map_err(|_| Failure::Conversation)?;
+        request.headers_mut().extend(headers);
+        let exchange = exchange(self.pool(url)?, request);
+        tokio::time::timeout(self.bound, exchange).await.unwrap_or(Err(Failure::TimedOut))
+    }
+
+    fn pool(&self, url: &SinkUrl) -> Result<&Pool, Failure> {
+        if !url.is_secure() {
+            return Ok(&self.plain);
         }
+        let machine = || trusting(rustls_native_certs::load_native_certs().certs).ok();
+        self.secure.get_or_init(machine).as_ref().ok_or(Failure::Certificates)
     }
 }
 
-fn connector(certificates: Vec<CertificateDer<'static>>) -> Result<TlsConnector, Failure> {
+async fn exchange(pool: &Pool, request: Request<Full<Bytes>>) -> Result<Answered, Failure> {
+    let response = pool.request(request).await.map_err(failure)?;
+    let answered =
+        Answered { status: response.status().as_u16(), retry_after: retry_after(&response) };
+    // Read only so that the connection can be used again.
+    let _ = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+    Ok(answered)
+}
+
+fn failure(error: legacy::Error) -> Failure {
+    if !error.is_connect() {
+        return Failure::Conversation;
+    }
+    let cause = successors(error.source(), |it| (**it).source()).find_map(|it| it.downcast_ref());
+    Failure::Unreachable { kind: cause.map_or(io::ErrorKind::Other, io::Error::kind) }
+}
+
+fn trusting(certificates: Vec<CertificateDer<'static>>) -> Result<Pool, Failure> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         return Err(Failure::Certificates);
     }
+    pool(roots)
+}
+
+fn pool(roots: RootCertStore) -> Result<Pool, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|_| Failure::Certificates)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
-
-/// The client of one sink.
-pub(crate) struct Client {
-    trust: Trust,
-    bound: Duration,
-    /// The connection and whom it leads to.
-    open: Option<(SinkUrl, SendRequest<Full<Bytes>>)>,
-}
-
-impl Client {
-    pub(crate) const fn new(trust: Trust, bound: Duration) -> Self {
-        Self { trust, bound, open: None }
-    }
-
-    /// Posts a body. Redirects are answers like any other.
-    pub(crate) async fn post(
-        &mut self,
-        url: &SinkUrl,
-        headers: Vec<(HeaderName, HeaderValue)>,
-        body: Vec<u8>,
-    ) -> Result<Answered, Failure> {
-        let (bound, body) = (self.bound, Bytes::from(body));
-        let exchange = self.exchange(url, &headers, &body);
-        let answered = tokio::time::timeout(bound, exchange).await;
-        let answered = answered.unwrap_or(Err(Failure::TimedOut));
-        if answered.is_err() {
-            self.open = None;
-        }
-        answered
-    }
-
-    async fn exchange(
-        &mut self,
-        url: &SinkUrl,
-        headers: &[(HeaderName, HeaderValue)],
-        body: &Bytes,
-    ) -> Result<Answered, Failure> {
-        let request = || request(url, headers, body).ok_or(Failure::Conversation);
-        // The other side may close a connection that rests at any time; then a new one is tried.
-        let kept = match self.open.take().filter(|(to, _)| to == url) {
-            Some((_, mut sender)) => {
-                let response = sender.send_request(request()?).await;
-                response.ok().map(|response| (sender, response))
-            }
-            None => None,
-        };
-        let (sender, response) = if let Some(kept) = kept {
-            kept
-        } else {
-            let mut sender = self.connect(url).await?;
-            let response = sender.send_request(request()?).await;
-            (sender, response.map_err(|_| Failure::Conversation)?)
-        };
-        let answered =
-            Answered { status: response.status().as_u16(), retry_after: retry_after(&response) };
-        let body = Limited::new(response.into_body(), ANSWER_MAX);
-        if body.collect().await.is_ok() {
-            self.open = Some((url.clone(), sender));
-        }
-        Ok(answered)
-    }
-
-    async fn connect(&self, url: &SinkUrl) -> Result<SendRequest<Full<Bytes>>, Failure> {
-        let unreachable = |why: io::Error| Failure::Unreachable { kind: why.kind() };
-        let stream = TcpStream::connect((url.host(), url.port())).await.map_err(unreachable)?;
-        stream.set_nodelay(true).map_err(unreachable)?;
-        let wire: Box<dyn Wire> = if url.is_secure() {
-            let name = ServerName::try_from(url.host().to_owned());
-            let name = name.map_err(|_| Failure::Conversation)?;
-            let connector = self.trust.connector()?;
-            Box::new(connector.connect(name, stream).await.map_err(unreachable)?)
-        } else {
-            Box::new(stream)
-        };
-        let handshake = http1::handshake(TokioIo::new(wire)).await;
-        let (sender, connection) = handshake.map_err(|_| Failure::Conversation)?;
-        // It ends with its sender.
-        tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Ok(sender)
-    }
-}
-
-fn request(
-    url: &SinkUrl,
-    headers: &[(HeaderName, HeaderValue)],
-    body: &Bytes,
-) -> Option<Request<Full<Bytes>>> {
-    let mut request = Request::builder()
-        .method(Method::POST)
-        .uri(url.path())
-        .header(HOST, url.authority())
-        .header(USER_AGENT, AGENT)
-        .header(CONTENT_TYPE, FORM)
-        .body(Full::new(body.clone()))
-        .ok()?;
-    request.headers_mut().extend(headers.iter().cloned());
-    Some(request)
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let connector = HttpsConnector::from((tcp, config));
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// How long the other side asks us to wait: a number of seconds, or a date. A date is compared with
-/// the one of the same answer, so that whose clock is right does not matter.
+/// the one of the same answer, so that the two clocks need not agree.
 fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
     let text = |name| response.headers().get(name)?.to_str().ok();
     pause(text(RETRY_AFTER)?, text(DATE))
@@ -242,7 +181,7 @@ mod tests {
     fn certificates_that_are_none_are_refused() {
         let path = std::env::temp_dir().join(format!("usher-ca-{}.pem", std::process::id()));
         std::fs::write(&path, "nothing").unwrap();
-        let refused = Trust::new(Some(&path)).err();
+        let refused = Client::new(Some(&path), Duration::ZERO).err();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(refused, Some(Failure::Certificates));
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   log ──▶ Follower ──▶ lease ──▶ POST … POST ──▶ settle (place in the log, lease back)
-//!            one task, one connection, one batch per sink
+//!            one task, one request at a time, one batch per sink
 //! ```
 //!
 //! **Invariants**
@@ -37,7 +37,7 @@ use crate::port::{Cursor, Told};
 use crate::sinks::{RoundEnd, Settlement, SinkState};
 use crate::store::Store;
 
-use client::{Client, Trust};
+use client::Client;
 
 pub use client::Failure;
 pub use envelope::envelope;
@@ -81,7 +81,7 @@ pub struct Relay {
     store: Arc<Store>,
     secrets: Arc<dyn Secrets>,
     figures: Figures,
-    trust: Trust,
+    client: Client,
 }
 
 impl Relay {
@@ -91,8 +91,8 @@ impl Relay {
         secrets: Arc<dyn Secrets>,
         figures: Figures,
     ) -> Result<Self, Failure> {
-        let trust = Trust::new(figures.ca_file.as_deref())?;
-        Ok(Self { store, secrets, figures, trust })
+        let client = Client::new(figures.ca_file.as_deref(), figures.request)?;
+        Ok(Self { store, secrets, figures, client })
     }
 
     /// Delivers until `stop` ends; deliveries under way are finished and written down.
@@ -128,7 +128,6 @@ impl Relay {
 
     /// Looks after one sink until it is removed or the relay stops.
     async fn tend(&self, name: Slug, mut stopped: watch::Receiver<bool>) {
-        let mut client = Client::new(self.trust.clone(), self.figures.request);
         let mut follower = self.store.follow(Cursor::START);
         let mut signal = self.store.signals().sinks();
         loop {
@@ -158,7 +157,7 @@ impl Relay {
                 Next::End => return,
                 Next::Deliver(state, told) => {
                     let mut budget = pin!(sleep(self.budget()));
-                    let round = self.round(&mut client, (&state, told), budget.as_mut(), &stopped);
+                    let round = self.round((&state, told), budget.as_mut(), &stopped);
                     if round.await.is_err() {
                         rest(self.figures.database_pause, &mut stopped).await;
                     }
@@ -204,7 +203,6 @@ impl Relay {
     /// One round: lease, deliver in order, write down how far it came.
     async fn round(
         &self,
-        client: &mut Client,
         (state, told): (&SinkState, Vec<Told>),
         mut budget: Pin<&mut Sleep>,
         stopped: &watch::Receiver<bool>,
@@ -226,7 +224,7 @@ impl Relay {
             if over {
                 break;
             }
-            if let Err(failed) = self.deliver(client, &lease, &told).await {
+            if let Err(failed) = self.deliver(&lease, &told).await {
                 end = self.judge(&lease, cursor != lease.cursor, failed);
                 break;
             }
@@ -236,12 +234,7 @@ impl Relay {
         Ok(())
     }
 
-    async fn deliver(
-        &self,
-        client: &mut Client,
-        lease: &SinkState,
-        told: &Told,
-    ) -> Result<(), Failed> {
+    async fn deliver(&self, lease: &SinkState, told: &Told) -> Result<(), Failed> {
         let id = told.id.to_string();
         let event = envelope(self.store.installation().id, told);
         let body = serde_json::to_vec(&event).unwrap_or_default();
@@ -252,7 +245,7 @@ impl Relay {
             }
             None => vec![],
         };
-        let answered = client.post(&lease.sink.url, headers, body).await;
+        let answered = self.client.post(&lease.sink.url, headers, body).await;
         let answered = answered.map_err(|failure| Failed {
             answer: Answer::Later,
             retry_after: None,
