@@ -35,6 +35,8 @@
 //! versions by webhook, and decisions of RBAC. Every user with a token may do everything. Protobuf
 //! is read where `kubectl` sends it, and never written.
 
+#![warn(missing_docs)]
+
 // The pure parts are open to the tests that ask them what a real server was asked; they are no part
 // of what is promised.
 mod admission;

@@ -11,6 +11,8 @@
 //! **Absent on purpose**: everything of ours but the wire. A provider knows machines, not what they
 //! are for.
 
+#![warn(missing_docs)]
+
 pub mod backend;
 pub mod book;
 pub mod conformance;
