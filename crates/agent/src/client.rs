@@ -21,66 +21,52 @@ use usher_wire::http::{CODE_KEY_REVOKED, EVENTS_TYPE, Problem, Secret};
 
 use crate::settings::Settings;
 
-/// The longest answer that is read.
+/// The largest body that is read.
 const ANSWER_MAX: usize = 1024 * 1024;
-/// The longest code that is believed to be one.
+/// The longest problem code that is kept.
 const CODE_MAX: usize = 64;
 
-/// Why a call was not answered well.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The address of the control plane is none.
-    #[error("cannot use API URL \"{text}\"")]
-    Url {
-        /// The offending text.
-        text: String,
-    },
-    /// There is nothing to trust a server by.
-    #[error("cannot read certificates")]
+    #[error("API URL \"{text}\" is not http(s)://host[:port][/path]")]
+    Url { text: String },
+    #[error("found no certificates to trust")]
     Certificates,
-    /// The connection failed.
-    #[error("cannot reach the control plane")]
+    #[error("failed to connect to the control plane")]
     Unreachable(#[source] legacy::Error),
-    /// The conversation failed.
-    #[error("cannot understand the control plane")]
-    Conversation,
-    /// It took too long.
-    #[error("cannot wait for the control plane any longer")]
+    /// The connection broke, or the answer is not what the protocol says.
+    #[error("invalid answer from the control plane")]
+    Protocol,
+    #[error("timed out waiting for the control plane")]
     TimedOut,
-    /// The answer is a refusal.
+    /// `code` is empty if the answer had none.
     #[error("refused with status {status} and code \"{code}\"")]
-    Refused {
-        /// The status.
-        status: u16,
-        /// The closed code, empty if there was none.
-        code: String,
-    },
+    Refused { status: u16, code: String },
 }
 
 impl Error {
-    /// Whether it says that this node is out of the mesh.
-    pub fn is_out(&self) -> bool {
+    /// Whether the control plane says that the node is deregistered.
+    pub fn is_deregistered(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == CODE_KEY_REVOKED)
     }
 
-    /// Whether asking again cannot help.
+    /// Whether a retry cannot help.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 400 | 401 | 403 | 404 | 409 | 422),
             Self::Url { .. } | Self::Certificates => true,
-            Self::Unreachable(_) | Self::Conversation | Self::TimedOut => false,
+            Self::Unreachable(_) | Self::Protocol | Self::TimedOut => false,
         }
     }
 }
 
-/// How the control plane is called.
+/// A client of the control plane.
 pub struct Client {
     base: String,
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 impl Client {
-    /// A client of the control plane that the settings name.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let bad = || Error::Url { text: settings.api_url.clone() };
         let uri: Uri = settings.api_url.parse().map_err(|_| bad())?;
@@ -101,7 +87,6 @@ impl Client {
         Ok(Self { base, http })
     }
 
-    /// Posts a message and reads the answer.
     pub async fn post<Q: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,
@@ -110,11 +95,11 @@ impl Client {
     ) -> Result<A, Error> {
         let response = self.send(path, bearer, message).await?;
         let body = read(response).await?;
-        serde_json::from_slice(&body).map_err(|_| Error::Conversation)
+        serde_json::from_slice(&body).map_err(|_| Error::Protocol)
     }
 
-    /// Posts a message whose answer says nothing.
-    pub async fn tell<Q: Serialize>(
+    /// Posts a message and drops the body of the answer.
+    pub async fn post_no_content<Q: Serialize>(
         &self,
         path: &str,
         bearer: Option<&Secret>,
@@ -147,7 +132,7 @@ impl Client {
         bearer: Option<&Secret>,
         message: &Q,
     ) -> Result<Response<Incoming>, Error> {
-        let body = serde_json::to_vec(message).map_err(|_| Error::Conversation)?;
+        let body = serde_json::to_vec(message).map_err(|_| Error::Protocol)?;
         let request = self.request(Method::POST, path, bearer, Bytes::from(body))?;
         self.exchange(request).await
     }
@@ -165,23 +150,23 @@ impl Client {
             .header(CONTENT_TYPE, "application/json");
         if let Some(bearer) = bearer {
             let value = HeaderValue::from_str(&format!("Bearer {}", bearer.expose()));
-            let mut value = value.map_err(|_| Error::Conversation)?;
+            let mut value = value.map_err(|_| Error::Protocol)?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(Full::new(body)).map_err(|_| Error::Conversation)
+        request.body(Full::new(body)).map_err(|_| Error::Protocol)
     }
 
     /// Sends a request; the pool repeats it only if none of it was sent.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
         let response = self.http.request(request).await.map_err(|error| {
-            if error.is_connect() { Error::Unreachable(error) } else { Error::Conversation }
+            if error.is_connect() { Error::Unreachable(error) } else { Error::Protocol }
         })?;
         accepted(response).await
     }
 }
 
-/// Turns a refusal into an error that holds its code and nothing else of it.
+/// Turns a refusal into an error that keeps nothing of the body but its code.
 async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Error> {
     let status = response.status();
     if status.is_success() {
@@ -198,7 +183,7 @@ async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Er
 
 async fn read(response: Response<Incoming>) -> Result<Bytes, Error> {
     let body = Limited::new(response.into_body(), ANSWER_MAX);
-    Ok(body.collect().await.map_err(|_| Error::Conversation)?.to_bytes())
+    Ok(body.collect().await.map_err(|_| Error::Protocol)?.to_bytes())
 }
 
 fn certificates(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Error> {
@@ -231,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers every call with an empty object; its certificate in PEM, its port.
+    /// A server that answers every call with an empty object; its PEM certificate and its port.
     async fn secure_server() -> (String, u16) {
         let names = vec!["localhost".to_owned()];
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
@@ -260,7 +245,7 @@ mod tests {
 
     // Requirement: AG-9
     #[tokio::test]
-    async fn a_server_is_trusted_by_its_certificate_only() {
+    async fn only_a_server_with_a_trusted_certificate_is_called() {
         let dir = tempfile::tempdir().unwrap();
         let (certificate, port) = secure_server().await;
         let (other, _) = secure_server().await;
@@ -309,7 +294,7 @@ mod tests {
 
     // Requirement: AG-9
     #[test]
-    fn certificates_that_are_none_are_refused() {
+    fn a_file_without_certificates_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, "nothing").unwrap();
@@ -319,17 +304,17 @@ mod tests {
 
     // Requirement: AG-3
     #[test]
-    fn only_the_code_that_says_so_means_out_of_the_mesh() {
+    fn only_key_revoked_means_deregistered() {
         let refused = |status, code: &str| Error::Refused { status, code: code.to_owned() };
-        assert!(refused(401, CODE_KEY_REVOKED).is_out());
-        assert!(!refused(401, "").is_out());
-        assert!(!refused(404, "node_not_found").is_out());
-        assert!(!Error::TimedOut.is_out());
+        assert!(refused(401, CODE_KEY_REVOKED).is_deregistered());
+        assert!(!refused(401, "").is_deregistered());
+        assert!(!refused(404, "node_not_found").is_deregistered());
+        assert!(!Error::TimedOut.is_deregistered());
     }
 
     // Requirement: AG-5
     #[test]
-    fn what_may_change_is_asked_again() {
+    fn only_final_refusals_are_not_retried() {
         let refused = |status| Error::Refused { status, code: String::new() };
         for status in [400, 401, 403, 404, 409, 422] {
             assert!(refused(status).is_final(), "{status}");
@@ -370,10 +355,10 @@ mod tests {
         connections
     }
 
-    /// Red by: a connection for each call, a call that is lost with a connection that ended, or one
-    /// that is sent twice.
+    /// Red by: a connection for each call, a call that is lost with a closed connection, or one that
+    /// is sent twice.
     #[tokio::test]
-    async fn calls_follow_each_other_on_one_connection_until_it_ends() {
+    async fn calls_share_one_connection_until_it_closes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (close, closed) = tokio::sync::oneshot::channel();
@@ -387,7 +372,7 @@ mod tests {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
-        client.tell("/c", None, &()).await.unwrap();
+        client.post_no_content("/c", None, &()).await.unwrap();
         assert_eq!(server.await.unwrap(), [vec!["/a", "/b"], vec!["/c"]]);
     }
 }

@@ -1,4 +1,4 @@
-//! Enrolment: a token becomes a node, however often the answer is lost.
+//! Enrolment: exchanges the token for a node identity, repeated until an answer arrives.
 
 use std::fs;
 use std::io;
@@ -15,29 +15,24 @@ use crate::identity::{Identity, Node};
 use crate::pace::Pace;
 use crate::settings::Settings;
 
-/// Why a node did not enrol.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// There is no token.
-    #[error("cannot read the bootstrap token from \"{}\"", path.display())]
+    #[error("failed to read the bootstrap token from \"{}\"", path.display())]
     Token {
-        /// Where it should be.
         path: PathBuf,
-        /// How.
         #[source]
         source: io::Error,
     },
-    /// The control plane refused for good.
-    #[error("the control plane does not take this node")]
+    #[error("the control plane rejected the registration")]
     Refused(#[source] client::Error),
-    /// What it became could not be kept; the same answer is given again.
-    #[error("cannot keep who this node became")]
-    Keep(#[source] io::Error),
+    /// The next registration gets the same answer.
+    #[error("failed to store the node identity")]
+    Store(#[source] io::Error),
 }
 
-/// Enrols unless it is done already; `None` if it was asked to stop before.
+/// Enrols unless the identity on disk has a node; `None` if stopped before.
 ///
-/// *Guarantees*: the token's file goes only after the answer to it was kept.
+/// *Guarantees*: the token file is deleted only after the node identity was written.
 pub async fn enrol(
     client: &Client,
     settings: &Settings,
@@ -59,7 +54,7 @@ pub async fn enrol(
         match answer {
             Ok(RegisterResponse { node_id, node_secret, heartbeat_ms }) => {
                 let node = Node { id: node_id, secret: node_secret, heartbeat_ms };
-                identity.became(node).map_err(Error::Keep)?;
+                identity.store_node(node).map_err(Error::Store)?;
             }
             Err(why) if why.is_final() => return Err(Error::Refused(why)),
             Err(_) => {
@@ -72,7 +67,7 @@ pub async fn enrol(
         }
     };
     match fs::remove_file(&settings.token_file) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(Error::Keep(why)),
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(Error::Store(why)),
         Ok(()) | Err(_) => Ok(Some(node)),
     }
 }

@@ -1,4 +1,4 @@
-//! Who a node is: its key and nonce before it enrols, its id and secret afterwards.
+//! The identity of a node: key and nonce before it enrols, id and secret afterwards.
 
 use std::fmt;
 use std::fs;
@@ -16,26 +16,22 @@ use crate::disk;
 
 const FILE: &str = "identity.json";
 
-/// What a node calls with once it has enrolled.
+/// What the control plane answered to the registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its id.
     pub id: String,
-    /// Its secret.
     pub secret: Secret,
-    /// How often it says that it lives.
     pub heartbeat_ms: u64,
 }
 
-/// The identity on the disk.
 pub struct Identity {
     path: PathBuf,
-    kept: Kept,
+    stored: Stored,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct Stored {
     nonce: String,
     public_key: String,
     private_key: Secret,
@@ -47,56 +43,54 @@ impl Identity {
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(FILE);
-        let kept = match fs::read(&path) {
+        let stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                let kept = Kept::mint()?;
-                disk::write(&path, &serde_json::to_vec(&kept)?)?;
-                kept
+                let stored = Stored::generate()?;
+                disk::write(&path, &serde_json::to_vec(&stored)?)?;
+                stored
             }
             Err(why) => return Err(why),
         };
-        Ok(Self { path, kept })
+        Ok(Self { path, stored })
     }
 
-    /// What it chose once for its registration.
+    /// Sent with every registration, so that a repetition is recognised.
     pub fn nonce(&self) -> &str {
-        &self.kept.nonce
+        &self.stored.nonce
     }
 
-    /// Its public key, in standard base64.
+    /// In standard base64.
     pub fn public_key(&self) -> &str {
-        &self.kept.public_key
+        &self.stored.public_key
     }
 
-    /// Who it became, if it has enrolled.
     pub const fn node(&self) -> Option<&Node> {
-        self.kept.node.as_ref()
+        self.stored.node.as_ref()
     }
 
-    /// Keeps who it became.
-    pub fn became(&mut self, node: Node) -> io::Result<()> {
-        let kept = Kept { node: Some(node), ..self.kept.clone() };
-        disk::write(&self.path, &serde_json::to_vec(&kept)?)?;
-        self.kept = kept;
+    pub fn store_node(&mut self, node: Node) -> io::Result<()> {
+        let stored = Stored { node: Some(node), ..self.stored.clone() };
+        disk::write(&self.path, &serde_json::to_vec(&stored)?)?;
+        self.stored = stored;
         Ok(())
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("node", &self.kept.node).finish_non_exhaustive()
+        f.debug_struct("Identity").field("node", &self.stored.node).finish_non_exhaustive()
     }
 }
 
-impl Kept {
-    fn mint() -> io::Result<Self> {
+impl Stored {
+    fn generate() -> io::Result<Self> {
         let random = SystemRandom::new();
         let mut nonce = [0; 24];
-        let unminted = || io::Error::other("cannot mint a key");
-        random.fill(&mut nonce).map_err(|_| unminted())?;
-        let document = Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| unminted())?;
-        let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).map_err(|_| unminted())?;
+        let failed = || io::Error::other("failed to generate a key");
+        random.fill(&mut nonce).map_err(|_| failed())?;
+        let document = Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| failed())?;
+        let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).map_err(|_| failed())?;
         Ok(Self {
             nonce: URL_SAFE_NO_PAD.encode(nonce),
             public_key: STANDARD.encode(pair.public_key()),
@@ -129,16 +123,16 @@ mod tests {
 
     // Requirement: AG-7
     #[test]
-    fn who_it_became_is_kept_and_never_printed() {
+    fn the_node_is_stored_and_its_secret_never_printed() {
         let dir = tempfile::tempdir().unwrap();
         let mut identity = Identity::open(dir.path()).unwrap();
         assert_eq!(identity.node(), None);
         let node = Node { id: "n".into(), secret: Secret::new("canary"), heartbeat_ms: 5 };
-        identity.became(node.clone()).unwrap();
+        identity.store_node(node.clone()).unwrap();
         let again = Identity::open(dir.path()).unwrap();
         assert_eq!(again.node(), Some(&node));
         assert!(!format!("{again:?}").contains("canary"));
-        assert!(!format!("{again:?}").contains(&again.kept.private_key.expose().to_owned()));
+        assert!(!format!("{again:?}").contains(&again.stored.private_key.expose().to_owned()));
     }
 
     #[test]

@@ -1,23 +1,22 @@
-//! The node agent: enrols with its token, says that it lives, finishes what is in flight, leaves.
+//! The node agent: enrols with its token, sends heartbeats, drains its work in flight, leaves.
 //!
 //! ```text
-//!   lock ──▶ identity ──▶ enrol ──▶ attend ──(told to leave)──▶ finish ──▶ leave ──▶ marked left
+//!   lock ──▶ identity ──▶ enrol ──▶ heartbeats ──(drain)──▶ finish ──▶ leave ──▶ marked left
 //! ```
 //!
-//! It stands alone because it runs on machines that are not ours: what it is made of fits on a
-//! screen, and it knows nothing but the wire.
+//! It runs on machines of others, so its list of dependencies is short and it imports only `wire`.
 //!
 //! **Invariants**
-//! - It takes its lock before anything else and ends if it cannot: no machine has two.
-//! - Key and nonce are on the disk before the first call, so an answer that was lost is asked for
-//!   again and is the same answer.
-//! - Only the closed code that says so makes it believe that it is out. Silence never does.
-//! - Whoever left does not come back: the mark is on the disk before the process ends.
+//! - It takes its lock before anything else and ends if it cannot: no machine runs two agents.
+//! - Key and nonce are on the disk before the first call, so that a registration whose answer was
+//!   lost is repeated with the same answer.
+//! - Only the code `key_revoked` means that the node is deregistered. Silence never does.
+//! - A node that left does not come back: the mark is on the disk before the process ends.
 //! - No secret reaches its output, its arguments or its errors.
 
-pub mod attend;
 pub mod client;
 pub mod enrol;
+pub mod heartbeat;
 pub mod identity;
 pub mod lock;
 pub mod pace;
@@ -33,21 +32,21 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use attend::Attendance;
 use client::Client;
+use heartbeat::EnrolledNode;
 use identity::Identity;
 use pace::Pace;
 use settings::Settings;
 
-/// What marks a node that left.
+/// The file that marks a node that left.
 pub const LEFT_FILE: &str = "left";
 
-/// What this program is, as it tells the control plane.
+/// The agent version, as sent to the control plane.
 pub const VERSION: &str = concat!("usher-agent/", env!("CARGO_PKG_VERSION"));
 
 /// Run the agent of a node
 ///
-/// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
+/// It enrols with its bootstrap token, sends heartbeats, and leaves when the node is drained
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
     /// Read settings from this file
@@ -61,32 +60,29 @@ pub struct Flags {
     pub lock: Option<PathBuf>,
 }
 
-/// How an agent ended without having failed.
+/// How an agent ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It left the mesh, now or before.
+    /// The node left the mesh, now or in an earlier run.
     Left,
-    /// It was asked to end, and comes back when it is started again.
+    /// The process was asked to stop; it resumes as the same node.
     Stopped,
 }
 
 /// Why an agent ended.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Another one runs here, or the place is gone.
-    #[error("cannot hold the lock of this node")]
+    /// Another agent runs here, or the lock file was removed.
+    #[error("failed to lock this node")]
     Lock(#[source] lock::Error),
-    /// The settings are none.
-    #[error("cannot use the settings")]
+    #[error("invalid settings")]
     Settings(#[source] settings::Error),
-    /// The disk failed.
-    #[error("cannot keep the identity")]
+    #[error("failed to store the identity")]
     Identity(#[source] std::io::Error),
-    /// The control plane cannot be called at all.
-    #[error("cannot call the control plane")]
+    /// The URL or the certificates are invalid.
+    #[error("failed to set up the HTTP client")]
     Client(#[source] client::Error),
-    /// The control plane refused for good.
-    #[error("cannot enrol")]
+    #[error("failed to enrol")]
     Enrol(#[source] enrol::Error),
 }
 
@@ -101,7 +97,7 @@ impl Error {
     }
 
     /// The whole chain of causes in one line.
-    pub fn told(&self) -> String {
+    pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(why) = cause {
@@ -112,7 +108,7 @@ impl Error {
     }
 }
 
-/// Runs an agent until it left, failed, or is asked to stop.
+/// Runs an agent until it leaves, fails, or is asked to stop.
 pub async fn run(flags: &Flags, pace: Pace, stop: watch::Receiver<bool>) -> Result<Ending, Error> {
     let path = flags.lock.clone().unwrap_or_else(|| flags.state_dir.join("agent.lock"));
     let lock = lock::Lock::take(&path).map_err(Error::Lock)?;
@@ -127,8 +123,8 @@ pub async fn run(flags: &Flags, pace: Pace, stop: watch::Receiver<bool>) -> Resu
     let Some(node) = enrolled.map_err(Error::Enrol)? else { return Ok(Ending::Stopped) };
     let in_flight = settings.in_flight_dir.clone();
     let in_flight = in_flight.unwrap_or_else(|| flags.state_dir.join("in-flight"));
-    let attendance = Attendance { client: Arc::new(client), node, in_flight, pace };
-    let ending = attendance.run(&lock, stop).await.map_err(Error::Lock)?;
+    let enrolled = EnrolledNode { client: Arc::new(client), node, in_flight, pace };
+    let ending = enrolled.run(&lock, stop).await.map_err(Error::Lock)?;
     if ending == Ending::Left {
         disk::write(&left, b"").map_err(Error::Identity)?;
     }

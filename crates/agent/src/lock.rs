@@ -11,27 +11,19 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use thiserror::Error;
 
-/// Why the lock is not held.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Another process holds it.
     #[error("\"{}\" is held by another process", path.display())]
     Held {
-        /// The lock.
         path: PathBuf,
     },
-    /// The file was taken away.
-    #[error("\"{}\" was taken away", path.display())]
+    #[error("\"{}\" was removed or replaced", path.display())]
     Gone {
-        /// The lock.
         path: PathBuf,
     },
-    /// The disk failed.
-    #[error("cannot open \"{}\"", path.display())]
+    #[error("failed to open \"{}\"", path.display())]
     Disk {
-        /// The lock.
         path: PathBuf,
-        /// How.
         #[source]
         source: io::Error,
     },
@@ -45,7 +37,6 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
     pub fn take(path: &Path) -> Result<Self, Error> {
         let path = path.to_owned();
         let disk = |source| Error::Disk { path: path.clone(), source };
@@ -65,12 +56,12 @@ impl Lock {
             Err(why) => return Err(Error::Disk { path, source: why.into() }),
         }
         let lock = Self { path, file };
-        // Between opening and locking the place may have been cleared.
+        // The file may have been removed between opening and locking it.
         lock.check()?;
         Ok(lock)
     }
 
-    /// Whether the lock still means this node: its path leads to the file that is held.
+    /// Whether the path still leads to the locked file.
     pub fn check(&self) -> Result<(), Error> {
         let disk = |source| Error::Disk { path: self.path.clone(), source };
         let held = self.file.metadata().map_err(disk)?;
@@ -90,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_was_taken_away_is_noticed() {
+    fn a_lock_file_that_was_removed_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let lock = Lock::take(&path).unwrap();
@@ -102,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_lock_where_there_is_no_place() {
+    fn a_lock_needs_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let taken = Lock::take(&dir.path().join("nowhere/lock"));
         assert!(matches!(taken, Err(Error::Disk { .. })));

@@ -1,15 +1,14 @@
-//! How long to wait before something is tried again.
+//! Timeouts and back-off.
 
 use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The figures of an agent's patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The first wait.
+    /// The first back-off.
     pub first: Duration,
-    /// The longest wait.
+    /// The longest back-off.
     pub max: Duration,
     /// How long one call may take.
     pub call: Duration,
@@ -29,17 +28,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The wait after this many failures; `share` in thousandths spreads those who failed together.
+    /// The back-off after this many failures; `share` in thousandths is the jitter.
     pub fn wait(&self, failures: u32, share: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(20));
         let whole = self.first.saturating_mul(doubled).min(self.max);
         whole / 2 + whole.saturating_mul(share.min(1_000)) / 2_000
     }
 
-    /// The wait after this many failures, spread at random.
+    /// The back-off after this many failures, with random jitter.
     pub fn jittered(&self, failures: u32) -> Duration {
         let mut bytes = [0; 2];
-        // Without a random source all wait equally long, and no harm is done.
+        // Without a random source there is no jitter.
         let _ = SystemRandom::new().fill(&mut bytes);
         self.wait(failures, u32::from(u16::from_be_bytes(bytes)) * 1_000 / u32::from(u16::MAX))
     }

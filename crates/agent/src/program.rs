@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use crate::pace::Pace;
 use crate::{Ending, Flags};
 
-/// Runs an agent until it ends and says why on the error stream.
+/// Runs an agent until it ends; the outcome goes to stderr.
 pub fn run(flags: &Flags) -> ExitCode {
     let built = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(why) => {
-            eprintln!("usher agent: cannot start: {why}");
+            eprintln!("usher agent: failed to start the runtime: {why}");
             return ExitCode::from(5);
         }
     };
@@ -30,7 +30,7 @@ pub fn run(flags: &Flags) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("usher agent: {}", why.told());
+            eprintln!("usher agent: {}", why.chain());
             ExitCode::from(why.exit_code())
         }
     }
@@ -38,18 +38,18 @@ pub fn run(flags: &Flags) -> ExitCode {
 
 /// Becomes true when the process is asked to end.
 fn stopped() -> watch::Receiver<bool> {
-    let (tell, stop) = watch::channel(false);
+    let (sender, stop) = watch::channel(false);
     tokio::spawn(async move {
         let asked = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [Ok(mut terminate), Ok(mut interrupt)] = asked else {
-            // Then a signal ends the process as it ends any other.
+            // Without handlers a signal ends the process at once.
             return pending().await;
         };
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let _ = tell.send(true);
+        let _ = sender.send(true);
     });
     stop
 }

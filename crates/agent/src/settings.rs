@@ -11,15 +11,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where the control plane is.
     pub api_url: String,
-    /// The project this node joins.
     pub project_id: String,
-    /// The resource this node is.
     pub resource_id: String,
-    /// Where the bootstrap token lies; the file is deleted when it was redeemed.
+    /// The file with the bootstrap token; deleted after enrolment.
     pub token_file: PathBuf,
-    /// Trust these certificates instead of the machine's own.
+    /// A PEM file of certificates to trust instead of the system's.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// Every file in here is work in flight.
@@ -27,24 +24,17 @@ pub struct Settings {
     pub in_flight_dir: Option<PathBuf>,
 }
 
-/// Why settings are none.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The file cannot be read.
-    #[error("cannot read \"{}\"", path.display())]
+    #[error("failed to read \"{}\"", path.display())]
     Disk {
-        /// The file.
         path: PathBuf,
-        /// How.
         #[source]
         source: io::Error,
     },
-    /// The file is not what it should be.
-    #[error("cannot understand \"{}\"", path.display())]
+    #[error("failed to parse \"{}\"", path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
-        /// How.
         #[source]
         source: serde_json::Error,
     },
@@ -66,7 +56,7 @@ mod tests {
 
     // Requirement: AG-8
     #[test]
-    fn settings_are_read_and_what_nobody_knows_is_refused() {
+    fn settings_are_read_and_unknown_fields_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.json");
         let good = r#"{"api_url":"http://127.0.0.1:1","project_id":"p","resource_id":"r",

@@ -1,4 +1,4 @@
-//! The stream of events: read line by line, opened again whenever it breaks.
+//! The stream of server-sent events: parsed as it arrives, reopened with back-off when it breaks.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,31 +16,28 @@ use crate::pace::Pace;
 /// The longest event that is read.
 const EVENT_MAX: usize = 64 * 1024;
 
-/// What a node learns from the stream.
+/// What the control plane asks of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// To leave.
+pub enum Command {
     Drain(Drain),
-    /// That the mesh changed.
+    /// Acknowledge this snapshot of the mesh.
     Mesh(u64),
-    /// That it is out.
-    Out,
+    /// The node is deregistered.
+    Stop,
 }
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its id, if it has one.
     pub id: Option<String>,
-    /// Its data.
     pub data: String,
 }
 
-/// An event that is too long to be one.
+/// An event longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// A stream, read as it arrives.
+/// A parser of server-sent events.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Vec<u8>,
@@ -92,8 +89,13 @@ impl Lines {
     }
 }
 
-/// Listens until it is told that the node is out, or nobody wants to know any more.
-pub async fn listen(client: Arc<Client>, node: Node, pace: Pace, tell: mpsc::Sender<Told>) {
+/// Sends commands until the node is deregistered or the receiver is dropped.
+pub async fn listen(
+    client: Arc<Client>,
+    node: Node,
+    pace: Pace,
+    commands: mpsc::Sender<Command>,
+) {
     let path = events_path(&node.id);
     let mut last_event: Option<String> = None;
     let mut failures = 0;
@@ -101,52 +103,52 @@ pub async fn listen(client: Arc<Client>, node: Node, pace: Pace, tell: mpsc::Sen
         let opened = timeout(pace.call, client.listen(&path, &node.secret, last_event.as_deref()));
         match opened.await.unwrap_or(Err(Error::TimedOut)) {
             Ok(body) => {
-                let heard = read(body, pace, &tell, &mut last_event).await;
-                failures = if heard { 0 } else { failures + 1 };
+                let received = read(body, pace, &commands, &mut last_event).await;
+                failures = if received { 0 } else { failures + 1 };
             }
-            Err(why) if why.is_out() => {
-                let _ = tell.send(Told::Out).await;
+            Err(why) if why.is_deregistered() => {
+                let _ = commands.send(Command::Stop).await;
                 return;
             }
             Err(_) => failures += 1,
         }
-        if tell.is_closed() {
+        if commands.is_closed() {
             return;
         }
         sleep(pace.jittered(failures.max(1))).await;
     }
 }
 
-/// Reads a stream to its end; whether anything was heard.
+/// Reads a stream to its end; whether it received anything.
 async fn read(
     mut body: Incoming,
     pace: Pace,
-    tell: &mpsc::Sender<Told>,
+    commands: &mpsc::Sender<Command>,
     last_event: &mut Option<String>,
 ) -> bool {
     let mut lines = Lines::default();
-    let mut heard = false;
+    let mut received = false;
     while let Ok(Some(Ok(frame))) = timeout(pace.silence, body.frame()).await {
         let Some(bytes) = frame.data_ref() else { continue };
-        heard = true;
-        let Ok(events) = lines.feed(bytes) else { return heard };
+        received = true;
+        let Ok(events) = lines.feed(bytes) else { return received };
         for event in events {
-            let told = match serde_json::from_str(&event.data) {
-                Ok(AgentEvent::Drain(drain)) => Some(Told::Drain(drain)),
-                Ok(AgentEvent::Mesh { snapshot }) => Some(Told::Mesh(snapshot)),
+            let command = match serde_json::from_str(&event.data) {
+                Ok(AgentEvent::Drain(drain)) => Some(Command::Drain(drain)),
+                Ok(AgentEvent::Mesh { snapshot }) => Some(Command::Mesh(snapshot)),
                 Ok(AgentEvent::Unknown) | Err(_) => None,
             };
-            if let Some(told) = told
-                && tell.send(told).await.is_err()
+            if let Some(command) = command
+                && commands.send(command).await.is_err()
             {
-                return heard;
+                return received;
             }
             if event.id.is_some() {
                 *last_event = event.id;
             }
         }
     }
-    heard
+    received
 }
 
 #[cfg(test)]

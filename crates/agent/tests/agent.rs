@@ -78,15 +78,15 @@ async fn ended(run: Run) -> Result<Ending, Error> {
 
 // Requirement: AG-1
 #[tokio::test]
-async fn a_node_enrols_says_that_it_lives_and_leaves_when_it_is_told() {
+async fn a_node_enrols_sends_heartbeats_and_leaves_when_drained() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, _stop) = machine.start();
-    plane.until("signs of life", |it| it.heartbeats.len() > 2).await;
-    assert_eq!(plane.state().asked[0].bootstrap_token.expose(), TOKEN);
+    plane.until("heartbeats", |it| it.heartbeats.len() > 2).await;
+    assert_eq!(plane.state().registrations[0].bootstrap_token.expose(), TOKEN);
     assert!(!machine.path("token").exists(), "a token that was redeemed is not kept");
     plane.until_listened_to().await;
-    plane.tell(AgentEvent::Drain(Drain { grace_ms: 5_000 }));
+    plane.send(AgentEvent::Drain(Drain { grace_ms: 5_000 }));
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
     assert!(machine.has_left());
     assert_eq!(plane.state().leaves.len(), 1);
@@ -95,7 +95,7 @@ async fn a_node_enrols_says_that_it_lives_and_leaves_when_it_is_told() {
 
 // Requirement: AG-1
 #[tokio::test]
-async fn the_order_to_leave_is_heard_although_nobody_listens_to_the_stream() {
+async fn a_drain_in_a_heartbeat_answer_is_followed_without_the_stream() {
     let plane = Plane::start().await;
     plane.state().drain = Some(Drain { grace_ms: 5_000 });
     let machine = Machine::new(&plane);
@@ -105,16 +105,16 @@ async fn the_order_to_leave_is_heard_although_nobody_listens_to_the_stream() {
 
 // Requirement: AG-2
 #[tokio::test]
-async fn an_answer_that_was_lost_is_asked_for_again_and_is_the_same() {
+async fn a_registration_whose_answer_was_lost_is_repeated_unchanged() {
     let plane = Plane::start().await;
     plane.state().lose = 3;
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     {
         let state = plane.state();
-        assert!(state.asked.len() >= 4, "{}", state.asked.len());
-        assert!(state.asked.windows(2).all(|it| it[0] == it[1]), "the same question");
+        assert!(state.registrations.len() >= 4, "{}", state.registrations.len());
+        assert!(state.registrations.windows(2).all(|it| it[0] == it[1]), "the same question");
         assert_eq!(state.nodes.len(), 1);
     }
     stop.send(true).unwrap();
@@ -127,27 +127,27 @@ async fn an_agent_that_is_started_again_is_the_same_node() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     stop.send(true).unwrap();
     assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
-    assert!(!machine.has_left(), "whoever is stopped comes back");
+    assert!(!machine.has_left(), "a stopped agent comes back");
     let before = plane.state().heartbeats.len();
     let (run, stop) = machine.start();
-    plane.until("signs of life again", |it| it.heartbeats.len() > before).await;
-    assert_eq!(plane.state().asked.len(), 1, "it enrolled once");
+    plane.until("heartbeats again", |it| it.heartbeats.len() > before).await;
+    assert_eq!(plane.state().registrations.len(), 1, "it enrolled once");
     stop.send(true).unwrap();
     ended(run).await.unwrap();
 }
 
 // Requirement: AG-4
 #[tokio::test]
-async fn what_is_in_flight_is_finished_within_the_grace() {
+async fn work_in_flight_is_finished_within_the_grace() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let work = machine.work("job");
     let (run, _stop) = machine.start();
     plane.until_listened_to().await;
-    plane.tell(AgentEvent::Drain(Drain { grace_ms: 20_000 }));
+    plane.send(AgentEvent::Drain(Drain { grace_ms: 20_000 }));
     plane.until("it says that it drains", |it| it.heartbeats.iter().any(|it| it.draining)).await;
     assert_eq!(plane.state().leaves, []);
     fs::remove_file(work).unwrap();
@@ -157,14 +157,14 @@ async fn what_is_in_flight_is_finished_within_the_grace() {
 
 // Requirement: AG-4
 #[tokio::test]
-async fn after_the_grace_what_is_in_flight_is_given_up_and_told() {
+async fn work_in_flight_after_the_grace_is_abandoned_and_reported() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     machine.work("endless");
     let (run, _stop) = machine.start();
     plane.until_listened_to().await;
     let begun = Instant::now();
-    plane.tell(AgentEvent::Drain(Drain { grace_ms: 300 }));
+    plane.send(AgentEvent::Drain(Drain { grace_ms: 300 }));
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
     assert!(begun.elapsed() >= Duration::from_millis(300), "not before");
     assert_eq!(plane.state().leaves[0].in_flight, 1);
@@ -172,25 +172,25 @@ async fn after_the_grace_what_is_in_flight_is_given_up_and_told() {
 
 // Requirement: AG-3
 #[tokio::test]
-async fn a_node_whose_key_is_revoked_leaves_without_a_word() {
+async fn a_node_whose_key_is_revoked_leaves_without_a_call() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, _stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     plane.state().revoked = true;
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
     assert!(machine.has_left());
     let (again, _stop) = machine.start();
-    assert_eq!(ended(again).await.unwrap(), Ending::Left, "whoever left does not come back");
+    assert_eq!(ended(again).await.unwrap(), Ending::Left, "a node that left does not come back");
 }
 
 // Requirement: AG-3
 #[tokio::test]
-async fn silence_and_trouble_put_nobody_out() {
+async fn errors_and_silence_do_not_deregister_a_node() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     for (status, code) in [(503, "store_unavailable"), (401, ""), (404, "not_found"), (410, "")] {
         plane.state().refuse = Some((5, status, code));
         plane.until("all are refused", |it| it.refuse.is_none()).await;
@@ -198,7 +198,7 @@ async fn silence_and_trouble_put_nobody_out() {
     plane.state().lose = 5;
     plane.until("all are lost", |it| it.lose == 0).await;
     let before = plane.state().heartbeats.len();
-    plane.until("signs of life again", |it| it.heartbeats.len() > before).await;
+    plane.until("heartbeats again", |it| it.heartbeats.len() > before).await;
     assert!(!machine.has_left());
     stop.send(true).unwrap();
     assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
@@ -206,12 +206,12 @@ async fn silence_and_trouble_put_nobody_out() {
 
 // Requirement: AG-5
 #[tokio::test]
-async fn trouble_while_it_enrols_is_waited_out() {
+async fn errors_while_enrolling_are_retried() {
     let plane = Plane::start().await;
     plane.state().refuse = Some((4, 503, "store_unavailable"));
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     stop.send(true).unwrap();
     ended(run).await.unwrap();
 }
@@ -225,10 +225,10 @@ async fn a_refusal_ends_it_with_the_code_and_without_the_token() {
     let (run, _stop) = machine.start();
     let why = ended(run).await.unwrap_err();
     assert!(matches!(&why, Error::Enrol(enrol::Error::Refused(_))));
-    let told = why.told();
-    let expected = "cannot enrol: the control plane does not take this node: \
+    let text = why.chain();
+    let expected = "failed to enrol: the control plane rejected the registration: \
                     refused with status 403 and code \"token_revoked\"";
-    assert_eq!(told, expected);
+    assert_eq!(text, expected);
     assert!(!format!("{why:?}").contains("canary"), "{why:?}");
     assert!(machine.path("token").exists(), "it was not redeemed");
     assert_eq!(why.exit_code(), 3);
@@ -236,22 +236,22 @@ async fn a_refusal_ends_it_with_the_code_and_without_the_token() {
 
 // Requirement: AG-5
 #[tokio::test]
-async fn without_a_token_nobody_enrols() {
+async fn without_a_token_there_is_no_registration() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     fs::remove_file(machine.path("token")).unwrap();
     let why = ended(machine.start().0).await.unwrap_err();
     assert!(matches!(why, Error::Enrol(enrol::Error::Token { .. })));
-    assert_eq!(plane.state().asked, []);
+    assert_eq!(plane.state().registrations, []);
 }
 
 // Requirement: LW-15
 #[tokio::test]
-async fn a_node_whose_place_was_cleared_ends() {
+async fn a_node_whose_lock_file_was_removed_ends() {
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, _stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     fs::remove_file(machine.path("lock")).unwrap();
     let why = ended(run).await.unwrap_err();
     assert!(matches!(why, Error::Lock(lock::Error::Gone { .. })));
@@ -265,7 +265,7 @@ async fn a_change_of_the_mesh_is_acknowledged() {
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
     plane.until_listened_to().await;
-    plane.tell(AgentEvent::Mesh { snapshot: 42 });
+    plane.send(AgentEvent::Mesh { snapshot: 42 });
     plane
         .until("it is acknowledged", |it| it.heartbeats.iter().any(|it| it.acknowledged == 42))
         .await;
@@ -275,12 +275,12 @@ async fn a_change_of_the_mesh_is_acknowledged() {
 
 // Requirement: AG-7
 #[tokio::test]
-async fn no_secret_is_kept_where_others_read() {
+async fn secrets_are_stored_for_the_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let plane = Plane::start().await;
     let machine = Machine::new(&plane);
     let (run, stop) = machine.start();
-    plane.until("signs of life", |it| !it.heartbeats.is_empty()).await;
+    plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     stop.send(true).unwrap();
     ended(run).await.unwrap();
     for entry in fs::read_dir(machine.path("state")).unwrap() {

@@ -1,4 +1,4 @@
-//! A small control plane for agents: it keeps what it was told and misbehaves as it is asked to.
+//! A fake control plane for agents: records requests and fails as the test asks.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,22 +23,19 @@ use usher_wire::http::{
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Everything it was told, and how it shall behave.
+/// The recorded requests, and the faults to inject.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Every registration that was asked for.
-    pub(crate) asked: Vec<RegisterRequest>,
+    pub(crate) registrations: Vec<RegisterRequest>,
     /// Token to nonce, key and node.
     pub(crate) nodes: BTreeMap<String, (String, String, String)>,
-    /// Every sign of life.
     pub(crate) heartbeats: Vec<HeartbeatRequest>,
-    /// Every goodbye.
     pub(crate) leaves: Vec<LeaveRequest>,
     /// Whether every key is revoked.
     pub(crate) revoked: bool,
-    /// The order that heartbeats are answered with.
+    /// Sent with the answer to every heartbeat.
     pub(crate) drain: Option<Drain>,
-    /// How many answers are lost after the deed.
+    /// How many answers are lost after the request was handled.
     pub(crate) lose: u32,
     /// How many calls are refused, and how.
     pub(crate) refuse: Option<(u32, u16, &'static str)>,
@@ -85,8 +82,8 @@ impl Plane {
         self.state.lock().unwrap()
     }
 
-    /// Tells every node that listens.
-    pub(crate) fn tell(&self, event: AgentEvent) {
+    /// Sends an event to every open stream.
+    pub(crate) fn send(&self, event: AgentEvent) {
         let data = serde_json::to_string(&event).unwrap();
         let bytes = Bytes::from(format!("id: 1\ndata: {data}\n\n"));
         self.state().streams.retain_mut(|it| it.try_send(Frame::data(bytes.clone())).is_ok());
@@ -104,7 +101,7 @@ impl Plane {
     }
 
     pub(crate) async fn until_listened_to(&self) {
-        self.until("somebody listens", |it| !it.streams.is_empty()).await;
+        self.until("an open event stream", |it| !it.streams.is_empty()).await;
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Option<Answer> {
@@ -155,7 +152,7 @@ impl State {
 
     /// The same token, nonce and key are answered as the first time.
     fn register(&mut self, request: RegisterRequest) -> Answer {
-        self.asked.push(request.clone());
+        self.registrations.push(request.clone());
         let token = request.bootstrap_token.expose().to_owned();
         let number = self.nodes.len();
         let wanted = (request.nonce, request.public_key);

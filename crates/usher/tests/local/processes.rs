@@ -21,7 +21,7 @@ async fn a_node_really_enrols_and_really_leaves() {
     let mut yard = Yard::new(Wish::default()).await;
     yard.keep_patiently("60000", &[]);
     yard.the_agent().await;
-    assert_eq!(yard.plane.state().asked.len(), 1);
+    assert_eq!(yard.plane.state().registrations.len(), 1);
     yard.plane.until_listened_to().await;
     yard.until_deleted().await;
     assert_eq!(yard.plane.state().leaves.len(), 1, "it said goodbye");
@@ -99,7 +99,7 @@ async fn an_agent_that_was_killed_comes_back_as_the_same_node() {
     let before = yard.plane.state().heartbeats.len();
     yard.until("it is back", |it| it.plane.state().heartbeats.len() > before + 3).await;
     assert_eq!(yard.plane.state().nodes.len(), 1);
-    assert_eq!(yard.plane.state().asked.len(), 1, "it enrolled once");
+    assert_eq!(yard.plane.state().registrations.len(), 1, "it enrolled once");
     yard.until_deleted().await;
 }
 

@@ -220,7 +220,7 @@ impl Stage for LocalStage {
             && !self.memory.is_registered()
             && it.is_showing_out()
         {
-            plane.tell(AgentEvent::Drain(Drain { grace_ms: 60_000 }));
+            plane.send(AgentEvent::Drain(Drain { grace_ms: 60_000 }));
         }
     }
 

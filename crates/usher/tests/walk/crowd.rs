@@ -21,8 +21,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use usher_agent::attend::Attendance;
 use usher_agent::client::Client;
+use usher_agent::heartbeat::EnrolledNode;
 use usher_agent::identity::Node;
 use usher_agent::lock::Lock;
 use usher_agent::pace::Pace;
@@ -157,8 +157,8 @@ async fn live(
     }
     let Ok(lock) = Lock::take(&folder.join(LOCK)) else { return };
     let in_flight = folder.join("in-flight");
-    let attendance = Attendance { client: Arc::new(client), node, in_flight, pace: PACE };
-    if matches!(attendance.run(&lock, stop).await, Ok(Ending::Left)) {
+    let enrolled = EnrolledNode { client: Arc::new(client), node, in_flight, pace: PACE };
+    if matches!(enrolled.run(&lock, stop).await, Ok(Ending::Left)) {
         counts.left.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! The life of an enrolled node: it says that it lives, and leaves when it is told to.
+//! An enrolled node: sends heartbeats, drains and leaves when the control plane asks for it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,36 +15,33 @@ use crate::client::{Client, Error};
 use crate::identity::Node;
 use crate::lock::{self, Lock};
 use crate::pace::Pace;
-use crate::stream::{self, Told};
+use crate::stream::{self, Command};
 use crate::{Ending, VERSION};
 
-/// The grace of a node that was put out without a word.
+/// The drain grace of a node that was deregistered without being drained.
 const GRACE: Duration = Duration::from_secs(30);
-/// The shortest pause between two signs of life, whatever it was told.
+/// The shortest heartbeat interval, whatever the control plane says.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
-/// How often work in flight is counted while it is waited for.
+/// How often work in flight is counted during a drain.
 const COUNT_EVERY: Duration = Duration::from_millis(50);
 
-/// An enrolled node.
-pub struct Attendance {
-    /// How the control plane is called.
+/// A node that has enrolled.
+pub struct EnrolledNode {
     pub client: Arc<Client>,
-    /// Who it is.
     pub node: Node,
     /// Every file in here is work in flight.
     pub in_flight: PathBuf,
-    /// Its patience.
     pub pace: Pace,
 }
 
-/// What a sign of life brought back.
+/// The outcome of one heartbeat.
 enum Beat {
-    Well(HeartbeatResponse),
-    Out,
-    Unheard,
+    Answered(HeartbeatResponse),
+    Deregistered,
+    Failed,
 }
 
-/// Stops a task that nobody waits for any more.
+/// Aborts the task that reads the event stream when it is dropped.
 struct Listener(tokio::task::JoinHandle<()>);
 
 impl Drop for Listener {
@@ -53,51 +50,51 @@ impl Drop for Listener {
     }
 }
 
-impl Attendance {
-    /// Says that the node lives until it has left or is asked to stop.
+impl EnrolledNode {
+    /// Sends heartbeats until the node has left or the process is asked to stop.
     pub async fn run(
         &self,
         lock: &Lock,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Ending, lock::Error> {
-        let (tell, mut told) = mpsc::channel(16);
+        let (sender, mut commands) = mpsc::channel(16);
         let client = Arc::clone(&self.client);
-        let listening = stream::listen(client, self.node.clone(), self.pace, tell);
+        let listening = stream::listen(client, self.node.clone(), self.pace, sender);
         let _listener = Listener(tokio::spawn(listening));
         let mut beats = interval(self.heartbeat());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut acknowledged = 0;
         loop {
-            let told = tokio::select! {
+            let command = tokio::select! {
                 _ = stop.wait_for(|it| *it) => return Ok(Ending::Stopped),
-                Some(told) = told.recv() => told,
+                Some(command) = commands.recv() => command,
                 _ = beats.tick() => {
-                    // Whoever cleared the place wants nothing of this node any more.
+                    // A lock file that was removed means that the node was removed.
                     lock.check()?;
-                    Told::Mesh(acknowledged)
+                    Command::Mesh(acknowledged)
                 }
             };
-            match self.answered(told, &mut acknowledged).await {
-                Some(Told::Drain(drain)) => {
+            match self.acknowledge(command, &mut acknowledged).await {
+                Some(Command::Drain(drain)) => {
                     return Ok(self.leave(drain, acknowledged, stop).await);
                 }
-                Some(Told::Out) => return Ok(self.finish_out(stop).await),
-                Some(Told::Mesh(_)) | None => {}
+                Some(Command::Stop) => return Ok(self.finish_deregistered(stop).await),
+                Some(Command::Mesh(_)) | None => {}
             }
         }
     }
 
-    /// Answers what changes nothing with a sign of life, which may be answered with more.
-    async fn answered(&self, told: Told, acknowledged: &mut u64) -> Option<Told> {
-        let Told::Mesh(snapshot) = told else { return Some(told) };
+    /// Acknowledges a mesh snapshot with a heartbeat, whose answer may carry another command.
+    async fn acknowledge(&self, command: Command, acknowledged: &mut u64) -> Option<Command> {
+        let Command::Mesh(snapshot) = command else { return Some(command) };
         *acknowledged = snapshot.max(*acknowledged);
         match self.beat(*acknowledged, false).await {
-            Beat::Well(response) => {
+            Beat::Answered(response) => {
                 *acknowledged = response.snapshot.max(*acknowledged);
-                response.drain.map(Told::Drain)
+                response.drain.map(Command::Drain)
             }
-            Beat::Out => Some(Told::Out),
-            Beat::Unheard => None,
+            Beat::Deregistered => Some(Command::Stop),
+            Beat::Failed => None,
         }
     }
 
@@ -115,28 +112,28 @@ impl Attendance {
         let path = heartbeat_path(&self.node.id);
         let call = self.client.post(&path, Some(&self.node.secret), &request);
         match timeout(self.pace.call, call).await.unwrap_or(Err(Error::TimedOut)) {
-            Ok(response) => Beat::Well(response),
-            Err(why) if why.is_out() => Beat::Out,
-            Err(_) => Beat::Unheard,
+            Ok(response) => Beat::Answered(response),
+            Err(why) if why.is_deregistered() => Beat::Deregistered,
+            Err(_) => Beat::Failed,
         }
     }
 
-    /// How much work is in flight. What cannot be counted is not waited for.
+    /// How much work is in flight; zero if the directory cannot be read.
     fn count(&self) -> u64 {
         fs::read_dir(&self.in_flight).map_or(0, |it| it.count() as u64)
     }
 
-    /// Finishes what is in flight within the grace, says goodbye, and is out.
+    /// Finishes the work in flight within the grace, then deregisters the node.
     async fn leave(&self, drain: Drain, acknowledged: u64, stop: watch::Receiver<bool>) -> Ending {
         let until = Instant::now() + Duration::from_millis(drain.grace_ms);
         self.finish(until, Some(acknowledged), stop).await;
         let path = leave_path(&self.node.id);
         loop {
             let request = LeaveRequest { in_flight: self.count() };
-            let call = self.client.tell(&path, Some(&self.node.secret), &request);
+            let call = self.client.post_no_content(&path, Some(&self.node.secret), &request);
             match timeout(self.pace.call, call).await.unwrap_or(Err(Error::TimedOut)) {
                 Ok(()) => return Ending::Left,
-                Err(why) if why.is_out() || why.is_final() => return Ending::Left,
+                Err(why) if why.is_deregistered() || why.is_final() => return Ending::Left,
                 // After the grace the control plane deregisters by itself.
                 Err(_) if Instant::now() >= until => return Ending::Left,
                 Err(_) => sleep(self.pace.first).await,
@@ -144,13 +141,13 @@ impl Attendance {
         }
     }
 
-    /// It is out already; what is in flight may still end.
-    async fn finish_out(&self, stop: watch::Receiver<bool>) -> Ending {
+    /// The node is deregistered already; its work in flight may still end.
+    async fn finish_deregistered(&self, stop: watch::Receiver<bool>) -> Ending {
         self.finish(Instant::now() + GRACE, None, stop).await;
         Ending::Left
     }
 
-    /// Waits for what is in flight; `acknowledged` if it still says that it lives.
+    /// Waits for the work in flight, with heartbeats if `acknowledged` is given.
     async fn finish(
         &self,
         until: Instant,
