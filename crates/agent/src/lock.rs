@@ -14,13 +14,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     #[error("\"{}\" is held by another process", path.display())]
-    Held {
-        path: PathBuf,
-    },
+    Held { path: PathBuf },
     #[error("\"{}\" was removed or replaced", path.display())]
-    Gone {
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
     #[error("failed to open \"{}\"", path.display())]
     Disk {
         path: PathBuf,

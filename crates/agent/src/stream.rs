@@ -90,12 +90,7 @@ impl Lines {
 }
 
 /// Sends commands until the node is deregistered or the receiver is dropped.
-pub async fn listen(
-    client: Arc<Client>,
-    node: Node,
-    pace: Pace,
-    commands: mpsc::Sender<Command>,
-) {
+pub async fn listen(client: Arc<Client>, node: Node, pace: Pace, commands: mpsc::Sender<Command>) {
     let path = events_path(&node.id);
     let mut last_event: Option<String> = None;
     let mut failures = 0;

@@ -1,4 +1,4 @@
-//! One request on its way to a port: what it brought, checked piece by piece.
+//! One authorized request: path, query, headers and body, parsed and checked.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, header};
@@ -16,26 +16,25 @@ use usher_kernel::Timestamp;
 use crate::ports::{Answer, Failure, Ports};
 use crate::problem;
 use crate::refusal::{Refusal, Thing};
-use crate::surface::Surface;
+use crate::router::AppState;
 use crate::views::{Caller, KeyUse, Page, Paging, Ref};
 use usher_domain::broker::refusal::Refusal as Broker;
 use usher_wire::operator::List;
 
-/// The longest body.
+/// The largest request body.
 pub const BODY_MAX: usize = 1024 * 1024;
-/// The most items of one page.
+/// The largest page size.
 pub const LIMIT_MAX: u32 = 500;
-/// As many items has a page of which nothing else is said.
+/// The default page size.
 pub const LIMIT: u32 = 100;
-/// The header that makes a declaration repeatable.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// The longest complaint about a body or a query, in characters.
-const COMPLAINT_MAX: usize = 240;
+/// The longest parser message that is returned, in characters.
+const MESSAGE_MAX: usize = 240;
 
-/// A request that was let in.
+/// A request that passed authorization.
 pub(crate) struct Call {
-    pub(crate) surface: Surface,
+    pub(crate) state: AppState,
     pub(crate) admitted: Admitted,
     pub(crate) params: Vec<(String, String)>,
     pub(crate) query: String,
@@ -43,39 +42,36 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
 }
 
-/// By which right it was let in.
+/// By which right a request was authorized.
 #[derive(Clone, Debug)]
 pub(crate) enum Admitted {
-    /// None is needed.
-    Anybody,
-    /// As an operator.
+    Public,
     Caller(Caller),
-    /// As a node.
     Node(PeerId),
 }
 
 impl Call {
     pub(crate) fn ports(&self) -> &Ports {
-        &self.surface.ports
+        &self.state.ports
     }
 
-    /// Who asks; a route that needs nobody has nobody.
+    /// The operator who calls; public routes have none.
     pub(crate) fn caller(&self) -> Answer<&Caller> {
         match &self.admitted {
             Admitted::Caller(caller) => Ok(caller),
-            Admitted::Anybody | Admitted::Node(_) => Err(Refusal::Unauthenticated.into()),
+            Admitted::Public | Admitted::Node(_) => Err(Refusal::Unauthenticated.into()),
         }
     }
 
-    /// Which node asks.
+    /// The node that calls.
     pub(crate) fn node(&self) -> Answer<PeerId> {
         match &self.admitted {
             Admitted::Node(node) => Ok(*node),
-            Admitted::Anybody | Admitted::Caller(_) => Err(Refusal::Unauthenticated.into()),
+            Admitted::Public | Admitted::Caller(_) => Err(Refusal::Unauthenticated.into()),
         }
     }
 
-    /// A piece of the path.
+    /// A path parameter.
     pub(crate) fn param(&self, name: &str) -> Answer<&str> {
         let found = self.params.iter().find(|(key, _)| key == name);
         found
@@ -83,10 +79,10 @@ impl Call {
             .ok_or_else(|| Failure::Broken { what: format!("the path has no \"{name}\"") })
     }
 
-    /// The query, without anything that nobody knows.
+    /// The query; unknown parameters are refused.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Answer<T> {
         let uri = format!("/?{}", self.query).parse::<axum::http::Uri>();
-        let invalid = |why: &str| Failure::from(Refusal::QueryInvalid { why: cleaned(why) });
+        let invalid = |why: &str| Failure::from(Refusal::QueryInvalid { why: redacted(why) });
         let uri = uri.map_err(|_| invalid("it is malformed"))?;
         let read = axum::extract::Query::<T>::try_from_uri(&uri);
         let read = read.map_err(|why| {
@@ -96,23 +92,23 @@ impl Call {
         Ok(read.0)
     }
 
-    /// The body, of the expected shape.
+    /// The JSON body.
     pub(crate) fn body<T: DeserializeOwned>(&self) -> Answer<T> {
         let kind = self.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let kind = kind.and_then(|it| it.split(';').next()).map(str::trim);
         if !kind.is_some_and(|it| it.eq_ignore_ascii_case("application/json")) {
             return Err(Refusal::ContentTypeUnsupported.into());
         }
-        // A struct can be read from a list as well, which the document does not say.
+        // serde also reads a struct from a list, which the OpenAPI document does not allow.
         if self.body.trim_ascii_start().first() == Some(&b'[') {
-            let why = "it is a list and no object".to_owned();
+            let why = "it is a list, not an object".to_owned();
             return Err(Refusal::BodyInvalid { why }.into());
         }
         let read = serde_json::from_slice(&self.body);
-        read.map_err(|why| Refusal::BodyInvalid { why: cleaned(&why.to_string()) }.into())
+        read.map_err(|why| Refusal::BodyInvalid { why: redacted(&why.to_string()) }.into())
     }
 
-    /// The key that makes the request repeatable, with the digest of what is asked for.
+    /// The idempotency key, with the digest of the request.
     pub(crate) fn key(&self, request: &impl Serialize) -> Answer<Option<KeyUse>> {
         let mut values = self.headers.get_all(IDEMPOTENCY_KEY).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -135,7 +131,7 @@ impl Call {
         if self.caller()?.grant.reach().covers(project.id) { Ok(project) } else { Err(missing()) }
     }
 
-    /// The resource of the path, if the caller's reach covers it. What lies beyond is not there.
+    /// The resource of the path, if the caller's reach covers it; otherwise it is not found.
     pub(crate) async fn resource(&self) -> Answer<ResourceId> {
         let text = self.param("id")?;
         let missing =
@@ -150,9 +146,12 @@ impl Call {
         }
     }
 
-    /// The project a listing is confined to: the one that was asked for, within the caller's reach.
-    pub(crate) async fn confined(&self, asked: Option<&str>) -> Answer<Option<ProjectId>> {
-        match (asked, self.caller()?.grant.reach()) {
+    /// The project to filter a list by: the requested one, within the caller's reach.
+    pub(crate) async fn project_filter(
+        &self,
+        requested: Option<&str>,
+    ) -> Answer<Option<ProjectId>> {
+        match (requested, self.caller()?.grant.reach()) {
             (Some(text), _) => Ok(Some(self.project(text).await?.id)),
             (None, Reach::Project(own)) => Ok(Some(own)),
             (None, Reach::Installation) => Ok(None),
@@ -160,7 +159,7 @@ impl Call {
     }
 }
 
-/// Reads a body to its end, if it is not too long.
+/// Reads a body of at most `BODY_MAX` bytes.
 pub(crate) async fn read(body: Body) -> Answer<Bytes> {
     let read = Limited::new(body, BODY_MAX).collect().await.map_err(|why| {
         if why.is::<LengthLimitError>() {
@@ -172,7 +171,7 @@ pub(crate) async fn read(body: Body) -> Answer<Bytes> {
     Ok(read.to_bytes())
 }
 
-/// An id or a name; a text in the form of an id is an id.
+/// An id or a name; a text that parses as an id is an id.
 pub(crate) fn reference<Id, Name>(text: &str) -> Option<Ref<Id, Name>>
 where
     Id: std::str::FromStr,
@@ -181,35 +180,32 @@ where
     text.parse().map(Ref::Id).ok().or_else(|| text.parse().map(Ref::Name).ok())
 }
 
-/// A time that was given, or nothing.
+/// An optional timestamp in the body.
 pub(crate) fn time(field: &str, text: Option<&str>) -> Answer<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let read = Timestamp::from_rfc3339(text).map(Some);
-    let why = || format!("\"{field}\" is no time of RFC 3339 in UTC");
+    let why = || format!("\"{field}\" is not a UTC time in RFC 3339, such as 2026-01-31T12:00:00Z");
     read.ok_or_else(|| Refusal::BodyInvalid { why: why() }.into())
 }
 
-/// How a listing is asked for.
+/// Cursor and limit of a list.
 pub(crate) fn paging(after: Option<String>, limit: Option<u32>) -> Answer<Paging> {
     let limit = limit.unwrap_or(LIMIT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        let why = format!("\"limit\" is not within 1 and {LIMIT_MAX}");
+        let why = format!("\"limit\" {limit} is not within 1 and {LIMIT_MAX}");
         return Err(Refusal::QueryInvalid { why }.into());
     }
     Ok(Paging { after: after.filter(|it| !it.is_empty()), limit })
 }
 
-/// One thing, answered.
 pub(crate) fn ok(body: &impl Serialize) -> Answer<Response<Body>> {
     answer(200, body)
 }
 
-/// One thing, made.
 pub(crate) fn created(body: &impl Serialize) -> Answer<Response<Body>> {
     answer(201, body)
 }
 
-/// One thing, on its way.
 pub(crate) fn accepted(body: &impl Serialize) -> Answer<Response<Body>> {
     answer(202, body)
 }
@@ -220,14 +216,12 @@ fn answer(status: u16, body: &impl Serialize) -> Answer<Response<Body>> {
     Ok(problem::written(status, "application/json", text))
 }
 
-/// Nothing to say.
-pub(crate) fn nothing() -> Response<Body> {
+pub(crate) fn no_content() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = axum::http::StatusCode::NO_CONTENT;
     response
 }
 
-/// A page, rendered.
 pub(crate) fn page<T, W: Serialize>(
     page: Page<T>,
     render: impl Fn(&T) -> W,
@@ -236,7 +230,7 @@ pub(crate) fn page<T, W: Serialize>(
     ok(&List { items, next_cursor: page.next })
 }
 
-/// Everything there is, rendered as one page.
+/// A list without further pages.
 pub(crate) fn all<T, W: Serialize>(
     items: Vec<T>,
     render: impl Fn(&T) -> W,
@@ -244,8 +238,8 @@ pub(crate) fn all<T, W: Serialize>(
     self::page(Page { items, next: None }, render)
 }
 
-/// A parser's complaint without the values it quotes: one of them may be a secret.
-fn cleaned(why: &str) -> String {
+/// A parser's message without the values it quotes: one of them may be a secret.
+fn redacted(why: &str) -> String {
     let (Some(first), Some(last)) = (why.find('"'), why.rfind('"')) else {
         return bounded(why);
     };
@@ -255,7 +249,7 @@ fn cleaned(why: &str) -> String {
 
 fn bounded(why: &str) -> String {
     let visible = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    why.chars().take(COMPLAINT_MAX).map(visible).collect()
+    why.chars().take(MESSAGE_MAX).map(visible).collect()
 }
 
 #[cfg(test)]
@@ -264,10 +258,10 @@ mod tests {
 
     // Requirement: HC-9
     #[test]
-    fn a_complaint_does_not_repeat_what_was_sent() {
+    fn an_error_message_does_not_repeat_values() {
         let why = serde_json::from_str::<u8>(r#""ubt_\"canary\"""#).unwrap_err().to_string();
         assert!(why.contains("canary"));
-        let cleaned = cleaned(&why);
-        assert!(!cleaned.contains("canary") && cleaned.contains("expected u8"), "{cleaned}");
+        let redacted = redacted(&why);
+        assert!(!redacted.contains("canary") && redacted.contains("expected u8"), "{redacted}");
     }
 }

@@ -1,9 +1,8 @@
-//! The status of every code: one table, and a page of `docs/codes` for each.
+//! The HTTP status of every code; each code has a page in `docs/codes`.
 
 use usher_domain::object::name::SUFFIX;
 
-/// Codes by status. Those of contexts that have no route yet stand here as well, so that a refusal
-/// never meets a border that does not know it.
+/// Codes by status, including those of contexts that have no route yet.
 pub const BY_STATUS: [(u16, &[&str]); 12] = [
     (
         400,
@@ -206,12 +205,11 @@ pub const BY_STATUS: [(u16, &[&str]); 12] = [
     ),
 ];
 
-/// The status of a code, if it is one.
 pub fn status(code: &str) -> Option<u16> {
     BY_STATUS.iter().find(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status)
 }
 
-/// Where a code is explained.
+/// The documentation page of a code.
 pub fn page(code: &str) -> String {
     format!("https://{SUFFIX}/docs/codes/{code}.md")
 }
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_nobody_knows_has_no_status() {
+    fn an_unknown_code_has_no_status() {
         assert_eq!(status("name_in_use"), Some(409));
         assert_eq!(status("name"), None);
         assert_eq!(page("name_in_use"), "https://usher.dev/docs/codes/name_in_use.md");

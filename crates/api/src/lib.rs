@@ -1,13 +1,13 @@
-//! HTTP: parse, ask a port, render.
+//! HTTP: parse, call a port, render.
 //!
-//! Read `ports` (what is asked for), `route` (what a route says of itself), `surface` (the way of a
-//! request), then any file of `routes`.
+//! Read `ports` (what the server implements), `route` (how a route is declared), `router` (the path
+//! of a request), then any file of `routes`.
 //!
 //! **Invariants**
-//! - No rule of the domain stands here, and nothing is stored here.
-//! - Nobody gets past a route without the right it names.
+//! - No rule of the domain is decided here, and nothing is stored here.
+//! - A request reaches a route only with the right that the route declares.
 //! - Every refusal is a problem with a closed code, and every code has a status and a page.
-//! - No secret is logged, and none is answered but by the call that made it.
+//! - No secret is logged, and none is returned but by the call that created it.
 
 mod call;
 pub mod codes;
@@ -20,13 +20,13 @@ mod problem;
 pub mod refusal;
 mod render;
 mod route;
+mod router;
 mod routes;
 mod stream;
-mod surface;
 pub mod views;
 
 pub use call::{BODY_MAX, IDEMPOTENCY_KEY, LIMIT, LIMIT_MAX};
 pub use metrics::Metrics;
 pub use route::{Right, Route};
+pub use router::{AppState, REQUEST_ID};
 pub use routes::all as routes;
-pub use surface::{REQUEST_ID, Surface};

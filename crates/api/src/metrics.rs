@@ -1,4 +1,4 @@
-//! What is measured of requests. Labels come from closed sets only: the routes, methods, statuses.
+//! Metrics of requests. Labels come from closed sets only: routes, methods, statuses.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The bounds of the measured times, in seconds.
+/// Histogram buckets, in seconds.
 const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -24,7 +24,6 @@ struct Took {
     route: &'static str,
 }
 
-/// The measurements of the API.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     answered: Family<Answered, Counter>,
@@ -32,14 +31,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Measurements that the registry shows.
     pub fn register(registry: &mut Registry) -> Self {
         let answered = Family::default();
         let took = Family::new_with_constructor((|| Histogram::new(BOUNDS)) as fn() -> Histogram);
-        registry.register("http_requests", "Requests that were answered", answered.clone());
+        registry.register("http_requests", "Answered requests", answered.clone());
         registry.register(
             "http_request_duration_seconds",
-            "How long an answer took to begin",
+            "Time until the response headers were sent",
             took.clone(),
         );
         Self { answered, took }

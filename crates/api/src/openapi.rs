@@ -1,4 +1,4 @@
-//! The `OpenAPI` document, made from the routes themselves.
+//! The `OpenAPI` document, generated from the routes.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,13 @@ use utoipa::openapi::{
 };
 
 use crate::call::IDEMPOTENCY_KEY;
-use crate::route::{Asked, Kind, Reply, Right, Route};
+use crate::route::{Kind, QueryParam, Reply, Right, Route};
 use crate::routes;
 
-/// The scheme of operators.
 const OPERATOR: &str = "operator";
-/// The scheme of nodes.
 const NODE: &str = "node";
 
-/// The shape of a body, with those it is made of.
+/// The schema of a body and the schemas it refers to.
 pub(crate) struct Shape {
     name: String,
     schemas: Vec<(String, RefOr<Schema>)>,
@@ -40,7 +38,6 @@ impl Shape {
     }
 }
 
-/// The document.
 pub fn document() -> OpenApi {
     let mut paths = Paths::new();
     let mut shapes = BTreeMap::new();
@@ -60,7 +57,7 @@ pub fn document() -> OpenApi {
     OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build()
 }
 
-/// The document as it is committed and served.
+/// As committed in `docs` and served.
 pub fn text() -> String {
     let text = serde_json::to_value(document()).and_then(|it| serde_json::to_string_pretty(&it));
     let mut text = text.unwrap_or_default();
@@ -87,10 +84,10 @@ fn operation(route: &Route, shapes: &mut BTreeMap<String, RefOr<Schema>>) -> Ope
         .summary(Some(route.summary))
         .description(Some(right(route.right)))
         .operation_id(Some(operation_id(route)));
-    for name in pieces(route.path) {
+    for name in path_params(route.path) {
         operation = operation.parameter(parameter(name, ParameterIn::Path, text_schema(), ""));
     }
-    for Asked { name, kind, text } in route.query {
+    for QueryParam { name, kind, text } in route.query {
         let schema = match kind {
             Kind::Text => text_schema(),
             Kind::Number => typed(Type::Integer),
@@ -99,7 +96,7 @@ fn operation(route: &Route, shapes: &mut BTreeMap<String, RefOr<Schema>>) -> Ope
         operation = operation.parameter(parameter(name, ParameterIn::Query, schema, text));
     }
     if route.keyed {
-        let text = "The same key and request are answered again and not done again";
+        let text = "A repeated request with the same key returns the first answer";
         let key = parameter(IDEMPOTENCY_KEY, ParameterIn::Header, text_schema(), text);
         operation = operation.parameter(key);
     }
@@ -109,7 +106,7 @@ fn operation(route: &Route, shapes: &mut BTreeMap<String, RefOr<Schema>>) -> Ope
         operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
     }
     operation = match route.right {
-        Right::Anybody => operation,
+        Right::Public => operation,
         Right::Node => operation.security(SecurityRequirement::new::<_, [&str; 0], _>(NODE, [])),
         Right::Project(_) | Right::Installation(_) => {
             operation.security(SecurityRequirement::new::<_, [&str; 0], _>(OPERATOR, []))
@@ -120,7 +117,7 @@ fn operation(route: &Route, shapes: &mut BTreeMap<String, RefOr<Schema>>) -> Ope
 }
 
 fn granted(reply: Reply, keep: &mut impl FnMut(Shape) -> Ref) -> Response {
-    let response = ResponseBuilder::new().description("Done");
+    let response = ResponseBuilder::new().description("Success");
     match reply {
         Reply::Nothing => response.build(),
         Reply::One(shape) => {
@@ -183,16 +180,16 @@ fn text_schema() -> Schema {
 
 fn right(right: Right) -> String {
     match right {
-        Right::Anybody => "Open to anybody.".to_owned(),
-        Right::Node => "Called by the node itself, with its secret.".to_owned(),
-        Right::Project(role) => format!("Takes the role {role}; confined to the token's project."),
+        Right::Public => "No authentication.".to_owned(),
+        Right::Node => "Called by the node with its secret.".to_owned(),
+        Right::Project(role) => format!("Needs the role {role}; limited to the token's project."),
         Right::Installation(role) => {
-            format!("Takes the role {role}, for the whole installation.")
+            format!("Needs the role {role} for the whole installation.")
         }
     }
 }
 
-/// A name for generated clients: the method, then the fixed pieces of the path.
+/// A name for generated clients: the method, then the path.
 fn operation_id(route: &Route) -> String {
     let plain = |it: &str| it.replace(['{', '}'], "").replace(['-', '.'], "_");
     let pieces = route.path.split('/').filter(|it| !it.is_empty() && *it != "v1").map(plain);
@@ -200,7 +197,7 @@ fn operation_id(route: &Route) -> String {
     format!("{}_{}", route.method.as_str().to_lowercase(), pieces.join("_"))
 }
 
-/// The names of the pieces of a path that are not fixed.
-fn pieces(path: &'static str) -> impl Iterator<Item = &'static str> {
+/// The parameters of a path.
+fn path_params(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'))
 }

@@ -1,4 +1,4 @@
-//! Refusals and troubles as RFC 9457 writes them.
+//! Failures as RFC 9457 problems.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -8,12 +8,11 @@ use crate::codes;
 use crate::ports::{Failure, Refused};
 use crate::refusal::Refusal;
 
-/// How soon to ask again when somebody who is needed does not answer.
+/// Sent when a dependency does not answer.
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// The answer to a request that was not granted.
 pub(crate) fn answer(failure: &Failure) -> Response<Body> {
-    let refused = told(failure);
+    let refused = into_refused(failure);
     let status = codes::status(refused.code).unwrap_or(500);
     let problem = Problem {
         kind: codes::page(refused.code),
@@ -22,7 +21,7 @@ pub(crate) fn answer(failure: &Failure) -> Response<Body> {
         code: refused.code.to_owned(),
         detail: refused.text,
     };
-    // Texts and a number can always be written.
+    // Strings and a number always serialize.
     let text = serde_json::to_vec(&problem).unwrap_or_default();
     let mut response = written(status, PROBLEM_TYPE, text);
     let extra = match status {
@@ -36,8 +35,8 @@ pub(crate) fn answer(failure: &Failure) -> Response<Body> {
     response
 }
 
-/// What is told of a failure: a bug is logged and not told, and a code nobody knows is a bug.
-pub(crate) fn told(failure: &Failure) -> Refused {
+/// What the caller sees of a failure: bugs and unknown codes only as `internal`.
+fn into_refused(failure: &Failure) -> Refused {
     match failure {
         Failure::Refused(refused) if codes::status(refused.code).is_some() => refused.clone(),
         Failure::Refused(_) | Failure::Broken { .. } => Refusal::Internal.into(),
@@ -45,7 +44,6 @@ pub(crate) fn told(failure: &Failure) -> Refused {
     }
 }
 
-/// An answer with a body.
 pub(crate) fn written(status: u16, kind: &'static str, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() =

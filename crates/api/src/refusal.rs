@@ -1,137 +1,71 @@
-//! The border's own closed set of refusals: what is wrong with a request before anybody is asked.
+//! Refusals of the HTTP layer itself: what is wrong with a request before a port is called.
 
 use thiserror::Error;
 
-/// Why a request is refused at the border.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// No token came with it, or a wrong one.
-    #[error("cannot let the request in: it has no valid bearer token")]
+    #[error("the request has no valid bearer token")]
     Unauthenticated,
-    /// The node's key was revoked, or nobody knows the node.
-    #[error("cannot let the node in: its key is revoked")]
+    /// The node is deregistered or unknown.
+    #[error("the key of the node is revoked")]
     KeyRevoked,
-    /// The caller's role does not allow it.
-    #[error("cannot do this as \"{role}\": it takes \"{needed}\"")]
-    Forbidden {
-        /// What the caller is.
-        role: &'static str,
-        /// What it takes.
-        needed: &'static str,
-    },
-    /// There is no such path.
-    #[error("cannot find this path")]
+    #[error("role \"{role}\" is not allowed to do this: it needs {needed}")]
+    Forbidden { role: &'static str, needed: &'static str },
+    #[error("there is no such path")]
     RouteNotFound,
-    /// The path knows no such method.
-    #[error("cannot use this method on this path")]
+    #[error("the path does not support this method")]
     MethodNotAllowed,
-    /// The body is larger than it may be.
-    #[error("cannot read the body: it is larger than {max} bytes")]
-    BodyTooLarge {
-        /// How large it may be.
-        max: usize,
-    },
-    /// The body is not JSON, or not of the expected shape.
-    #[error("cannot read the body: {why}")]
-    BodyInvalid {
-        /// What is wrong with it, and where.
-        why: String,
-    },
-    /// The body has another media type.
-    #[error("cannot read the body: its content type is not application/json")]
+    #[error("the body is larger than {max} bytes")]
+    BodyTooLarge { max: usize },
+    #[error("invalid body: {why}")]
+    BodyInvalid { why: String },
+    #[error("the content type is not application/json")]
     ContentTypeUnsupported,
-    /// The query cannot be read.
-    #[error("cannot read the query: {why}")]
-    QueryInvalid {
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The path is no text.
-    #[error("cannot read the path: it is not UTF-8")]
+    #[error("invalid query: {why}")]
+    QueryInvalid { why: String },
+    #[error("the path is not UTF-8")]
     PathInvalid,
-    /// The text is no place in a listing or in the log.
-    #[error("cannot go on after \"{text}\"")]
-    CursorInvalid {
-        /// The offending text, shortened.
-        text: String,
-    },
-    /// The place in the log was forgotten.
-    #[error("cannot go on after \"{text}\": the log begins later")]
-    CursorForgotten {
-        /// The place.
-        text: String,
-    },
-    /// There is no such thing.
-    #[error("cannot find {thing} \"{what}\"")]
+    /// The text is shortened.
+    #[error("\"{text}\" is not a cursor of this list")]
+    CursorInvalid { text: String },
+    #[error("cursor \"{text}\" has expired: the log begins later")]
+    CursorForgotten { text: String },
+    #[error("{thing} \"{what}\" not found")]
     NotFound {
-        /// What kind of thing.
         thing: Thing,
-        /// What was asked for, shortened.
+        /// Shortened.
         what: String,
     },
-    /// Something refers to it.
-    #[error("cannot remove {what}: something refers to it")]
-    StillReferenced {
-        /// What was to be removed.
-        what: String,
-    },
-    /// Another shard serves the cluster.
-    #[error("cannot hear cluster \"{cluster}\" for another shard: shard \"{shard}\" serves it")]
-    ClusterServed {
-        /// The cluster.
-        cluster: String,
-        /// Who serves it.
-        shard: String,
-    },
-    /// Nobody said which shard is meant, and there are several.
-    #[error("cannot tell which shard serves cluster \"{cluster}\": there are several")]
-    ShardRequired {
-        /// The cluster.
-        cluster: String,
-    },
-    /// The version was published with another content.
-    #[error("cannot publish \"{what}\": it was published with another content")]
-    VersionPublished {
-        /// Which one.
-        what: String,
-    },
-    /// The bundle would not work.
-    #[error("cannot publish \"{what}\": {why}")]
+    #[error("{what} is still referenced")]
+    StillReferenced { what: String },
+    #[error("cluster \"{cluster}\" is served by shard \"{shard}\"")]
+    ClusterServed { cluster: String, shard: String },
+    #[error("there are several shards: name the one that serves cluster \"{cluster}\"")]
+    ShardRequired { cluster: String },
+    #[error("\"{what}\" is already published with different content")]
+    VersionPublished { what: String },
+    #[error("\"{what}\" cannot be published: {why}")]
     BlueprintUnsound {
-        /// Which one.
         what: String,
-        /// The first thing that is wrong.
+        /// The first finding.
         why: String,
     },
-    /// Somebody who is needed does not answer.
-    #[error("cannot answer now: {what} does not answer")]
-    Unavailable {
-        /// Who.
-        what: String,
-    },
-    /// A bug showed itself.
-    #[error("cannot answer: something is broken here; the log has the request id")]
+    #[error("unavailable: {what} does not answer")]
+    Unavailable { what: String },
+    #[error("internal error; the server's log has details under the request id")]
     Internal,
 }
 
-/// What can be looked for and has no refusal of its own in the domain.
+/// Kinds whose absence the domain does not report itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
-    /// A project.
     Project,
-    /// A tenancy resource.
     Tenancy,
-    /// A node.
     Node,
-    /// An operator's token.
     OperatorToken,
-    /// A world.
     World,
-    /// A machine.
     Machine,
-    /// A shard.
     Shard,
-    /// The demand of a cluster.
     Demand,
 }
 
@@ -151,7 +85,6 @@ impl std::fmt::Display for Thing {
 }
 
 impl Thing {
-    /// The code when there is none.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Project => "project_not_found",
@@ -167,7 +100,7 @@ impl Thing {
 }
 
 impl Refusal {
-    /// The stable code on the wire and the name of the page that explains it.
+    /// The stable code on the wire, and the name of its page in `docs/codes`.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Unauthenticated => "unauthenticated",

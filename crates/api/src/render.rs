@@ -1,11 +1,12 @@
-//! From the domain's words to those of the wire.
+//! Domain types rendered as wire types.
 
 use usher_domain::broker::aggregate::Resource;
 use usher_kernel::{Name, Row, Timestamp};
 use usher_wire::operator as wire;
 
 use crate::views::{
-    Advice, Blocker, Orphan, Plan, PlanStep, RailView, Receipt, ResourceView, Subject, Told, Why,
+    Advice, Blocker, GuardView, LogEntry, Orphan, Plan, PlanStep, Receipt, ResourceView, Subject,
+    Why,
 };
 
 pub(crate) fn time(at: Timestamp) -> String {
@@ -143,8 +144,8 @@ pub(crate) fn orphan(it: &Orphan) -> wire::Orphan {
     }
 }
 
-pub(crate) fn rail(it: &RailView) -> wire::Rail {
-    wire::Rail {
+pub(crate) fn guard(it: &GuardView) -> wire::Guard {
+    wire::Guard {
         world: it.world.clone(),
         tripped_at: maybe(it.tripped_at),
         vanished: it.vanished,
@@ -152,19 +153,19 @@ pub(crate) fn rail(it: &RailView) -> wire::Rail {
     }
 }
 
-pub(crate) fn event(told: &Told) -> wire::Event {
-    let (resource, machine, project) = match told.subject {
+pub(crate) fn event(entry: &LogEntry) -> wire::Event {
+    let (resource, machine, project) = match entry.subject {
         Subject::Resource(id, project) => (Some(id), None, Some(project)),
         Subject::Machine(id) => (None, Some(id), None),
     };
     wire::Event {
-        id: told.id.to_string(),
-        kind: told.event_type.to_owned(),
+        id: entry.id.to_string(),
+        kind: entry.event_type.to_owned(),
         resource: resource.map(|it| it.to_string()),
         machine: machine.map(|it| it.to_string()),
         project: project.map(|it| it.to_string()),
-        version: told.version.0,
-        occurred_at: time(told.occurred_at),
-        data: told.data.clone(),
+        version: entry.version.0,
+        occurred_at: time(entry.occurred_at),
+        data: entry.data.clone(),
     }
 }

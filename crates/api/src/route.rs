@@ -1,4 +1,4 @@
-//! A route: where it is, who may go there, what it takes and what it answers.
+//! The declaration of a route: method, path, right, parameters, body and answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,14 +13,13 @@ use crate::call::Call;
 use crate::openapi::Shape;
 use crate::ports::Answer;
 
-/// The answer of a route, on its way.
 pub(crate) type Handled = Pin<Box<dyn Future<Output = Answer<Response<Body>>> + Send>>;
 
-/// Who may go through a route.
+/// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// Anybody.
-    Anybody,
+    /// Without authentication.
+    Public,
     /// The node of the path, by its own secret.
     Node,
     /// An operator's token with this role or a higher one; the route confines it to its project.
@@ -29,15 +28,13 @@ pub enum Right {
     Installation(Role),
 }
 
-/// One piece of a query.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct QueryParam {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) text: &'static str,
 }
 
-/// What a piece of a query is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,
@@ -45,7 +42,6 @@ pub(crate) enum Kind {
     Flag,
 }
 
-/// What is answered.
 #[derive(Clone, Copy)]
 pub(crate) enum Reply {
     Nothing,
@@ -55,19 +51,15 @@ pub(crate) enum Reply {
     Text(&'static str),
 }
 
-/// A route.
 #[derive(Clone)]
 pub struct Route {
-    /// The method.
     pub method: Method,
-    /// The path, with its pieces in braces.
+    /// With parameters in braces.
     pub path: &'static str,
-    /// Who may go there.
     pub right: Right,
-    /// What it does, in a few words.
     pub summary: &'static str,
     pub(crate) status: u16,
-    pub(crate) query: &'static [Asked],
+    pub(crate) query: &'static [QueryParam],
     pub(crate) keyed: bool,
     pub(crate) takes: Option<fn() -> Shape>,
     pub(crate) reply: Reply,
@@ -98,45 +90,43 @@ impl Route {
         }
     }
 
-    /// Its body has this shape.
+    /// Takes a JSON body of this type.
     pub(crate) fn takes<T: ToSchema>(self) -> Self {
         Self { takes: Some(Shape::of::<T>), ..self }
     }
 
-    /// It answers with one such thing.
+    /// Answers with one value of this type.
     pub(crate) fn gives<T: ToSchema>(self, status: u16) -> Self {
         Self { status, reply: Reply::One(Shape::of::<T>), ..self }
     }
 
-    /// It answers with a page of such things.
-    pub(crate) fn lists<T: ToSchema>(self, query: &'static [Asked]) -> Self {
+    /// Answers with a page of values of this type.
+    pub(crate) fn lists<T: ToSchema>(self, query: &'static [QueryParam]) -> Self {
         Self { status: 200, query, reply: Reply::List(Shape::of::<T>), ..self }
     }
 
-    /// It answers with a stream of such things, or a page where it can.
-    pub(crate) fn streams<T: ToSchema>(self, query: &'static [Asked]) -> Self {
+    /// Answers with a stream of values of this type, or a page.
+    pub(crate) fn streams<T: ToSchema>(self, query: &'static [QueryParam]) -> Self {
         Self { status: 200, query, reply: Reply::Events(Shape::of::<T>), ..self }
     }
 
-    /// It answers with a text of this media type.
+    /// Answers with a text of this media type.
     pub(crate) fn prints(self, kind: &'static str) -> Self {
         Self { status: 200, reply: Reply::Text(kind), ..self }
     }
 
-    /// An `Idempotency-Key` makes it repeatable.
+    /// Supports an `Idempotency-Key`.
     pub(crate) fn keyed(self) -> Self {
         Self { keyed: true, ..self }
     }
 }
 
-/// A piece of a query.
-pub(crate) const fn asked(name: &'static str, kind: Kind, text: &'static str) -> Asked {
-    Asked { name, kind, text }
+pub(crate) const fn param(name: &'static str, kind: Kind, text: &'static str) -> QueryParam {
+    QueryParam { name, kind, text }
 }
 
-/// Where a listing goes on.
-pub(crate) const AFTER: Asked = asked("after", Kind::Text, "What the page before said was next");
-/// How much of a listing is wanted.
-pub(crate) const LIMIT: Asked = asked("limit", Kind::Number, "The most items, within 1 and 500");
-/// The two pieces of every listing's query.
-pub(crate) const PAGED: &[Asked] = &[AFTER, LIMIT];
+pub(crate) const AFTER: QueryParam =
+    param("after", Kind::Text, "The next_cursor of the previous page");
+pub(crate) const LIMIT: QueryParam =
+    param("limit", Kind::Number, "Page size, 1 to 500 (default 100)");
+pub(crate) const PAGED: &[QueryParam] = &[AFTER, LIMIT];

@@ -1,4 +1,4 @@
-//! Server-sent events as a body: written as they come, with a sign of life in between.
+//! Server-sent events as a response body, with keep-alive comments.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,18 +14,17 @@ use serde::Serialize;
 use tokio::time::timeout;
 use usher_wire::http::EVENTS_TYPE;
 
-/// How long a stream may be silent before it says that it is still there.
+/// The interval of keep-alive comments.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// A line that says nothing: readers skip it, proxies see life.
+/// A comment line, which readers skip.
 const ALIVE: &[u8] = b":\n\n";
 
-/// Where events come from.
 pub(crate) trait Source: Send + 'static {
-    /// The next events, written out; nothing is the end. It may be given up while it waits.
+    /// Waits for the next rendered events; cancel-safe. `None` ends the stream.
     fn next(&mut self) -> impl Future<Output = Option<String>> + Send;
 }
 
-/// One event, written out. A text from JSON has no line breaks of its own.
+/// One rendered event. JSON has no raw line breaks.
 pub(crate) fn event(id: Option<&str>, kind: Option<&str>, value: &impl Serialize) -> String {
     let data = serde_json::to_string(value).unwrap_or_default();
     let id = id.filter(|it| !it.contains(['\n', '\r', '\0']));
@@ -34,11 +33,11 @@ pub(crate) fn event(id: Option<&str>, kind: Option<&str>, value: &impl Serialize
     format!("{id}{kind}data: {data}\n\n")
 }
 
-/// The answer that lasts as long as its source.
+/// A response that ends with its source.
 pub(crate) fn answer(source: impl Source) -> Response<Body> {
-    // The first sign of life makes the head go out at once.
+    // The first comment sends the headers at once.
     let body =
-        Lasting { next: Some(Box::pin(async { (Some(Bytes::from_static(ALIVE)), source) })) };
+        EventBody { next: Some(Box::pin(async { (Some(Bytes::from_static(ALIVE)), source) })) };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS_TYPE));
@@ -48,14 +47,13 @@ pub(crate) fn answer(source: impl Source) -> Response<Body> {
 
 type Next<S> = Pin<Box<dyn Future<Output = (Option<Bytes>, S)> + Send>>;
 
-/// A body that asks its source again after each answer.
-struct Lasting<S> {
+struct EventBody<S> {
     next: Option<Next<S>>,
 }
 
-impl<S> Unpin for Lasting<S> {}
+impl<S> Unpin for EventBody<S> {}
 
-impl<S: Source> Stream for Lasting<S> {
+impl<S: Source> Stream for EventBody<S> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

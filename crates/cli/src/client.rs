@@ -75,9 +75,9 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         match &error {
             Error::Refused { status, problem } => Self::refused(*status, problem),
-            Error::Unreachable { .. } => Self::unavailable(format!(
-                "{error}; start one with `usher up`, or say USHER_URL"
-            )),
+            Error::Unreachable { .. } => {
+                Self::unavailable(format!("{error}; start one with `usher up`, or say USHER_URL"))
+            }
             Error::TimedOut { .. } => Self::unavailable(error.to_string()),
             Error::Conversation { .. } => Self::failed(error.to_string()),
         }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use usher_api::Surface;
+use usher_api::AppState;
 use usher_domain::object::authority::Rail;
 use usher_domain::peers::{Heartbeat, Patience};
 use usher_domain::tokens::Lifetime;
@@ -251,7 +251,7 @@ impl Server {
         self.fleet.register(&mut registry);
         let metrics = usher_api::Metrics::register(&mut registry);
         let ports = Arc::new(services).ports();
-        Ok(Surface::new(ports, Arc::new(registry), metrics).router())
+        Ok(AppState::new(ports, Arc::new(registry), metrics).router())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an agent and the control plane say to each other, over HTTP with JSON bodies.
+//! The messages between an agent and the control plane: JSON over HTTP.
 //!
 //! ```text
 //!   POST /v1/register               RegisterRequest ──▶ RegisterResponse
@@ -7,50 +7,45 @@
 //!   POST /v1/nodes/{id}/leave       LeaveRequest ─────▶ 204
 //! ```
 //!
-//! All but the first are called with the node's secret as bearer. A refusal is a [`Problem`] with a
-//! closed code. The same token, nonce and key are answered as the first time, so an answer that was
-//! lost is asked for again. What either side does not know in a message it ignores.
+//! All but the first are called with the node's secret as bearer token. A refusal is a [`Problem`]
+//! with a closed code. A registration with the same token, nonce and key gets the same answer, so it
+//! can be retried. Both sides ignore unknown fields.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an agent registers.
 pub const REGISTER_PATH: &str = "/v1/register";
-/// The code that tells a node it is out of the mesh: its key is revoked, or it is unknown since.
+/// The code for a node that is deregistered: its key is revoked, or it is unknown.
 pub const CODE_KEY_REVOKED: &str = "key_revoked";
 /// The media type of a [`Problem`].
 pub const PROBLEM_TYPE: &str = "application/problem+json";
 /// The media type of a stream of events.
 pub const EVENTS_TYPE: &str = "text/event-stream";
 
-/// The path under which a node says that it lives.
 pub fn heartbeat_path(node_id: &str) -> String {
     format!("/v1/nodes/{node_id}/heartbeat")
 }
 
-/// The path under which a node is told things.
 pub fn events_path(node_id: &str) -> String {
     format!("/v1/nodes/{node_id}/events")
 }
 
-/// The path under which a node says that it leaves.
 pub fn leave_path(node_id: &str) -> String {
     format!("/v1/nodes/{node_id}/leave")
 }
 
-/// A text that goes over the wire and nowhere else.
+/// A text that is sent, and never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one place that must send or compare it.
+    /// The text, to send or to compare it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -62,64 +57,64 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What an agent registers with.
+/// A registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterRequest {
-    /// The project it believes to join.
+    /// The project to join.
     pub project_id: String,
-    /// The resource it believes to be.
+    /// The resource of the node.
     pub resource_id: String,
     /// The bootstrap token.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub bootstrap_token: Secret,
-    /// What it chose once, so that a repetition is recognised.
+    /// Chosen once by the agent, so that a repetition is recognised.
     pub nonce: String,
     /// Its Ed25519 public key, in standard base64.
     pub public_key: String,
-    /// What it is.
+    /// The version of the agent.
     pub agent_version: String,
 }
 
-/// The answer to a registration, the same for each repetition.
+/// The answer to a registration, the same for every repetition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterResponse {
-    /// Who it is from now on.
+    /// The id of the node.
     pub node_id: String,
-    /// What it calls with from now on.
+    /// The bearer token of the node.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub node_secret: Secret,
-    /// How often it says that it lives.
+    /// The heartbeat interval.
     pub heartbeat_ms: u64,
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatRequest {
-    /// The newest snapshot of the mesh it knows: its acknowledgement.
+    /// The newest snapshot of the mesh that the node applied.
     pub acknowledged: u64,
-    /// How much work it has in flight.
+    /// The work in flight.
     pub in_flight: u64,
-    /// Whether it is on its way out.
+    /// Whether the node is draining.
     pub draining: bool,
-    /// What it is.
+    /// The version of the agent.
     pub agent_version: String,
 }
 
-/// The answer to a sign of life. It repeats what a lost stream may not have told.
+/// The answer to a heartbeat. It repeats what a broken stream may have lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatResponse {
     /// The newest snapshot of the mesh.
     pub snapshot: u64,
-    /// The order to leave, if there is one.
+    /// Present if the node shall drain.
     #[serde(default)]
     pub drain: Option<Drain>,
 }
 
-/// The order to leave.
+/// Asks a node to drain and leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Drain {
@@ -127,36 +122,36 @@ pub struct Drain {
     pub grace_ms: u64,
 }
 
-/// What an agent says as its last word.
+/// Deregisters a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LeaveRequest {
-    /// How much work it could not finish.
+    /// The work that was not finished.
     pub in_flight: u64,
 }
 
-/// What a node is told.
+/// A message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum AgentEvent {
-    /// Leave.
+    /// Drain and leave.
     Drain(Drain),
     /// The mesh changed; acknowledge it.
     Mesh {
         /// The newest snapshot.
         snapshot: u64,
     },
-    /// Something this version does not know.
+    /// A message of a newer version.
     #[serde(other)]
     Unknown,
 }
 
-/// A refusal, as RFC 9457 writes it.
+/// A refusal as in RFC 9457.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// Where the code is explained.
+    /// The documentation page of the code.
     #[serde(rename = "type", default)]
     pub kind: String,
     /// The refusal in a few words.

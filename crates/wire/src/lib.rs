@@ -1,4 +1,4 @@
-//! Messages that cross a process border, as plain data.
+//! Messages between processes, as plain data.
 //!
 //! **Invariants**
 //! - No message with a secret prints it.

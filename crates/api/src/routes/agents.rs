@@ -1,4 +1,4 @@
-//! What nodes ask for, by their own secrets.
+//! The calls of agents, with the secrets of their nodes.
 
 use axum::body::Body;
 use axum::http::{Method, Response};
@@ -6,37 +6,37 @@ use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_domain::tokens;
 use usher_wire::http as wire;
 
-use crate::call::{Call, nothing, ok};
+use crate::call::{Call, no_content, ok};
 use crate::ports::{AgentFeed, Answer, Failure};
 use crate::route::{Right, Route};
 use crate::stream::{self, Source};
 use crate::views::{Beat, Registration};
 
-/// The longest version of an agent that is kept, in characters.
+/// The longest agent version that is stored, in characters.
 const VERSION_MAX: usize = 64;
 
 pub(super) fn routes() -> Vec<Route> {
     let beat = "/v1/nodes/{id}/heartbeat";
     vec![
-        Route::new((Method::POST, wire::REGISTER_PATH), Right::Anybody, "Enrol a node", register)
+        Route::new((Method::POST, wire::REGISTER_PATH), Right::Public, "Enrol a node", register)
             .takes::<wire::RegisterRequest>()
             .gives::<wire::RegisterResponse>(200),
-        Route::new((Method::POST, beat), Right::Node, "Say that a node lives", heartbeat)
+        Route::new((Method::POST, beat), Right::Node, "Send a heartbeat", heartbeat)
             .takes::<wire::HeartbeatRequest>()
             .gives::<wire::HeartbeatResponse>(200),
-        Route::new((Method::GET, "/v1/nodes/{id}/events"), Right::Node, "Be told things", events)
+        Route::new((Method::GET, "/v1/nodes/{id}/events"), Right::Node, "Stream messages", events)
             .streams::<wire::AgentEvent>(&[]),
-        Route::new((Method::POST, "/v1/nodes/{id}/leave"), Right::Node, "Leave", leave)
+        Route::new((Method::POST, "/v1/nodes/{id}/leave"), Right::Node, "Deregister", leave)
             .takes::<wire::LeaveRequest>(),
     ]
 }
 
-/// What a node says of itself, kept short and visible.
+/// The agent version without control characters, cut to length.
 fn version(text: &str) -> String {
     text.chars().filter(|it| !it.is_control()).take(VERSION_MAX).collect()
 }
 
-/// Whoever brings ids that are none knows nothing of the token either.
+/// Malformed ids are refused like a token of another project.
 async fn register(call: Call) -> Answer<Response<Body>> {
     let body: wire::RegisterRequest = call.body()?;
     let foreign = || Failure::from(tokens::Refusal::ProjectMismatch);
@@ -78,20 +78,20 @@ async fn events(call: Call) -> Answer<Response<Body>> {
     let last = call.headers.get("last-event-id").and_then(|it| it.to_str().ok());
     let last = last.filter(|it| !it.is_empty()).map(str::to_owned);
     let feed = call.ports().agents.stream(call.node()?, last).await?;
-    Ok(stream::answer(Told(feed)))
+    Ok(stream::answer(LogEntry(feed)))
 }
 
-struct Told(Box<dyn AgentFeed>);
+struct LogEntry(Box<dyn AgentFeed>);
 
-impl Source for Told {
+impl Source for LogEntry {
     async fn next(&mut self) -> Option<String> {
-        let told = self.0.next().await?;
-        Some(stream::event(told.id.as_deref(), None, &told.event))
+        let message = self.0.next().await?;
+        Some(stream::event(message.id.as_deref(), None, &message.event))
     }
 }
 
 async fn leave(call: Call) -> Answer<Response<Body>> {
     let wire::LeaveRequest { in_flight } = call.body()?;
     call.ports().agents.leave(call.node()?, in_flight).await?;
-    Ok(nothing())
+    Ok(no_content())
 }

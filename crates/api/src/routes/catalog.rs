@@ -14,7 +14,7 @@ use usher_domain::operators::Role;
 use usher_wire::operator as wire;
 
 use super::Paged;
-use crate::call::{Call, all, created, nothing, ok, page, reference};
+use crate::call::{Call, all, created, no_content, ok, page, reference};
 use crate::ports::{Answer, Failure};
 use crate::refusal::Refusal;
 use crate::render;
@@ -28,30 +28,30 @@ const CLOUD: &str = "/v1/clouds/{cloud}";
 const VERSION_MAX: usize = 64;
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/blueprints"), looks, "List blueprints", list)
+        Route::new((Method::GET, "/v1/blueprints"), viewer, "List blueprints", list)
             .lists::<wire::Blueprint>(PAGED),
-        Route::new((Method::POST, "/v1/blueprints"), decides, "Publish a bundle", publish)
+        Route::new((Method::POST, "/v1/blueprints"), admin, "Publish a blueprint version", publish)
             .takes::<wire::Bundle>()
             .gives::<wire::Imported>(201),
-        Route::new((Method::POST, "/v1/blueprints/import"), decides, "Publish several", import)
+        Route::new((Method::POST, "/v1/blueprints/import"), admin, "Import bundles", import)
             .takes::<wire::ImportBlueprints>()
             .lists::<wire::Imported>(&[]),
-        Route::new((Method::GET, "/v1/blueprints/{blueprint}"), looks, "Look at a blueprint", get)
+        Route::new((Method::GET, "/v1/blueprints/{blueprint}"), viewer, "Get a blueprint", get)
             .gives::<wire::Blueprint>(200),
-        Route::new((Method::GET, VERSIONS), looks, "List its versions", versions)
+        Route::new((Method::GET, VERSIONS), viewer, "List versions", versions)
             .lists::<wire::BlueprintVersion>(&[]),
-        Route::new((Method::DELETE, VERSION), decides, "Remove a version", delete_version),
-        Route::new((Method::GET, "/v1/clouds"), looks, "List clouds", clouds)
+        Route::new((Method::DELETE, VERSION), admin, "Delete a version", delete_version),
+        Route::new((Method::GET, "/v1/clouds"), viewer, "List clouds", clouds)
             .lists::<wire::Cloud>(PAGED),
-        Route::new((Method::POST, "/v1/clouds"), decides, "Enter a cloud", create_cloud)
+        Route::new((Method::POST, "/v1/clouds"), admin, "Create a cloud", create_cloud)
             .takes::<wire::CreateCloud>()
             .gives::<wire::Cloud>(201),
-        Route::new((Method::GET, CLOUD), looks, "Look at a cloud", get_cloud)
+        Route::new((Method::GET, CLOUD), viewer, "Get a cloud", get_cloud)
             .gives::<wire::Cloud>(200),
-        Route::new((Method::DELETE, CLOUD), decides, "Remove a cloud", delete_cloud),
+        Route::new((Method::DELETE, CLOUD), admin, "Delete a cloud", delete_cloud),
     ]
 }
 
@@ -168,7 +168,7 @@ async fn versions(call: Call) -> Answer<Response<Body>> {
 async fn delete_version(call: Call) -> Answer<Response<Body>> {
     let id = found(&call).await?.id;
     call.ports().catalog.delete_version(call.caller()?, id, call.param("version")?).await?;
-    Ok(nothing())
+    Ok(no_content())
 }
 
 async fn clouds(call: Call) -> Answer<Response<Body>> {
@@ -199,5 +199,5 @@ async fn get_cloud(call: Call) -> Answer<Response<Body>> {
 async fn delete_cloud(call: Call) -> Answer<Response<Body>> {
     let id = found_cloud(&call).await?.id;
     call.ports().clouds.delete(call.caller()?, id).await?;
-    Ok(nothing())
+    Ok(no_content())
 }

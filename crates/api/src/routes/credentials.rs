@@ -1,4 +1,4 @@
-//! Credentials, and which project may use them.
+//! Credentials and their assignments to projects.
 
 use axum::body::Body;
 use axum::http::{Method, Response};
@@ -11,7 +11,7 @@ use usher_domain::operators::Role;
 use usher_wire::operator as wire;
 
 use super::Paged;
-use crate::call::{Call, all, created, nothing, ok, page, reference, time};
+use crate::call::{Call, all, created, no_content, ok, page, reference, time};
 use crate::ports::{Answer, Failure};
 use crate::render;
 use crate::route::{PAGED, Right, Route};
@@ -26,33 +26,33 @@ const REJECT: &str = "/v1/projects/{project}/assignments/{credential}/reject";
 const WITHDRAW: &str = "/v1/projects/{project}/assignments/{credential}/revoke";
 
 pub(super) fn routes() -> Vec<Route> {
-    let sees_all = Right::Installation(Role::Viewer);
-    let looks = Right::Project(Role::Viewer);
-    let acts = Right::Project(Role::Operator);
-    let decides = Right::Installation(Role::Admin);
+    let viewer_of_all = Right::Installation(Role::Viewer);
+    let viewer = Right::Project(Role::Viewer);
+    let operator = Right::Project(Role::Operator);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/credentials"), sees_all, "List credentials", list)
+        Route::new((Method::GET, "/v1/credentials"), viewer_of_all, "List credentials", list)
             .lists::<wire::Credential>(PAGED),
-        Route::new((Method::POST, "/v1/credentials"), decides, "Enter a credential", create)
+        Route::new((Method::POST, "/v1/credentials"), admin, "Create a credential", create)
             .takes::<wire::CreateCredential>()
             .gives::<wire::Credential>(201),
-        Route::new((Method::GET, ONE), sees_all, "Look at a credential", get)
+        Route::new((Method::GET, ONE), viewer_of_all, "Get a credential", get)
             .gives::<wire::Credential>(200),
-        Route::new((Method::POST, REVOKE), decides, "Withdraw a credential", revoke)
+        Route::new((Method::POST, REVOKE), admin, "Revoke a credential", revoke)
             .gives::<wire::Credential>(200),
-        Route::new((Method::DELETE, ONE), decides, "Remove a credential", delete),
-        Route::new((Method::GET, ASSIGNMENTS), looks, "List a project's credentials", assignments)
+        Route::new((Method::DELETE, ONE), admin, "Delete a credential", delete),
+        Route::new((Method::GET, ASSIGNMENTS), viewer, "List assignments", assignments)
             .lists::<wire::Assignment>(&[]),
-        Route::new((Method::POST, ASSIGNMENTS), acts, "Ask for a credential", request)
+        Route::new((Method::POST, ASSIGNMENTS), operator, "Request a credential", request)
             .takes::<wire::RequestAssignment>()
             .gives::<wire::Assignment>(201),
-        Route::new((Method::POST, APPROVE), decides, "Grant a credential", approve)
+        Route::new((Method::POST, APPROVE), admin, "Approve an assignment", approve)
             .gives::<wire::Assignment>(200),
-        Route::new((Method::POST, REJECT), decides, "Deny a credential", reject)
+        Route::new((Method::POST, REJECT), admin, "Reject an assignment", reject)
             .gives::<wire::Assignment>(200),
-        Route::new((Method::POST, WITHDRAW), decides, "Withdraw a grant", withdraw)
+        Route::new((Method::POST, WITHDRAW), admin, "Revoke an assignment", withdraw)
             .gives::<wire::Assignment>(200),
-        Route::new((Method::DELETE, ASSIGNMENT), decides, "Remove an assignment", unassign),
+        Route::new((Method::DELETE, ASSIGNMENT), admin, "Delete an assignment", unassign),
     ]
 }
 
@@ -121,7 +121,7 @@ async fn revoke(call: Call) -> Answer<Response<Body>> {
 async fn delete(call: Call) -> Answer<Response<Body>> {
     let id = found(&call).await?.credential.id;
     call.ports().credentials.delete(call.caller()?, id).await?;
-    Ok(nothing())
+    Ok(no_content())
 }
 
 async fn assignments(call: Call) -> Answer<Response<Body>> {
@@ -161,5 +161,5 @@ async fn withdraw(call: Call) -> Answer<Response<Body>> {
 async fn unassign(call: Call) -> Answer<Response<Body>> {
     let key = key(&call).await?;
     call.ports().credentials.unassign(call.caller()?, key).await?;
-    Ok(nothing())
+    Ok(no_content())
 }

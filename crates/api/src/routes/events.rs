@@ -1,4 +1,4 @@
-//! The log: by pages, or followed as it grows.
+//! The event log, in pages or as a stream.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Response, header};
@@ -12,34 +12,33 @@ use crate::call::{Call, ok, paging};
 use crate::ports::{Answer, Feed};
 use crate::refusal::Refusal;
 use crate::render;
-use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::route::{AFTER, Kind, LIMIT, QueryParam, Right, Route, param};
 use crate::stream::{self, Source};
-use crate::views::{Cursor, Subject, Told};
+use crate::views::{Cursor, LogEntry, Subject};
 
-/// The header by which a reader says what it read last.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// How many rows are read at once before following begins.
+/// Entries that are read at once before following begins.
 const BATCH: u32 = 500;
 
-const ASKED: &[Asked] = &[
+const QUERY: &[QueryParam] = &[
     AFTER,
     LIMIT,
-    asked("project", Kind::Text, "Only of this project, by slug or id"),
-    asked("resource", Kind::Text, "Only about this resource"),
-    asked("from", Kind::Text, "Of a stream: beginning or end, which is what it begins with"),
+    param("project", Kind::Text, "Only of this project, by slug or id"),
+    param("resource", Kind::Text, "Only of this resource, by id"),
+    param("from", Kind::Text, "Where a stream starts: beginning, or end (default)"),
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
+    let viewer = Right::Project(Role::Viewer);
     vec![
-        Route::new((Method::GET, "/v1/events"), looks, "Read or follow the log", events)
-            .streams::<wire::Event>(ASKED),
+        Route::new((Method::GET, "/v1/events"), viewer, "List or stream events", events)
+            .streams::<wire::Event>(QUERY),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct Params {
     after: Option<String>,
     limit: Option<u32>,
     project: Option<String>,
@@ -57,38 +56,38 @@ enum From {
 }
 
 async fn events(call: Call) -> Answer<Response<Body>> {
-    let Wanted { after, limit, project, resource, from } = call.query()?;
+    let Params { after, limit, project, resource, from } = call.query()?;
     let paging = paging(after, limit)?;
-    let reach = match call.confined(project.as_deref()).await? {
+    let reach = match call.project_filter(project.as_deref()).await? {
         Some(project) => Reach::Project(project),
         None => Reach::Installation,
     };
-    let only = Only { reach, resource };
+    let only = Filter { reach, resource };
     let after = last_event(&call.headers)?.or(paging.after).map(Cursor);
     if streams(&call.headers) {
         return follow(&call, after, from, only).await;
     }
-    let told = call.ports().events.page(after, paging.limit).await?;
-    let full = u32::try_from(told.len()).is_ok_and(|it| it >= paging.limit);
-    let next_cursor = told.last().filter(|_| full).map(|it| it.cursor.0.clone());
-    let items: Vec<_> = told.iter().filter(|it| only.admits(it)).map(render::event).collect();
+    let entries = call.ports().events.page(after, paging.limit).await?;
+    let full = u32::try_from(entries.len()).is_ok_and(|it| it >= paging.limit);
+    let next_cursor = entries.last().filter(|_| full).map(|it| it.cursor.0.clone());
+    let items: Vec<_> = entries.iter().filter(|it| only.matches(it)).map(render::event).collect();
     ok(&wire::List { items, next_cursor })
 }
 
-/// Whose rows a reader gets.
-struct Only {
+/// Which entries a reader gets.
+struct Filter {
     reach: Reach,
     resource: Option<String>,
 }
 
-impl Only {
-    fn admits(&self, told: &Told) -> bool {
-        match told.subject {
+impl Filter {
+    fn matches(&self, entry: &LogEntry) -> bool {
+        match entry.subject {
             Subject::Resource(id, project) => {
                 let about = self.resource.as_ref().is_none_or(|it| *it == id.to_string());
                 about && self.reach.covers(project)
             }
-            // Whoever asks for one project, or one resource, does not ask for machines.
+            // Machines belong to no project and to no resource.
             Subject::Machine(_) => self.resource.is_none() && self.reach == Reach::Installation,
         }
     }
@@ -110,13 +109,13 @@ fn last_event(headers: &HeaderMap) -> Answer<Option<String>> {
     Ok(Some(text.to_owned()).filter(|it| !it.is_empty()))
 }
 
-/// Follows the log. From its beginning, the end is taken first: what is told while the old rows are
-/// read is then neither lost nor told twice.
+/// Follows the log. From its beginning, the end is taken first: entries written while the old ones
+/// are read are then neither lost nor sent twice.
 async fn follow(
     call: &Call,
     after: Option<Cursor>,
     from: From,
-    only: Only,
+    only: Filter,
 ) -> Answer<Response<Body>> {
     let events = &call.ports().events;
     let feed = events.follow(after.clone()).await?;
@@ -133,28 +132,28 @@ async fn follow(
 
 struct Following {
     feed: Box<dyn Feed>,
-    old: Option<Vec<Told>>,
-    only: Only,
+    old: Option<Vec<LogEntry>>,
+    only: Filter,
 }
 
 impl Source for Following {
     async fn next(&mut self) -> Option<String> {
         loop {
-            let told = match self.old.take() {
+            let entries = match self.old.take() {
                 Some(old) => old,
-                // A reader that is cut off comes back with the last id it read.
+                // A disconnected reader resumes with its last event id.
                 None => self.feed.next().await.ok()?,
             };
-            let admitted = told.iter().filter(|it| self.only.admits(it));
-            let written: String = admitted.map(written).collect();
-            if !written.is_empty() {
-                return Some(written);
+            let matching = entries.iter().filter(|it| self.only.matches(it));
+            let text: String = matching.map(rendered).collect();
+            if !text.is_empty() {
+                return Some(text);
             }
         }
     }
 }
 
-fn written(told: &Told) -> String {
-    let event = render::event(told);
-    stream::event(Some(&told.cursor.0), Some(&event.kind), &event)
+fn rendered(entry: &LogEntry) -> String {
+    let event = render::event(entry);
+    stream::event(Some(&entry.cursor.0), Some(&event.kind), &event)
 }

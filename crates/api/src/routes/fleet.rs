@@ -22,75 +22,80 @@ use crate::fleet::{
 use crate::ports::{Answer, Failure};
 use crate::refusal::{Refusal, Thing};
 use crate::render;
-use crate::route::{AFTER, Asked, Kind, LIMIT, PAGED, Right, Route, asked};
+use crate::route::{AFTER, Kind, LIMIT, PAGED, QueryParam, Right, Route, param};
 
 const MACHINES: &str = "/v1/fleet/machines";
 const SHARDS: &str = "/v1/fleet/shards";
 const DEMANDS: &str = "/v1/fleet/demand";
 const DEMAND: &str = "/v1/fleet/demand/{cluster}";
-/// The word for a requirement that only gangs have, and its number on the wire.
+/// The operator that only gangs have, and its number in the protocol.
 const SAME: (&str, i32) = ("Same", 5);
 
-const LISTED: &[Asked] = &[
-    asked("shard", Kind::Text, "Only of this shard"),
-    asked("cluster", Kind::Text, "Only bound to this cluster"),
-    asked("phase", Kind::Text, "Only in this phase"),
-    asked("name", Kind::Text, "Only the newest life of this name, with each provider"),
-    asked("gone", Kind::Flag, "Also those that are gone"),
+const QUERY: &[QueryParam] = &[
+    param("shard", Kind::Text, "Only of this shard"),
+    param("cluster", Kind::Text, "Only bound to this cluster"),
+    param("phase", Kind::Text, "Only in this phase"),
+    param("name", Kind::Text, "Only the newest machine of this name, per provider"),
+    param("gone", Kind::Flag, "Also machines that are gone"),
     AFTER,
     LIMIT,
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Installation(Role::Viewer);
-    let acts = Right::Installation(Role::Operator);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Installation(Role::Viewer);
+    let operator = Right::Installation(Role::Operator);
+    let admin = Right::Installation(Role::Admin);
     let switches = |route: Route| route.gives::<wire::Shard>(200);
     vec![
-        Route::new((Method::GET, MACHINES), looks, "List machines", list)
-            .lists::<wire::Machine>(LISTED),
-        Route::new((Method::GET, "/v1/fleet/machines/{id}"), looks, "Look at a machine", get)
+        Route::new((Method::GET, MACHINES), viewer, "List machines", list)
+            .lists::<wire::Machine>(QUERY),
+        Route::new((Method::GET, "/v1/fleet/machines/{id}"), viewer, "Get a machine", get)
             .gives::<wire::Machine>(200),
-        Route::new((Method::GET, "/v1/fleet/machines/{id}/why"), looks, "Say why it is so", why)
+        Route::new((Method::GET, "/v1/fleet/machines/{id}/why"), viewer, "Explain a machine", why)
             .gives::<wire::MachineWhy>(200),
-        Route::new((Method::POST, "/v1/fleet/machines/{id}/settle"), decides, "Settle it", settle)
-            .takes::<wire::SettleMachine>()
-            .gives::<wire::Machine>(200),
-        Route::new((Method::GET, SHARDS), looks, "List shards", shards).lists::<wire::Shard>(&[]),
-        Route::new((Method::GET, "/v1/fleet/shards/{shard}/plan"), looks, "Plan a cycle", plan)
+        Route::new(
+            (Method::POST, "/v1/fleet/machines/{id}/settle"),
+            admin,
+            "Settle a dispute",
+            settle,
+        )
+        .takes::<wire::SettleMachine>()
+        .gives::<wire::Machine>(200),
+        Route::new((Method::GET, SHARDS), viewer, "List shards", shards).lists::<wire::Shard>(&[]),
+        Route::new((Method::GET, "/v1/fleet/shards/{shard}/plan"), viewer, "Plan a cycle", plan)
             .gives::<wire::FleetPlan>(200),
         switches(Route::new(
             (Method::POST, "/v1/fleet/shards/{shard}/pause"),
-            decides,
-            "Begin nothing new",
+            admin,
+            "Pause a shard",
             pause,
         )),
         switches(Route::new(
             (Method::POST, "/v1/fleet/shards/{shard}/resume"),
-            decides,
-            "Go on",
+            admin,
+            "Resume a shard",
             resume,
         )),
         switches(Route::new(
             (Method::PUT, "/v1/fleet/shards/{shard}/dry-run"),
-            decides,
-            "Only tell plans, or act upon them",
+            admin,
+            "Switch dry-run of a shard",
             dry_run,
         ))
         .takes::<wire::SetDryRun>(),
-        Route::new((Method::GET, DEMANDS), looks, "List what clusters need", demands)
+        Route::new((Method::GET, DEMANDS), viewer, "List demands", demands)
             .lists::<wire::Demand>(PAGED),
-        Route::new((Method::GET, DEMAND), looks, "Look at what a cluster needs", demand)
+        Route::new((Method::GET, DEMAND), viewer, "Get the demand of a cluster", demand)
             .gives::<wire::Demand>(200),
-        Route::new((Method::PUT, DEMAND), acts, "Replace what a cluster needs", set_demand)
+        Route::new((Method::PUT, DEMAND), operator, "Set the demand of a cluster", set_demand)
             .takes::<wire::WriteDemand>()
-            .gives::<wire::HeardDemand>(200),
+            .gives::<wire::DemandOutcome>(200),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct Params {
     shard: Option<String>,
     cluster: Option<String>,
     phase: Option<String>,
@@ -102,9 +107,13 @@ struct Listed {
 }
 
 async fn list(call: Call) -> Answer<Response<Body>> {
-    let Listed { shard, cluster, phase, name, gone, after, limit } = call.query()?;
+    let Params { shard, cluster, phase, name, gone, after, limit } = call.query()?;
     let paging = paging(after, limit)?;
-    let no_phase = |_| Refusal::QueryInvalid { why: "\"phase\" is no phase".to_owned() };
+    let no_phase = |_| {
+        let phases: Vec<&str> = Phase::ALL.iter().map(|it| it.as_str()).collect();
+        let why = format!("\"phase\" is not one of {}", phases.join(", "));
+        Refusal::QueryInvalid { why }
+    };
     let query = MachineQuery {
         shard: shard.map(|it| it.parse()).transpose().map_err(Failure::from)?,
         cluster: cluster.map(|it| it.parse()).transpose().map_err(Failure::from)?,
@@ -155,7 +164,7 @@ async fn shards(call: Call) -> Answer<Response<Body>> {
     all(call.ports().fleet.shards().await?, shard)
 }
 
-/// The shard of the path; what cannot name one names none.
+/// The shard of the path; a malformed id is not found.
 fn named(call: &Call) -> Answer<ShardId> {
     let text = call.param("shard")?;
     let missing = |_| Refusal::NotFound { thing: Thing::Shard, what: shortened(text) };
@@ -199,9 +208,9 @@ async fn set_demand(call: Call) -> Answer<Response<Body>> {
         needs: body.needs.into_iter().map(raw).collect(),
     };
     check_needs(&new.needs)?;
-    let heard = call.ports().fleet.set_demand(call.caller()?, new).await?;
-    let demand = wanted_by(&heard.demand);
-    ok(&wire::HeardDemand { judged: heard.judged.to_string(), demand })
+    let outcome = call.ports().fleet.set_demand(call.caller()?, new).await?;
+    let demand = wanted_by(&outcome.demand);
+    ok(&wire::DemandOutcome { judged: outcome.judged.to_string(), demand })
 }
 
 fn raw(it: wire::Need) -> RawNeed {
@@ -217,7 +226,7 @@ fn raw(it: wire::Need) -> RawNeed {
     }
 }
 
-/// A word that nobody knows is the number that nobody knows: the domain refuses it by its key.
+/// An unknown operator becomes 0, which the domain refuses with the key of the requirement.
 fn requirement(it: wire::Requirement) -> RawRequirement {
     let words = Operator::ALL.iter().map(|it| it.as_str()).zip(1..).chain([SAME]);
     let number = words.into_iter().find(|(word, _)| *word == it.operator);
@@ -327,13 +336,13 @@ fn planned(it: &FleetPlan) -> wire::FleetPlan {
         cause: it.cause.to_string(),
         grace_seconds: it.wanted.grace.as_secs(),
     };
-    let standing = |it: &NeedView| wire::NeedStanding {
+    let status = |it: &NeedView| wire::NeedStatus {
         cluster: it.cluster.to_string(),
         place: it.place,
         outcome: it.outcome.to_string(),
         need: it.need.as_ref().map(need),
     };
-    let cluster = |it: &ClusterReport| wire::ClusterStanding {
+    let cluster = |it: &ClusterReport| wire::ClusterStatus {
         cluster: it.cluster.to_string(),
         surplus: it.surplus,
         reclaimed: it.reclaimed,
@@ -347,7 +356,7 @@ fn planned(it: &FleetPlan) -> wire::FleetPlan {
         aims: it.aims.iter().map(aim).collect(),
         aims_total: it.aims_total,
         outcomes: it.outcomes.iter().map(|(word, many)| (word.to_string(), *many)).collect(),
-        needs: it.needs.iter().map(standing).collect(),
+        needs: it.needs.iter().map(status).collect(),
         clusters: it.clusters.iter().map(cluster).collect(),
         held_back: it.held_back.iter().map(ToString::to_string).collect(),
     }

@@ -18,21 +18,36 @@ const RESOURCE: &str = "/v1/resources/{id}/labels";
 const DEFINITIONS: &str = "/v1/label-definitions";
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
-    let acts = Right::Project(Role::Operator);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let operator = Right::Project(Role::Operator);
+    let admin = Right::Installation(Role::Admin);
     let reads = |route: Route| route.gives::<wire::Labels>(200);
     let writes = |route: Route| route.takes::<wire::WriteLabels>().gives::<wire::Labels>(200);
     vec![
-        reads(Route::new((Method::GET, WIDE), looks, "Read everybody's labels", read_wide)),
-        writes(Route::new((Method::PUT, WIDE), decides, "Write everybody's labels", write_wide)),
-        reads(Route::new((Method::GET, PROJECT), looks, "Read a project's labels", read_project)),
-        writes(Route::new((Method::PUT, PROJECT), acts, "Write them", write_project)),
-        reads(Route::new((Method::GET, RESOURCE), looks, "Read its labels", read_resource)),
-        writes(Route::new((Method::PUT, RESOURCE), acts, "Write its labels", write_resource)),
-        Route::new((Method::GET, DEFINITIONS), looks, "List known label keys", definitions)
+        reads(Route::new((Method::GET, WIDE), viewer, "Get the installation's labels", read_wide)),
+        writes(Route::new((Method::PUT, WIDE), admin, "Set the installation's labels", write_wide)),
+        reads(Route::new((Method::GET, PROJECT), viewer, "Get a project's labels", read_project)),
+        writes(Route::new(
+            (Method::PUT, PROJECT),
+            operator,
+            "Set a project's labels",
+            write_project,
+        )),
+        reads(Route::new(
+            (Method::GET, RESOURCE),
+            viewer,
+            "Get a resource's labels",
+            read_resource,
+        )),
+        writes(Route::new(
+            (Method::PUT, RESOURCE),
+            operator,
+            "Set a resource's labels",
+            write_resource,
+        )),
+        Route::new((Method::GET, DEFINITIONS), viewer, "List label definitions", definitions)
             .lists::<wire::LabelDefinition>(&[]),
-        Route::new((Method::PUT, DEFINITIONS), decides, "Define a label key", define)
+        Route::new((Method::PUT, DEFINITIONS), admin, "Define a label key", define)
             .takes::<wire::LabelDefinition>()
             .gives::<wire::LabelDefinition>(200),
     ]

@@ -14,7 +14,7 @@ mod resources;
 mod service;
 
 use crate::ports::Answer;
-use crate::route::{AFTER, Asked, Kind, LIMIT, Route, asked};
+use crate::route::{AFTER, Kind, LIMIT, QueryParam, Route, param};
 use crate::views::Paging;
 
 /// Every route.
@@ -36,7 +36,7 @@ pub fn all() -> Vec<Route> {
     .concat()
 }
 
-/// The query of a listing that asks for nothing else.
+/// The query of a list without filters.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Paged {
@@ -50,7 +50,7 @@ impl Paged {
     }
 }
 
-/// The query of a listing that can be confined to a project.
+/// The query of a list with a project filter.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PagedProject {
@@ -60,5 +60,5 @@ struct PagedProject {
 }
 
 /// What such a listing asks for.
-const PAGED_PROJECT: &[Asked] =
-    &[asked("project", Kind::Text, "Only of this project, by slug or id"), AFTER, LIMIT];
+const PAGED_PROJECT: &[QueryParam] =
+    &[param("project", Kind::Text, "Only of this project, by slug or id"), AFTER, LIMIT];

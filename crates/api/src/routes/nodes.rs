@@ -12,20 +12,20 @@ use crate::call::{Call, accepted, ok, page, paging};
 use crate::ports::{Answer, Failure};
 use crate::refusal::{Refusal, Thing};
 use crate::render;
-use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::route::{AFTER, Kind, LIMIT, QueryParam, Right, Route, param};
 use crate::views::{NodeQuery, NodeView, TokenView};
 
 /// What the listing of nodes asks for.
-const LISTED: &[Asked] = &[
-    asked("project", Kind::Text, "Only of this project, by slug or id"),
-    asked("all", Kind::Flag, "Also deregistered ones"),
+const QUERY: &[QueryParam] = &[
+    param("project", Kind::Text, "Only of this project, by slug or id"),
+    param("all", Kind::Flag, "Also deregistered ones"),
     AFTER,
     LIMIT,
 ];
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct Params {
     project: Option<String>,
     #[serde(default)]
     all: bool,
@@ -34,17 +34,22 @@ struct Listed {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/tokens"), looks, "List bootstrap tokens", tokens)
+        Route::new((Method::GET, "/v1/tokens"), viewer, "List bootstrap tokens", tokens)
             .lists::<wire::Token>(PAGED_PROJECT),
-        Route::new((Method::GET, "/v1/nodes"), looks, "List nodes", list)
-            .lists::<wire::Node>(LISTED),
-        Route::new((Method::GET, "/v1/nodes/{id}"), looks, "Look at a node", get)
+        Route::new((Method::GET, "/v1/nodes"), viewer, "List nodes", list)
+            .lists::<wire::Node>(QUERY),
+        Route::new((Method::GET, "/v1/nodes/{id}"), viewer, "Get a node", get)
             .gives::<wire::Node>(200),
-        Route::new((Method::POST, "/v1/nodes/{id}/force"), decides, "Wait for nobody", force)
-            .gives::<wire::Node>(202),
+        Route::new(
+            (Method::POST, "/v1/nodes/{id}/force"),
+            admin,
+            "Force the end of a drain",
+            force,
+        )
+        .gives::<wire::Node>(202),
     ]
 }
 
@@ -88,14 +93,14 @@ fn node(it: &NodeView) -> wire::Node {
 async fn tokens(call: Call) -> Answer<Response<Body>> {
     let PagedProject { project, after, limit } = call.query()?;
     let paging = paging(after, limit)?;
-    let project = call.confined(project.as_deref()).await?;
+    let project = call.project_filter(project.as_deref()).await?;
     page(call.ports().nodes.tokens(project, paging).await?, token)
 }
 
 async fn list(call: Call) -> Answer<Response<Body>> {
-    let Listed { project, all, after, limit } = call.query()?;
+    let Params { project, all, after, limit } = call.query()?;
     let paging = paging(after, limit)?;
-    let query = NodeQuery { project: call.confined(project.as_deref()).await?, all };
+    let query = NodeQuery { project: call.project_filter(project.as_deref()).await?, all };
     page(call.ports().nodes.list(query, paging).await?, node)
 }
 

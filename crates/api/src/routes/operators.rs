@@ -10,7 +10,7 @@ use usher_wire::http::Secret;
 use usher_wire::operator as wire;
 
 use super::Paged;
-use crate::call::{Call, created, nothing, ok, page, time};
+use crate::call::{Call, created, no_content, ok, page, time};
 use crate::ports::{Answer, Failure};
 use crate::refusal::{Refusal, Thing};
 use crate::render;
@@ -21,18 +21,18 @@ const TOKENS: &str = "/v1/operator-tokens";
 const TOKEN: &str = "/v1/operator-tokens/{id}";
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/whoami"), looks, "Say who is calling", whoami)
+        Route::new((Method::GET, "/v1/whoami"), viewer, "Get the calling token", whoami)
             .gives::<wire::Whoami>(200),
-        Route::new((Method::GET, TOKENS), decides, "List operators' tokens", list)
+        Route::new((Method::GET, TOKENS), admin, "List operators' tokens", list)
             .lists::<wire::OperatorToken>(PAGED),
-        Route::new((Method::POST, TOKENS), decides, "Make an operator's token", create)
+        Route::new((Method::POST, TOKENS), admin, "Create an operator's token", create)
             .takes::<wire::CreateOperatorToken>()
             .gives::<wire::IssuedOperatorToken>(201),
-        Route::new((Method::DELETE, TOKEN), decides, "Withdraw a token", revoke),
-        Route::new((Method::GET, "/v1/audit"), decides, "Read the audit log", audit)
+        Route::new((Method::DELETE, TOKEN), admin, "Revoke an operator's token", revoke),
+        Route::new((Method::GET, "/v1/audit"), admin, "List the audit log", audit)
             .lists::<wire::AuditEntry>(PAGED),
     ]
 }
@@ -105,7 +105,7 @@ async fn revoke(call: Call) -> Answer<Response<Body>> {
         || Failure::from(Refusal::NotFound { thing: Thing::OperatorToken, what: shortened(text) });
     let id: OperatorTokenId = text.parse().map_err(|_| missing())?;
     call.ports().operators.revoke(call.caller()?, id).await?;
-    Ok(nothing())
+    Ok(no_content())
 }
 
 async fn audit(call: Call) -> Answer<Response<Body>> {

@@ -12,16 +12,22 @@ use crate::render;
 use crate::route::{PAGED, Right, Route};
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Installation(Role::Viewer);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Installation(Role::Viewer);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/orphans"), looks, "List what has no owner", list)
+        Route::new((Method::GET, "/v1/orphans"), viewer, "List orphans", list)
             .lists::<wire::Orphan>(PAGED),
-        Route::new((Method::POST, "/v1/orphans/reap"), decides, "Show it out after all", reap)
+        Route::new((Method::POST, "/v1/orphans/reap"), admin, "Tear down reapable orphans", reap)
             .lists::<wire::Orphan>(&[]),
-        Route::new((Method::GET, "/v1/rails"), looks, "List rails", rails).lists::<wire::Rail>(&[]),
-        Route::new((Method::POST, "/v1/rails/{world}/open"), decides, "Open a rail", open)
-            .gives::<wire::Rail>(200),
+        Route::new((Method::GET, "/v1/guards"), viewer, "List mass-deletion guards", guards)
+            .lists::<wire::Guard>(&[]),
+        Route::new(
+            (Method::POST, "/v1/guards/{world}/reset"),
+            admin,
+            "Reset a mass-deletion guard",
+            reset,
+        )
+        .gives::<wire::Guard>(200),
     ]
 }
 
@@ -34,11 +40,11 @@ async fn reap(call: Call) -> Answer<Response<Body>> {
     all(call.ports().orphans.reap(call.caller()?).await?, render::orphan)
 }
 
-async fn rails(call: Call) -> Answer<Response<Body>> {
-    all(call.ports().orphans.rails().await?, render::rail)
+async fn guards(call: Call) -> Answer<Response<Body>> {
+    all(call.ports().orphans.guards().await?, render::guard)
 }
 
-async fn open(call: Call) -> Answer<Response<Body>> {
-    let opened = call.ports().orphans.open_rail(call.caller()?, call.param("world")?).await?;
-    ok(&render::rail(&opened))
+async fn reset(call: Call) -> Answer<Response<Body>> {
+    let opened = call.ports().orphans.reset_guard(call.caller()?, call.param("world")?).await?;
+    ok(&render::guard(&opened))
 }

@@ -10,7 +10,7 @@ use usher_domain::projects::{Project, TenancyResource};
 use usher_wire::operator as wire;
 
 use super::Paged;
-use crate::call::{Call, accepted, all, created, nothing, ok, page};
+use crate::call::{Call, accepted, all, created, no_content, ok, page};
 use crate::ports::{Answer, Failure};
 use crate::refusal::{Refusal, Thing};
 use crate::render;
@@ -21,26 +21,26 @@ const ONE: &str = "/v1/projects/{project}";
 const PLACEMENT: &str = "/v1/projects/{project}/placement";
 
 pub(super) fn routes() -> Vec<Route> {
-    let looks = Right::Project(Role::Viewer);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/projects"), looks, "List projects", list)
+        Route::new((Method::GET, "/v1/projects"), viewer, "List projects", list)
             .lists::<wire::Project>(PAGED),
-        Route::new((Method::POST, "/v1/projects"), decides, "Make a project", create)
+        Route::new((Method::POST, "/v1/projects"), admin, "Create a project", create)
             .takes::<wire::CreateProject>()
             .gives::<wire::Project>(201),
-        Route::new((Method::GET, ONE), looks, "Look at a project", get).gives::<wire::Project>(200),
-        Route::new((Method::DELETE, ONE), decides, "End a project", delete),
-        Route::new((Method::GET, "/v1/placements"), looks, "List placements", placements)
+        Route::new((Method::GET, ONE), viewer, "Get a project", get).gives::<wire::Project>(200),
+        Route::new((Method::DELETE, ONE), admin, "Delete a project", delete),
+        Route::new((Method::GET, "/v1/placements"), viewer, "List placements", placements)
             .lists::<wire::Placement>(PAGED),
-        Route::new((Method::GET, PLACEMENT), looks, "Say where a project lives", placement)
+        Route::new((Method::GET, PLACEMENT), viewer, "Get a project's placement", placement)
             .gives::<wire::Placement>(200),
-        Route::new((Method::PUT, PLACEMENT), decides, "Place a project on a world", place)
+        Route::new((Method::PUT, PLACEMENT), admin, "Place a project on a world", place)
             .takes::<wire::PlaceProject>()
             .gives::<wire::Placement>(200),
-        Route::new((Method::DELETE, PLACEMENT), decides, "Ask a placement to end", terminate)
+        Route::new((Method::DELETE, PLACEMENT), admin, "Terminate a placement", terminate)
             .gives::<wire::Placement>(202),
-        Route::new((Method::GET, "/v1/tenancies/{id}"), looks, "Look at what backs it", tenancy)
+        Route::new((Method::GET, "/v1/tenancies/{id}"), viewer, "Get a tenancy resource", tenancy)
             .gives::<wire::Tenancy>(200),
     ]
 }
@@ -92,7 +92,7 @@ async fn get(call: Call) -> Answer<Response<Body>> {
 async fn delete(call: Call) -> Answer<Response<Body>> {
     let id = call.project(call.param("project")?).await?.id;
     call.ports().projects.delete(call.caller()?, id).await?;
-    Ok(nothing())
+    Ok(no_content())
 }
 
 async fn placements(call: Call) -> Answer<Response<Body>> {

@@ -11,44 +11,43 @@ use usher_wire::operator as wire;
 use crate::call::{Call, accepted, ok, page, paging};
 use crate::ports::{Answer, Failure};
 use crate::render;
-use crate::route::{AFTER, Asked, Kind, LIMIT, Right, Route, asked};
+use crate::route::{AFTER, Kind, LIMIT, QueryParam, Right, Route, param};
 use crate::views::{Declaration, ResourceQuery};
 
-const LISTED: &[Asked] = &[
-    asked("project", Kind::Text, "Only of this project, by slug or id"),
-    asked("name", Kind::Text, "Only the newest life of this name, in each project"),
-    asked("deleted", Kind::Flag, "Also deleted ones"),
+const QUERY: &[QueryParam] = &[
+    param("project", Kind::Text, "Only of this project, by slug or id"),
+    param("name", Kind::Text, "Only the newest resource of this name, per project"),
+    param("deleted", Kind::Flag, "Also deleted ones"),
     AFTER,
     LIMIT,
 ];
 
 pub(super) fn routes() -> Vec<Route> {
     let one = "/v1/resources/{id}";
-    let looks = Right::Project(Role::Viewer);
-    let acts = Right::Project(Role::Operator);
-    let decides = Right::Installation(Role::Admin);
+    let viewer = Right::Project(Role::Viewer);
+    let operator = Right::Project(Role::Operator);
+    let admin = Right::Installation(Role::Admin);
     vec![
-        Route::new((Method::GET, "/v1/resources"), looks, "List resources", list)
-            .lists::<wire::Resource>(LISTED),
-        Route::new((Method::POST, "/v1/resources"), acts, "Declare a resource", provision)
+        Route::new((Method::GET, "/v1/resources"), viewer, "List resources", list)
+            .lists::<wire::Resource>(QUERY),
+        Route::new((Method::POST, "/v1/resources"), operator, "Provision a resource", provision)
             .takes::<wire::Provision>()
             .gives::<wire::Resource>(202)
             .keyed(),
-        Route::new((Method::GET, one), looks, "Look at a resource", get)
-            .gives::<wire::Resource>(200),
-        Route::new((Method::DELETE, one), acts, "Ask for a resource's deletion", deprovision)
+        Route::new((Method::GET, one), viewer, "Get a resource", get).gives::<wire::Resource>(200),
+        Route::new((Method::DELETE, one), operator, "Deprovision a resource", deprovision)
             .gives::<wire::Resource>(202),
-        Route::new((Method::GET, "/v1/resources/{id}/why"), looks, "Say why it is so", why)
+        Route::new((Method::GET, "/v1/resources/{id}/why"), viewer, "Explain a resource", why)
             .gives::<wire::Why>(200),
-        Route::new((Method::GET, "/v1/resources/{id}/plan"), looks, "Plan a deletion", plan)
+        Route::new((Method::GET, "/v1/resources/{id}/plan"), viewer, "Plan the deletion", plan)
             .gives::<wire::Plan>(200),
-        Route::new((Method::GET, "/v1/resources/{id}/receipt"), looks, "Show every name", receipt)
+        Route::new((Method::GET, "/v1/resources/{id}/receipt"), viewer, "Get the receipt", receipt)
             .gives::<wire::Receipt>(200),
-        Route::new((Method::POST, "/v1/resources/{id}/retry"), acts, "Look at it now", retry)
+        Route::new((Method::POST, "/v1/resources/{id}/retry"), operator, "Reconcile it now", retry)
             .gives::<wire::Resource>(202),
-        Route::new((Method::POST, "/v1/resources/{id}/replace"), acts, "Make it anew", replace)
+        Route::new((Method::POST, "/v1/resources/{id}/replace"), operator, "Replace it", replace)
             .gives::<wire::Resource>(202),
-        Route::new((Method::POST, "/v1/resources/{id}/abandon"), decides, "Give it up", abandon)
+        Route::new((Method::POST, "/v1/resources/{id}/abandon"), admin, "Abandon it", abandon)
             .takes::<wire::Abandon>()
             .gives::<wire::Resource>(202),
     ]
@@ -56,7 +55,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct Params {
     project: Option<String>,
     name: Option<String>,
     #[serde(default)]
@@ -66,9 +65,9 @@ struct Listed {
 }
 
 async fn list(call: Call) -> Answer<Response<Body>> {
-    let Listed { project, name, deleted, after, limit } = call.query()?;
+    let Params { project, name, deleted, after, limit } = call.query()?;
     let paging = paging(after, limit)?;
-    let project = call.confined(project.as_deref()).await?;
+    let project = call.project_filter(project.as_deref()).await?;
     let query = ResourceQuery { project, name, deleted };
     page(call.ports().resources.list(query, paging).await?, render::resource)
 }

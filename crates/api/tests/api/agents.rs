@@ -7,8 +7,8 @@ use usher_domain::object::name;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::Generation;
 
-use crate::bed::{Answered, Bed, refused};
 use crate::fake::{NODE_SECRET, demo, first, node};
+use crate::test_api::{Answered, TestApi, refused};
 
 fn token() -> String {
     let key = ServerKey::new([7; 32]).unwrap();
@@ -27,13 +27,13 @@ fn registration() -> Value {
     })
 }
 
-async fn call(bed: &Bed, id: &str, verb: &str, secret: Option<&str>, body: Value) -> Answered {
+async fn call(api: &TestApi, id: &str, verb: &str, secret: Option<&str>, body: Value) -> Answered {
     let mut it = Request::post(format!("/v1/nodes/{id}/{verb}"))
         .header(header::CONTENT_TYPE, "application/json");
     if let Some(secret) = secret {
         it = it.header(header::AUTHORIZATION, format!("Bearer {secret}"));
     }
-    bed.send(it.body(Body::from(body.to_string())).unwrap()).await
+    api.send(it.body(Body::from(body.to_string())).unwrap()).await
 }
 
 fn beat(draining: bool) -> Value {
@@ -42,9 +42,9 @@ fn beat(draining: bool) -> Value {
 
 // Requirement: HC-14
 #[tokio::test]
-async fn a_node_enrols_without_a_bearer_and_is_given_its_secret() {
-    let bed = Bed::new();
-    let answered = bed.ask("nobody", "POST", "/v1/register", Some(registration())).await;
+async fn a_node_enrols_without_a_bearer_token_and_gets_its_secret() {
+    let api = TestApi::new();
+    let answered = api.ask("anonymous", "POST", "/v1/register", Some(registration())).await;
     assert_eq!(answered.status, 200);
     let expected = json!({
         "node_id": node().to_string(), "node_secret": NODE_SECRET, "heartbeat_ms": 10_000,
@@ -55,8 +55,8 @@ async fn a_node_enrols_without_a_bearer_and_is_given_its_secret() {
 /// Red by: a refusal that repeats the token it was given.
 // Requirement: HC-9
 #[tokio::test]
-async fn a_registration_that_is_wrong_is_refused_and_its_token_never_repeated() {
-    let bed = Bed::new();
+async fn an_invalid_registration_is_refused_without_repeating_its_token() {
+    let api = TestApi::new();
     let token = token();
     let with = |field: &str, value: Value| {
         let mut body = registration();
@@ -76,7 +76,7 @@ async fn a_registration_that_is_wrong_is_refused_and_its_token_never_repeated() 
         (with("public_key", "short".into()), 422, "public_key_encoding"),
     ];
     for (body, status, code) in cases {
-        let answered = bed.ask("nobody", "POST", "/v1/register", Some(body)).await;
+        let answered = api.ask("anonymous", "POST", "/v1/register", Some(body)).await;
         assert_eq!(answered.refusal(), refused(status, code));
         if code != "nonce_invalid" {
             assert!(!answered.text.contains(&token[45..]), "{}", answered.text);
@@ -87,28 +87,28 @@ async fn a_registration_that_is_wrong_is_refused_and_its_token_never_repeated() 
 // Requirement: HC-14
 #[tokio::test]
 async fn a_node_calls_with_its_own_secret() {
-    let bed = Bed::new();
+    let api = TestApi::new();
     let id = node().to_string();
-    let good = call(&bed, &id, "heartbeat", Some(NODE_SECRET), beat(false)).await;
+    let good = call(&api, &id, "heartbeat", Some(NODE_SECRET), beat(false)).await;
     assert_eq!((good.status, good.json()), (200, json!({"snapshot": 4, "drain": null})));
-    let drained = call(&bed, &id, "heartbeat", Some(NODE_SECRET), beat(true)).await;
+    let drained = call(&api, &id, "heartbeat", Some(NODE_SECRET), beat(true)).await;
     assert_eq!(drained.json()["drain"], json!({"grace_ms": 30_000}));
-    let missing = call(&bed, &id, "heartbeat", None, beat(false)).await;
+    let missing = call(&api, &id, "heartbeat", None, beat(false)).await;
     assert_eq!(missing.refusal(), refused(401, "unauthenticated"));
-    let wrong = call(&bed, &id, "heartbeat", Some("wrong"), beat(false)).await;
+    let wrong = call(&api, &id, "heartbeat", Some("wrong"), beat(false)).await;
     assert_eq!(wrong.refusal(), refused(401, "unauthenticated"));
-    let left = call(&bed, &id, "leave", Some(NODE_SECRET), json!({"in_flight": 0})).await;
+    let left = call(&api, &id, "leave", Some(NODE_SECRET), json!({"in_flight": 0})).await;
     assert_eq!(left.status, 204);
 }
 
 /// Red by: another code, which an agent would wait out.
 // Requirement: HC-14
 #[tokio::test]
-async fn a_node_that_nobody_knows_is_told_that_it_is_out() {
-    let bed = Bed::new();
+async fn an_unknown_node_is_refused_as_revoked() {
+    let api = TestApi::new();
     for id in ["01890a5d-ac96-774b-bcce-b30209ffffff", "nonsense"] {
         for verb in ["heartbeat", "leave"] {
-            let answered = call(&bed, id, verb, Some(NODE_SECRET), beat(false)).await;
+            let answered = call(&api, id, verb, Some(NODE_SECRET), beat(false)).await;
             assert_eq!(answered.refusal(), refused(401, "key_revoked"), "{id} {verb}");
         }
     }
@@ -116,15 +116,15 @@ async fn a_node_that_nobody_knows_is_told_that_it_is_out() {
 
 // Requirement: HC-14
 #[tokio::test]
-async fn a_node_is_told_things_and_goes_on_after_the_last() {
-    let bed = Bed::new();
+async fn a_node_streams_messages_and_resumes_after_the_last() {
+    let api = TestApi::new();
     let listen = async |last: Option<&str>| {
         let mut it = Request::get(format!("/v1/nodes/{}/events", node()))
             .header(header::AUTHORIZATION, format!("Bearer {NODE_SECRET}"));
         if let Some(last) = last {
             it = it.header("last-event-id", last);
         }
-        bed.send(it.body(Body::empty()).unwrap()).await.text
+        api.send(it.body(Body::empty()).unwrap()).await.text
     };
     let mesh = "id: 1\ndata: {\"type\":\"mesh\",\"snapshot\":1}\n\n";
     let drain = "id: 2\ndata: {\"type\":\"drain\",\"grace_ms\":30000}\n\n";

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::bed::Bed;
+use crate::test_api::TestApi;
 
 fn committed() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
@@ -20,9 +20,9 @@ fn the_committed_document_is_the_one_the_routes_make() {
 
 // Requirement: HC-15
 #[tokio::test]
-async fn the_document_is_served_to_anybody_and_names_every_route() {
-    let bed = Bed::new();
-    let served = bed.ask("nobody", "GET", "/openapi.json", None).await;
+async fn the_document_is_public_and_names_every_route() {
+    let api = TestApi::new();
+    let served = api.ask("anonymous", "GET", "/openapi.json", None).await;
     assert_eq!((served.status, &served.text), (200, &committed()));
     let document: Value = served.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));

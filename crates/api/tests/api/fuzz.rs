@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use usher_api::codes;
 use usher_api::ports::Failure;
 
-use crate::asked::{Words, requests};
-use crate::bed::Bed;
 use crate::fake::{NODE_SECRET, first, node};
+use crate::requests::{Words, requests};
+use crate::test_api::TestApi;
 
 /// How many requests one run makes.
 const CASES: u32 = 3_000;
@@ -18,7 +18,7 @@ const CASES: u32 = 3_000;
 /// Red by: a parser that panics, a failure without a closed code.
 // Requirement: HC-16
 #[test]
-fn requests_from_the_document_are_never_a_bug() {
+fn requests_from_the_document_never_fail_internally() {
     let bearers = [(6, "admin-canary"), (2, "operator-canary"), (2, NODE_SECRET), (1, "wrong")];
     let words = Words {
         known: vec![first().to_string(), node().to_string()],
@@ -28,14 +28,14 @@ fn requests_from_the_document_are_never_a_bug() {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, rng);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let bed = Bed::new();
+    let api = TestApi::new();
     let statuses = std::cell::RefCell::new(std::collections::BTreeMap::new());
     runner
         .run(&(requests(&words), prop::bool::weighted(0.1)), |(request, down)| {
             let what = "the database".to_owned();
-            bed.fake.fail(down.then_some(Failure::Unavailable { what }));
+            api.fake.fail(down.then_some(Failure::Unavailable { what }));
             let shown = format!("{} {}", request.method(), request.uri());
-            let response = runtime.block_on(bed.open(request.map(Body::from)));
+            let response = runtime.block_on(api.open(request.map(Body::from)));
             let status = response.status().as_u16();
             *statuses.borrow_mut().entry(status).or_insert(0) += 1;
             prop_assert!(status != 500, "{}", shown);

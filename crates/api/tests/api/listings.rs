@@ -1,21 +1,21 @@
 //! Pages and queries.
 
-use crate::bed::{Bed, refused};
 use crate::fake::demo;
+use crate::test_api::{TestApi, refused};
 
 /// Red by: a page that repeats or skips.
 // Requirement: D-10, HC-11
 #[tokio::test]
 async fn pages_follow_each_other_to_the_end() {
-    let bed = Bed::new();
+    let api = TestApi::new();
     for n in 2..=7 {
-        bed.fake.declare(demo(), &format!("web-{n}"));
+        api.fake.declare(demo(), &format!("web-{n}"));
     }
     let mut names = vec![];
     let mut after = String::new();
     let mut pages = 0;
     loop {
-        let page = bed.get(&format!("/v1/resources?limit=3&after={after}")).await.json();
+        let page = api.get(&format!("/v1/resources?limit=3&after={after}")).await.json();
         let items = page["items"].as_array().unwrap();
         names.extend(items.iter().map(|it| it["name"].as_str().unwrap().to_owned()));
         pages += 1;
@@ -26,14 +26,14 @@ async fn pages_follow_each_other_to_the_end() {
     }
     assert_eq!(pages, 3);
     assert_eq!(names, (1..=7).map(|n| format!("web-{n}")).collect::<Vec<_>>());
-    let whole = bed.get("/v1/resources").await.json();
+    let whole = api.get("/v1/resources").await.json();
     assert!(whole["next_cursor"].is_null() && whole.as_object().unwrap().len() == 2);
 }
 
 // Requirement: HC-11
 #[tokio::test]
-async fn a_query_that_is_none_is_refused() {
-    let bed = Bed::new();
+async fn an_invalid_query_is_refused() {
+    let api = TestApi::new();
     for query in [
         "limit=0",
         "limit=501",
@@ -44,23 +44,23 @@ async fn a_query_that_is_none_is_refused() {
         "limit=1&limit=2",
         "deleted=perhaps",
     ] {
-        let answered = bed.get(&format!("/v1/resources?{query}")).await;
+        let answered = api.get(&format!("/v1/resources?{query}")).await;
         assert_eq!(answered.refusal(), refused(400, "query_invalid"), "{query}");
     }
-    let cursor = bed.get("/v1/resources?after=nonsense").await;
+    let cursor = api.get("/v1/resources?after=nonsense").await;
     assert_eq!(cursor.refusal(), refused(400, "cursor_invalid"));
     for query in ["limit=1", "limit=500", "deleted=true", "project=demo", "name=web-1", ""] {
-        assert_eq!(bed.get(&format!("/v1/resources?{query}")).await.status, 200, "{query}");
+        assert_eq!(api.get(&format!("/v1/resources?{query}")).await.status, 200, "{query}");
     }
 }
 
 #[tokio::test]
 async fn a_name_is_found_in_every_project_that_has_it() {
-    let bed = Bed::new();
-    bed.fake.declare(crate::fake::other(), "web-1");
-    let found = bed.get("/v1/resources?name=web-1").await.json();
+    let api = TestApi::new();
+    api.fake.declare(crate::fake::other(), "web-1");
+    let found = api.get("/v1/resources?name=web-1").await.json();
     assert_eq!(found["items"].as_array().unwrap().len(), 2);
-    let found = bed.get("/v1/resources?name=web-1&project=other").await.json();
+    let found = api.get("/v1/resources?name=web-1&project=other").await.json();
     assert_eq!(found["items"][0]["project"], "other");
 }
 
@@ -68,9 +68,9 @@ async fn a_name_is_found_in_every_project_that_has_it() {
 // Requirement: HC-26
 #[tokio::test]
 async fn nodes_that_left_are_listed_when_all_are_asked_for() {
-    let bed = Bed::new();
+    let api = TestApi::new();
     let stages = async |path: &str| {
-        let listed = bed.get(path).await.json();
+        let listed = api.get(path).await.json();
         let items = listed["items"].as_array().unwrap().clone();
         items.iter().map(|it| it["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };

@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
 mod agents;
-mod asked;
-mod bed;
 mod bodies;
 mod document;
 mod events;
@@ -13,6 +11,8 @@ mod fleet;
 mod fuzz;
 mod listings;
 mod refusals;
+mod requests;
 mod rights;
 mod secrets;
 mod service;
+mod test_api;

@@ -6,8 +6,8 @@ use serde_json::json;
 use usher_api::Right;
 use usher_domain::operators::{Reach, Role};
 
-use crate::bed::{Bed, refused, request};
-use crate::fake::{EVERYBODY, NODE_SECRET, caller, first, machine, node};
+use crate::fake::{NODE_SECRET, TOKENS, caller, first, machine, node};
+use crate::test_api::{TestApi, refused, request};
 
 /// A path with something in each of its braces.
 pub(crate) fn filled(path: &str) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn filled(path: &str) -> String {
 /// What the right makes of a caller, written by hand from what the roles mean.
 fn expected(right: Right, who: &str) -> Option<(u16, String)> {
     let (needed, everywhere) = match right {
-        Right::Anybody => return None,
+        Right::Public => return None,
         Right::Node => return Some(refused(401, "unauthenticated")),
         Right::Project(role) => (role, false),
         Right::Installation(role) => (role, true),
@@ -51,15 +51,15 @@ fn expected(right: Right, who: &str) -> Option<(u16, String)> {
 /// Red by: a route with a right that is lower than its place in the table says.
 // Requirement: D-15, HC-1
 #[tokio::test]
-async fn every_route_lets_in_whom_its_right_names_and_nobody_else() {
-    let bed = Bed::new();
-    let everybody = EVERYBODY.iter().map(|(name, _)| *name).chain(["nobody"]);
-    for who in everybody {
+async fn every_route_admits_exactly_the_tokens_of_its_right() {
+    let api = TestApi::new();
+    let callers = TOKENS.iter().map(|(name, _)| *name).chain(["anonymous"]);
+    for who in callers {
         for route in usher_api::routes() {
             let path = filled(route.path);
             let what = format!("{who}: {} {path}", route.method);
-            let asked = request(who, route.method.as_str(), &path, None);
-            let response = bed.open(asked).await;
+            let sent = request(who, route.method.as_str(), &path, None);
+            let response = api.open(sent).await;
             let status = response.status().as_u16();
             match expected(route.right, who) {
                 Some((refused, _)) => assert_eq!(status, refused, "{what}"),
@@ -69,7 +69,7 @@ async fn every_route_lets_in_whom_its_right_names_and_nobody_else() {
     }
 }
 
-/// Red by: a new route that nobody thought about here.
+/// Red by: a new route that is missing here.
 // Requirement: HC-1
 #[test]
 fn the_rights_of_routes_are_these() {
@@ -83,8 +83,8 @@ fn the_rights_of_routes_are_these() {
 
 // Requirement: HC-2
 #[tokio::test]
-async fn a_bearer_that_is_missing_wrong_doubled_or_of_another_scheme_is_refused() {
-    let bed = Bed::new();
+async fn a_missing_wrong_or_repeated_bearer_token_is_refused() {
+    let api = TestApi::new();
     let ask = |values: &[&str]| {
         let mut it = Request::builder().uri("/v1/projects");
         for value in values {
@@ -103,20 +103,20 @@ async fn a_bearer_that_is_missing_wrong_doubled_or_of_another_scheme_is_refused(
         &["Bearer admin-canary", "Bearer admin-canary"],
     ];
     for values in cases {
-        let answered = bed.send(ask(values)).await;
+        let answered = api.send(ask(values)).await;
         assert_eq!(answered.refusal(), refused(401, "unauthenticated"), "{values:?}");
         assert_eq!(answered.headers[header::WWW_AUTHENTICATE], "Bearer");
     }
     let long = format!("Bearer {}", "a".repeat(10_000));
-    assert_eq!(bed.send(ask(&[&long])).await.status, 401);
-    assert_eq!(bed.send(ask(&["bearer admin-canary"])).await.status, 200);
+    assert_eq!(api.send(ask(&[&long])).await.status, 401);
+    assert_eq!(api.send(ask(&["bearer admin-canary"])).await.status, 200);
 }
 
 /// Red by: an answer that tells a stranger that something exists.
 // Requirement: HC-3
 #[tokio::test]
-async fn what_is_beyond_a_tokens_project_is_not_there() {
-    let bed = Bed::new();
+async fn objects_of_other_projects_are_not_found() {
+    let api = TestApi::new();
     let one = format!("/v1/resources/{}", first());
     for (method, path) in [
         ("GET", one.clone()),
@@ -128,27 +128,27 @@ async fn what_is_beyond_a_tokens_project_is_not_there() {
         ("POST", format!("{one}/replace")),
         ("GET", format!("{one}/labels")),
     ] {
-        let foreign = bed.ask("stranger", method, &path, None).await;
+        let foreign = api.ask("stranger", method, &path, None).await;
         let code = refused(404, "provisioned_resource_not_found");
         assert_eq!(foreign.refusal(), code, "{method} {path}");
-        assert!(bed.ask("operator", method, &path, None).await.status < 300, "{method} {path}");
+        assert!(api.ask("operator", method, &path, None).await.status < 300, "{method} {path}");
     }
-    let project = bed.ask("stranger", "GET", "/v1/projects/demo", None).await;
+    let project = api.ask("stranger", "GET", "/v1/projects/demo", None).await;
     assert_eq!(project.refusal(), refused(404, "project_not_found"));
-    let node = bed.ask("stranger", "GET", &format!("/v1/nodes/{}", node()), None).await;
+    let node = api.ask("stranger", "GET", &format!("/v1/nodes/{}", node()), None).await;
     assert_eq!(node.refusal(), refused(404, "node_not_found"));
     let body = json!({"name": "w", "project": "demo", "blueprint": "local-node",
         "credential": "local"});
-    let declared = bed.ask("stranger", "POST", "/v1/resources", Some(body)).await;
+    let declared = api.ask("stranger", "POST", "/v1/resources", Some(body)).await;
     assert_eq!(declared.refusal(), refused(404, "project_not_found"));
 }
 
 // Requirement: HC-3
 #[tokio::test]
-async fn listings_hold_what_a_token_reaches() {
-    let bed = Bed::new();
+async fn lists_hold_the_projects_of_the_token() {
+    let api = TestApi::new();
     let names = async |who: &str, path: &str, field: &str| {
-        let items = bed.ask(who, "GET", path, None).await.json()["items"].clone();
+        let items = api.ask(who, "GET", path, None).await.json()["items"].clone();
         let items = items.as_array().unwrap().clone();
         items.iter().map(|it| it[field].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -165,16 +165,16 @@ async fn listings_hold_what_a_token_reaches() {
 /// Red by: the secret of a node as a pass for operators, or the other way round.
 // Requirement: D-15
 #[tokio::test]
-async fn operators_and_nodes_have_their_own_doors() {
-    let bed = Bed::new();
+async fn operators_and_nodes_cannot_use_each_others_routes() {
+    let api = TestApi::new();
     let beat = format!("/v1/nodes/{}/heartbeat", node());
     let body = json!({"acknowledged": 1, "in_flight": 0, "draining": false, "agent_version": "1"});
-    let operator = bed.ask("admin", "POST", &beat, Some(body)).await;
+    let operator = api.ask("admin", "POST", &beat, Some(body)).await;
     assert_eq!(operator.refusal(), refused(401, "unauthenticated"));
-    let asked = Request::builder()
+    let request = Request::builder()
         .uri("/v1/projects")
         .header(header::AUTHORIZATION, format!("Bearer {NODE_SECRET}"))
         .body(Body::empty())
         .unwrap();
-    assert_eq!(bed.send(asked).await.refusal(), refused(401, "unauthenticated"));
+    assert_eq!(api.send(request).await.refusal(), refused(401, "unauthenticated"));
 }

@@ -9,8 +9,8 @@ use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 use usher_api::ports::{Failure, Refused};
 
-use crate::bed::{Bed, request};
-use crate::fake::{EVERYBODY, NODE_SECRET};
+use crate::fake::{NODE_SECRET, TOKENS};
+use crate::test_api::{TestApi, request};
 
 /// Everything that is logged in this process.
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ impl<'a> MakeWriter<'a> for Log {
 // Requirement: HC-9
 #[tokio::test]
 async fn no_line_of_the_log_holds_a_secret() {
-    let bed = Bed::new();
+    let api = TestApi::new();
     let failures = [
         None,
         Some(Failure::Unavailable { what: "the database".to_owned() }),
@@ -62,20 +62,20 @@ async fn no_line_of_the_log_holds_a_secret() {
         Some(Refused::new("name_in_use", "cannot take name \"x\"").into()),
     ];
     for failure in failures {
-        bed.fake.fail(failure);
+        api.fake.fail(failure);
         for route in usher_api::routes() {
             let path = crate::rights::filled(route.path);
             let body = json!({"bootstrap_token": "body-canary", "reason": "body-canary"});
-            for (who, _) in EVERYBODY {
-                let mut asked = request(who, route.method.as_str(), &path, Some(body.clone()));
-                asked.headers_mut().insert("idempotency-key", "key-canary".parse().unwrap());
-                drop(bed.open(asked).await);
+            for (who, _) in TOKENS {
+                let mut request = request(who, route.method.as_str(), &path, Some(body.clone()));
+                request.headers_mut().insert("idempotency-key", "key-canary".parse().unwrap());
+                drop(api.open(request).await);
             }
-            let asked = Request::builder()
+            let request = Request::builder()
                 .method(route.method.clone())
                 .uri(&path)
                 .header(header::AUTHORIZATION, format!("Bearer {NODE_SECRET}"));
-            drop(bed.open(asked.body(Body::empty()).unwrap()).await);
+            drop(api.open(request.body(Body::empty()).unwrap()).await);
         }
     }
     let text = String::from_utf8(log().0.lock().unwrap().clone()).unwrap();

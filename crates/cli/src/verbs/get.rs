@@ -119,7 +119,7 @@ fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop>
         Kind::Credentials => "/v1/credentials".to_owned(),
         Kind::Projects => "/v1/projects".to_owned(),
         Kind::Placements => "/v1/placements".to_owned(),
-        Kind::Rails => "/v1/rails".to_owned(),
+        Kind::Rails => "/v1/guards".to_owned(),
         Kind::Audit => "/v1/audit".to_owned(),
         Kind::Assignments => {
             let which = || Stop::usage("cannot list assignments of every project: say --project");

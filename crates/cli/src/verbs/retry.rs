@@ -33,7 +33,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 
 async fn retry(session: Session, flags: Flags) -> Result<(), Stop> {
     if let Some(world) = &flags.rail {
-        let path = format!("/v1/rails/{}/open", encoded(world));
+        let path = format!("/v1/guards/{}/reset", encoded(world));
         let value = session.client.call(Method::POST, &path, None, None).await?;
         return session.console.one(&value, || format!("the rail of {world} is open\n"));
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use usher_api::ports::{AgentFeed, Agents, Answer, Failure};
 use usher_api::refusal::Refusal as Border;
-use usher_api::views::{AgentTold, Beat, BeatAnswer, Enrolled, Registration};
+use usher_api::views::{AgentMessage, Beat, BeatAnswer, Enrolled, Registration};
 use usher_domain::object::id::PeerId;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{DrainStep, Stage};
@@ -145,7 +145,7 @@ struct Stream {
 
 #[async_trait]
 impl AgentFeed for Stream {
-    async fn next(&mut self) -> Option<AgentTold> {
+    async fn next(&mut self) -> Option<AgentMessage> {
         loop {
             let orders = *self.orders.borrow_and_update();
             if orders.out {
@@ -170,6 +170,6 @@ impl AgentFeed for Stream {
     }
 }
 
-fn told(event: AgentEvent) -> AgentTold {
-    AgentTold { id: None, event }
+fn told(event: AgentEvent) -> AgentMessage {
+    AgentMessage { id: None, event }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use usher_api::ports::{Answer, Events, Failure, Feed};
-use usher_api::views::{Cursor, Subject, Told};
+use usher_api::views::{Cursor, LogEntry, Subject};
 use usher_store::{About, Store};
 
 use super::{Services, bad_cursor, failure};
@@ -15,7 +15,7 @@ const BATCH: u32 = 100;
 
 #[async_trait]
 impl Events for Services {
-    async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<Told>> {
+    async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<LogEntry>> {
         let after = read(after.as_ref())?.unwrap_or(usher_store::Cursor::START);
         let told = self.store.events(after, limit).await.map_err(failure)?;
         Ok(told.into_iter().map(shown).collect())
@@ -42,7 +42,7 @@ struct Reader {
 
 #[async_trait]
 impl Feed for Reader {
-    async fn next(&mut self) -> Answer<Vec<Told>> {
+    async fn next(&mut self) -> Answer<Vec<LogEntry>> {
         let mut follower = self.store.follow(self.cursor);
         let told = tokio::select! {
             _ = self.stop.wait_for(|it| *it) => {
@@ -59,8 +59,8 @@ fn read(cursor: Option<&Cursor>) -> Answer<Option<usher_store::Cursor>> {
     cursor.map(|it| it.0.parse().map_err(|_| bad_cursor(&it.0))).transpose()
 }
 
-fn shown(it: usher_store::Told) -> Told {
-    Told {
+fn shown(it: usher_store::Told) -> LogEntry {
+    LogEntry {
         cursor: Cursor(it.cursor.to_string()),
         id: it.id,
         event_type: it.about.word(),

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Failure, Orphans};
 use usher_api::refusal::Thing;
-use usher_api::views::{Caller, Orphan, Page, Paging, RailView};
+use usher_api::views::{Caller, GuardView, Orphan, Page, Paging};
 use usher_domain::audit::Action;
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::refusal::Refusal;
@@ -42,14 +42,14 @@ impl Orphans for Services {
         Ok(reaped)
     }
 
-    async fn rails(&self) -> Answer<Vec<RailView>> {
+    async fn guards(&self) -> Answer<Vec<GuardView>> {
         let Some(state) = self.store.world(WORLD).await.map_err(failure)? else {
             return Ok(vec![]);
         };
         Ok(vec![self.rail(state.tripped_at).await?])
     }
 
-    async fn open_rail(&self, caller: &Caller, world: &str) -> Answer<RailView> {
+    async fn reset_guard(&self, caller: &Caller, world: &str) -> Answer<GuardView> {
         let order = self.noted(caller, Action::RailOpen, (None, world.to_owned()));
         let opened = self.rails().open(world, order).await.map_err(failure)?;
         let state = opened.ok_or_else(|| not_found(Thing::World, world))?;
@@ -65,11 +65,11 @@ struct Known {
 }
 
 impl Services {
-    async fn rail(&self, tripped_at: Option<usher_kernel::Timestamp>) -> Answer<RailView> {
+    async fn rail(&self, tripped_at: Option<usher_kernel::Timestamp>) -> Answer<GuardView> {
         let now = self.store.now().await.map_err(failure)?;
         let loss = Services::rails(self).loss(WORLD, now).await.map_err(failure)?;
         let (vanished, present) = (loss.vanished, loss.present);
-        Ok(RailView { world: WORLD.to_owned(), tripped_at, vanished, present })
+        Ok(GuardView { world: WORLD.to_owned(), tripped_at, vanished, present })
     }
 
     /// World minus ledger.

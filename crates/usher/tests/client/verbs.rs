@@ -295,7 +295,7 @@ async fn orders_about_a_resource_go_to_its_id() {
     for verb in ["retry", "replace", "abandon"] {
         server.on(&format!("POST /v1/resources/{ID}/{verb}"), 202, &it);
     }
-    server.on("POST /v1/rails/local/open", 200, &json!({"world": "local"}));
+    server.on("POST /v1/guards/local/reset", 200, &json!({"world": "local"}));
     server.on("POST /v1/orphans/reap", 200, &list(&[]));
     let lines = async |typed: &str| {
         let before = server.asked().len();
@@ -305,7 +305,7 @@ async fn orders_about_a_resource_go_to_its_id() {
     };
     assert_eq!(lines("retry web-1").await, format!("POST /v1/resources/{ID}/retry"));
     assert_eq!(lines("retry web-1 --replace").await, format!("POST /v1/resources/{ID}/replace"));
-    assert_eq!(lines("retry --rail local").await, "POST /v1/rails/local/open");
+    assert_eq!(lines("retry --rail local").await, "POST /v1/guards/local/reset");
     let given_up = lines("abandon web-1 --reason gone").await;
     assert_eq!(given_up, format!("POST /v1/resources/{ID}/abandon"));
     assert_eq!(server.asked().last().unwrap().body, json!({"reason": "gone"}));

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
-#[path = "../../../api/tests/api/asked.rs"]
+#[path = "../../../api/tests/api/requests.rs"]
 mod asked;
 mod caller;
 mod crowd;

@@ -1,4 +1,4 @@
-//! Connections, plain or secured, and who is at their other end.
+//! Connections with or without TLS, and the identity of their peers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,36 +22,35 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use super::identity::{BadIdentity, Identity};
 use super::tls::Keyring;
 
-/// How long a connection may take to stand.
+/// The timeout of connecting and of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a connection is tried when nothing is said on it.
+/// The keep-alive interval of idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How soon the next connection is taken after one could not be: somebody may close a file.
+/// The pause after a failed accept: a file descriptor may be free by then.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// What the address of a socket in the file system begins with.
+/// The prefix of the address of a Unix socket.
 const SOCKET: &str = "unix:";
-/// Connections that wait to be served; more wait in the kernel.
+/// Accepted connections that wait to be served; more wait in the kernel.
 const WAITING_MAX: usize = 64;
 
-/// Who is at the other end of a connection, as a server sees it.
+/// The peer of a connection, as a server sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Nobody asked.
+    /// Without TLS there is no identity.
     Plain,
-    /// The certificate was verified, and says this.
+    /// From the verified certificate.
     Verified(Result<Identity, BadIdentity>),
 }
 
-/// A place among the connections that wait to be served.
+/// A reserved place in the queue of accepted connections.
 type Place = mpsc::OwnedPermit<Connection>;
 
-/// Connections that stand and wait to be served.
+/// Accepted connections that wait to be served.
 #[derive(Debug)]
 pub struct Incoming {
     ready: mpsc::Receiver<Connection>,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: Flow,
@@ -65,10 +64,10 @@ enum Flow {
     Secured(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection to a provider that stands when it is first needed, and again whenever it broke.
+/// A channel to a provider that connects lazily and reconnects.
 ///
-/// The address is a host and a port, or `unix:` and the path of a socket, which needs no keyring:
-/// the file system says who may use it.
+/// The address is a host and a port, or `unix:` and the path of a socket, which needs no keyring: its
+/// file permissions decide who may connect.
 pub fn channel(
     address: &str,
     keyring: Option<Arc<Keyring>>,
@@ -92,8 +91,7 @@ pub fn channel(
     })))
 }
 
-/// Takes connections from a listener; each is made secure on its own, so that none waits for
-/// another. Whoever drops what is returned stops listening.
+/// Accepts connections; TLS handshakes run concurrently. Dropping the result stops listening.
 pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incoming {
     let listener = Arc::new(listener);
     let accept = move || {
@@ -112,7 +110,7 @@ pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incomin
     })
 }
 
-/// Takes connections from a socket in the file system, as [`incoming`] does from the network.
+/// Accepts connections from a Unix socket, as [`incoming`] does from the network.
 pub fn incoming_here(listener: UnixListener) -> Incoming {
     let listener = Arc::new(listener);
     let accept = move || {
@@ -124,7 +122,7 @@ pub fn incoming_here(listener: UnixListener) -> Incoming {
     })
 }
 
-/// Accepts for as long as somebody takes; each that came gets a place among those that wait.
+/// Accepts until the receiver is dropped; each connection first reserves a place in the queue.
 fn taken_from<T, A, F>(accept: A, mut stand: impl FnMut(T, Place) + Send + 'static) -> Incoming
 where
     T: Send,
@@ -181,7 +179,7 @@ async fn take(stream: TcpStream, keyring: Option<&Keyring>) -> io::Result<Connec
 }
 
 impl Incoming {
-    /// The next connection that stands.
+    /// The next established connection.
     pub async fn next(&mut self) -> Option<Connection> {
         self.ready.recv().await
     }
@@ -204,7 +202,7 @@ impl Connected for Connection {
 }
 
 impl Connection {
-    /// Where it comes from.
+    /// The remote address.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.stream {
             Flow::Plain(stream) => stream.peer_addr().ok(),

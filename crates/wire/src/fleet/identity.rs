@@ -1,4 +1,4 @@
-//! Who a certificate says its bearer is, and what that one may ask.
+//! The identity in a certificate, and its rights.
 
 use std::fmt;
 
@@ -8,48 +8,36 @@ use webpki::EndEntityCert;
 
 const SCHEME: &str = "bigfleet://";
 
-/// The bearer of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// A shard of the fleet, by its id.
     Shard(String),
     /// The operator of a cluster, by its id.
     Cluster(String),
-    /// Whoever may do everything.
+    /// May do everything.
     Admin,
-    /// Whoever may read.
+    /// May read.
     Readonly,
 }
 
-/// Why a certificate names nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadIdentity {
-    /// It is no certificate.
-    #[error("cannot read the certificate")]
+    #[error("malformed certificate")]
     Unreadable,
-    /// It names none or several.
-    #[error("cannot tell who bears the certificate: it has {count} names of the fleet, not one")]
-    Count {
-        /// How many.
-        count: usize,
-    },
-    /// It has a name that means nobody.
-    #[error("cannot tell who bears the certificate: \"{name}\" means nobody")]
-    Unknown {
-        /// The name.
-        name: String,
-    },
+    #[error("the certificate has {count} URIs of the fleet, not one")]
+    Count { count: usize },
+    #[error("the certificate has the unknown URI \"{name}\"")]
+    Unknown { name: String },
 }
 
 impl Identity {
-    /// Who bears a certificate: exactly one of its URIs is of the fleet.
+    /// Exactly one URI of the certificate must be of the fleet.
     pub fn of_certificate(certificate: &CertificateDer<'_>) -> Result<Self, BadIdentity> {
         let certificate =
             EndEntityCert::try_from(certificate).map_err(|_| BadIdentity::Unreadable)?;
         Self::of_names(certificate.valid_uri_names())
     }
 
-    /// Whether this one may read machines.
     pub fn may_read(&self) -> bool {
         match self {
             Self::Shard(_) | Self::Admin | Self::Readonly => true,
@@ -57,7 +45,7 @@ impl Identity {
         }
     }
 
-    /// Whether this one may ask for changes in the name of a shard.
+    /// Whether it may send commands as a shard.
     pub fn may_act_for(&self, shard: &str) -> bool {
         match self {
             Self::Shard(id) => id == shard,
@@ -102,7 +90,7 @@ mod tests {
 
     // Requirement: PM-5
     #[test]
-    fn exactly_one_name_of_the_fleet_says_who_it_is() {
+    fn exactly_one_uri_of_the_fleet_is_the_identity() {
         let cases = [
             ("bigfleet://shard/shard-0", Identity::Shard("shard-0".to_owned())),
             ("bigfleet://cluster/eu-1", Identity::Cluster("eu-1".to_owned())),
@@ -119,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_nobody_is_refused() {
+    fn an_unknown_uri_is_refused() {
         for name in ["", "shard/", "shard/a/b", "root", "admin/", "shards/a", "Shard/a"] {
             let name = format!("bigfleet://{name}");
             assert_eq!(of(&[&name]), Err(BadIdentity::Unknown { name: name.clone() }));
@@ -136,6 +124,6 @@ mod tests {
         assert_eq!(rights(&Identity::Admin), (true, true, true));
         assert_eq!(rights(&Identity::Readonly), (true, false, false));
         assert_eq!(rights(&cluster), (false, false, false));
-        assert!(!shard.may_act_for(""), "whoever has a name uses it");
+        assert!(!shard.may_act_for(""), "a shard acts under its own id");
     }
 }

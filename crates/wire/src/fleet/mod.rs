@@ -1,12 +1,12 @@
-//! What a shard and a provider of machines say to each other, and the connections for it.
+//! The gRPC messages between a shard and a provider of machines, and their connections.
 //!
-//! The messages are made from `proto` by `cargo xtask generate`; names and numbers on the wire are
-//! those that other shards and providers speak. Our own way out of FAILED stands beside.
+//! The messages are generated from `proto` by `cargo xtask generate`; names and numbers are those of
+//! the public protocol. `salvage` is our own extension: the way out of FAILED.
 //!
 //! **Invariants**
 //! - A bootstrap blob is never printed.
-//! - A connection is as trusted as its files say: all three and both ends are verified, none and
-//!   nobody is, anything between is refused at the start.
+//! - With certificate, key and authority both ends of a connection are verified; with none of them
+//!   neither is; any other combination is refused at the start.
 
 mod connection;
 #[expect(
@@ -48,14 +48,13 @@ use std::sync::Arc;
 
 use tonic::transport::Channel;
 
-/// A client over a connection.
 pub type Client = CapacityProviderClient<Channel>;
 
 /// The largest answer a client takes: a full list is one message.
 pub const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The largest request a server takes: a bootstrap blob and metadata, with room to spare.
 pub const REQUEST_BYTES_MAX: usize = 16 << 20;
-/// The messages, for servers that are asked what they speak.
+/// The descriptors, for gRPC reflection.
 pub const DESCRIPTOR: &[u8] = include_bytes!("descriptor.bin");
 
 /// A client with room for full lists.

@@ -1,4 +1,4 @@
-//! Certificates from files, read again when the files change.
+//! Certificates from files, reloaded when the files change.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -14,61 +14,43 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig, cryp
 
 const PROTOCOL: &[u8] = b"h2";
 
-/// The three files of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The certificate of this end, and those between it and its authority.
+    /// The certificate chain.
     pub cert: PathBuf,
-    /// Its key.
     pub key: PathBuf,
-    /// Who may vouch for the other end.
+    /// The authorities that the peer is verified with.
     pub ca: PathBuf,
 }
 
-/// What an end shows and whom it believes; as fresh as its files whenever it is asked.
+/// TLS configuration that follows its files.
 pub struct Keyring {
     files: Files,
     held: Mutex<Held>,
 }
 
-/// Why there is no keyring.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Some files were named and others were not.
-    #[error("cannot secure the connection: name all of certificate, key and authority, or none")]
+    #[error("TLS needs all of certificate, key and authority, or none")]
     Partial,
-    /// A file cannot be read.
-    #[error("cannot read \"{}\"", path.display())]
+    #[error("failed to read \"{}\"", path.display())]
     Disk {
-        /// The file.
         path: PathBuf,
-        /// How.
         #[source]
         source: io::Error,
     },
-    /// A file holds nothing of what it should hold.
-    #[error("cannot find a {what} in \"{}\"", path.display())]
-    Empty {
-        /// What was looked for.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// Certificate and key do not belong together, or are none.
-    #[error("cannot use the certificate in \"{}\"", path.display())]
+    #[error("found no {what} in \"{}\"", path.display())]
+    Empty { what: &'static str, path: PathBuf },
+    /// Certificate and key do not match, or are malformed.
+    #[error("invalid certificate or key in \"{}\"", path.display())]
     Unusable {
-        /// The certificate's file.
         path: PathBuf,
-        /// How.
         #[source]
         source: rustls::Error,
     },
-    /// Nobody in there can vouch for the other end.
-    #[error("cannot use the authorities in \"{}\"", path.display())]
+    #[error("invalid authorities in \"{}\"", path.display())]
     Authorities {
-        /// The file.
         path: PathBuf,
-        /// How.
         #[source]
         source: VerifierBuilderError,
     },
@@ -82,11 +64,11 @@ struct Held {
     server: Arc<ServerConfig>,
 }
 
-/// What the files looked like: device, inode, length and time of each.
+/// Device, inode, length and modification time of each file.
 type Seen = [Option<(u64, u64, u64, i64, i64)>; 3];
 
 impl Files {
-    /// All three, or none; some are an error.
+    /// All three or none; anything else is an error.
     pub fn of(
         cert: Option<PathBuf>,
         key: Option<PathBuf>,
@@ -135,24 +117,21 @@ impl Files {
 }
 
 impl Keyring {
-    /// Reads the files.
     pub fn open(files: Files) -> Result<Self, Error> {
         let held = Mutex::new(files.read()?);
         Ok(Self { files, held })
     }
 
-    /// What a client shows and believes now.
     pub(super) fn client(&self) -> Arc<ClientConfig> {
         self.current().client
     }
 
-    /// What a server shows and believes now.
     pub(super) fn server(&self) -> Arc<ServerConfig> {
         self.current().server
     }
 
-    /// Reads the files again if they changed. Files that are being exchanged do not fit together;
-    /// what was read before holds until they do.
+    /// Reloads the files if they changed. While they are being replaced they may not match; the last
+    /// valid configuration is used until they do.
     fn current(&self) -> Held {
         let seen = self.files.look();
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -10,41 +10,41 @@ bodies! {
     answer
     /// A machine.
     Machine {
-        /// Its life: whoever comes back under the name of one that is gone has another.
+        /// Its id; a machine that reappears under the same name after it was gone has another.
         pub id: String,
         /// The provider's name for it.
         pub name: String,
         /// The provider.
         pub provider: String,
-        /// The shard that speaks for it.
+        /// The shard that manages it.
         pub shard: String,
-        /// Where it is.
+        /// Its phase.
         pub phase: String,
-        /// Why, as far as its row tells.
+        /// The reason of its phase.
         pub reason: String,
         /// The cluster it is bound to.
         pub cluster: Option<String>,
-        /// What shall become of it.
+        /// Its target: `Bind`, `Unbound` or `Release`.
         pub wanted: String,
-        /// The cluster that it shall be bound to.
+        /// The cluster it shall be bound to.
         pub wanted_cluster: Option<String>,
-        /// The resource that holds it; then no plan takes it.
+        /// The resource that holds it; plans leave held machines alone.
         pub holder: Option<String>,
-        /// The cluster that its provider names instead.
+        /// The cluster that its provider reports instead.
         pub disputed_cluster: Option<String>,
-        /// Its host, as its provider calls it.
+        /// The provider's reference to its host.
         pub host: Option<String>,
-        /// How far the last order is.
+        /// The progress of the last command to its provider.
         pub order: String,
         /// Why it failed.
         pub error: Option<String>,
-        /// Its instance type, if its offer was ever read.
+        /// Its instance type, if known.
         pub instance_type: Option<String>,
         /// Its zone.
         pub zone: Option<String>,
-        /// How it is paid for.
+        /// Its capacity type: on demand, spot, …
         pub capacity_type: Option<String>,
-        /// What an hour costs.
+        /// Its price per hour.
         pub price_per_hour: Option<f64>,
         /// Since when it is in its phase.
         pub phase_since: String,
@@ -53,48 +53,48 @@ bodies! {
     }
 
     answer
-    /// Why a machine is where it is.
+    /// The explanation of a machine's phase.
     MachineWhy {
         /// The machine.
         pub machine: Machine,
-        /// What it waits for or does.
+        /// What it waits for or does, in one sentence.
         pub summary: String,
-        /// Who holds it.
+        /// What blocks it.
         pub blockers: Vec<Blocker>,
-        /// What to make of it.
+        /// Applicable runbook entries.
         pub advice: Vec<Advice>,
-        /// When the order of its phase is given again.
+        /// When the command of its phase is sent again.
         pub deadline: Option<String>,
     }
 
     request
-    /// How a dispute about a machine ends.
+    /// Settles a dispute about a machine.
     SettleMachine {
-        /// `adopt` the cluster that the provider names, or `drain` the machine.
+        /// `adopt` the cluster that the provider reports, or `drain` the machine.
         pub settlement: String,
     }
 
     answer
     /// A shard.
     Shard {
-        /// The shard.
+        /// Its id.
         pub id: String,
-        /// How often it was acquired.
+        /// Counts how often its lease was acquired.
         pub epoch: u64,
-        /// Until when somebody speaks for it, if anybody does.
+        /// When its lease expires, if a server holds it.
         pub held_until: Option<String>,
-        /// Whether its plans are acted upon: `Run`, `DryRun` or `Paused`.
+        /// `Run`, `DryRun` (plans are not executed) or `Paused`.
         pub switch: String,
-        /// Since when nothing new is begun.
+        /// Since when it is paused.
         pub paused_at: Option<String>,
-        /// Since when plans are only told.
+        /// Since when it is in dry-run.
         pub dry_run_at: Option<String>,
     }
 
     request
-    /// Whether a shard only tells its plans.
+    /// Switches the dry-run of a shard.
     SetDryRun {
-        /// It does.
+        /// Whether plans are published and not executed.
         pub on: bool,
     }
 
@@ -113,18 +113,18 @@ bodies! {
     request
     /// One need of a cluster.
     Need {
-        /// How much of everything it needs in sum.
+        /// The sum of each resource.
         pub aggregate: BTreeMap<String, String>,
-        /// What each single machine must have.
+        /// What each machine must have.
         #[serde(default)]
         pub min_unit: BTreeMap<String, String>,
-        /// What its machines must be.
+        /// Requirements on the labels of machines.
         #[serde(default)]
         pub requirements: Vec<Requirement>,
         /// Its priority.
         #[serde(default)]
         pub priority: i32,
-        /// The keys over which it would be spread; that is not served and is refused.
+        /// Topology keys to spread over; not supported and refused.
         #[serde(default)]
         pub spread: Vec<String>,
         /// What an interruption costs it, as a bucket within 0 and 27.
@@ -139,84 +139,84 @@ bodies! {
     }
 
     request
-    /// Everything a cluster needs; it replaces what was said before.
+    /// Replaces the demand of a cluster.
     WriteDemand {
-        /// The shard whose machines serve it; said once, if there are several.
+        /// The shard that serves it; required once if there are several.
         pub shard: Option<String>,
         /// Its needs.
         pub needs: Vec<Need>,
     }
 
     answer
-    /// What a cluster needs, as it is believed.
+    /// The demand of a cluster in effect.
     Demand {
         /// The cluster.
         pub cluster: String,
-        /// The shard whose machines serve it.
+        /// The shard that serves it.
         pub shard: String,
-        /// Grows with everything that was heard.
+        /// Grows with every report.
         pub version: u64,
-        /// When it was last heard.
+        /// The last report.
         pub heard_at: String,
-        /// Whether its last word waits for others that say the same.
+        /// Whether the last report is held until it is repeated.
         pub held: bool,
         /// Its needs.
         pub needs: Vec<Need>,
     }
 
     answer
-    /// What became of a demand that was told.
-    HeardDemand {
-        /// `Accepted`, or `Held` until it was said three times: it fell too suddenly.
+    /// The answer to a demand that was set.
+    DemandOutcome {
+        /// `Accepted`, or `Held` until it was sent three times because it dropped suddenly.
         pub judged: String,
-        /// The demand by now.
+        /// The demand in effect.
         pub demand: Demand,
     }
 
     answer
-    /// What would become of one machine.
+    /// The planned target of one machine.
     Aim {
-        /// Which life.
+        /// The id of the machine.
         pub machine: String,
         /// The provider's name for it.
         pub name: String,
-        /// Where it is.
+        /// Its phase.
         pub phase: String,
-        /// What would be wanted of it.
+        /// Its target: `Bind`, `Unbound` or `Release`.
         pub wanted: String,
-        /// The cluster that it would be bound to.
+        /// The cluster it would be bound to.
         pub cluster: Option<String>,
-        /// Why.
+        /// The cause.
         pub cause: String,
-        /// How long whatever runs on it might take to leave, in seconds.
+        /// The drain grace in seconds.
         pub grace_seconds: u64,
     }
 
     answer
-    /// How one need stands.
-    NeedStanding {
-        /// Whose it is.
+    /// The outcome of one need.
+    NeedStatus {
+        /// Its cluster.
         pub cluster: String,
-        /// Its place among the needs of the cluster, the highest priority first.
+        /// Its index among the needs of the cluster, by falling priority.
         pub place: u32,
-        /// How it stands.
+        /// Its outcome.
         pub outcome: String,
-        /// The need, if it is still the one that was planned for.
+        /// The need; absent if the demand changed since the plan.
         pub need: Option<Need>,
     }
 
     answer
-    /// What a plan found out about a cluster.
-    ClusterStanding {
+    /// The result of a plan for one cluster.
+    ClusterStatus {
         /// The cluster.
         pub cluster: String,
-        /// How many of its nodes no need of its asks for.
+        /// Machines bound to it that no need asks for.
         pub surplus: u32,
-        /// How many of them would be asked to leave.
+        /// How many of them would be reclaimed.
         pub reclaimed: u32,
-        /// What holds the others back.
+        /// Why the others are kept.
         pub held_back: Option<String>,
-        /// Its needs that could not be read, by their codes.
+        /// The codes of its refused needs.
         pub refused: Vec<String>,
     }
 
@@ -225,21 +225,21 @@ bodies! {
     FleetPlan {
         /// The shard.
         pub shard: Shard,
-        /// How many machines were planned with.
+        /// Machines that were considered.
         pub machines: u64,
-        /// How many rows could not be read.
+        /// Rows that could not be read.
         pub broken: u64,
-        /// What would be aimed at, the first of them.
+        /// The first aims.
         pub aims: Vec<Aim>,
-        /// How many aims there are.
+        /// The number of aims.
         pub aims_total: u64,
-        /// How many needs stand how.
+        /// The number of needs per outcome.
         pub outcomes: BTreeMap<String, u64>,
-        /// The needs that are not met yet, the first of them.
-        pub needs: Vec<NeedStanding>,
-        /// What was found out about each cluster.
-        pub clusters: Vec<ClusterStanding>,
-        /// What holds back the plan as a whole.
+        /// The first needs that are not met.
+        pub needs: Vec<NeedStatus>,
+        /// The result for each cluster.
+        pub clusters: Vec<ClusterStatus>,
+        /// What holds back the whole plan.
         pub held_back: Vec<String>,
     }
 }

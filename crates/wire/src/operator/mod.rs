@@ -1,8 +1,7 @@
-//! What operators and the control plane say to each other, over HTTP with JSON bodies.
+//! The messages between operators and the control plane: JSON over HTTP.
 //!
-//! Times are RFC 3339 in UTC, ids are UUIDs in their one spelling, enums are words. What an answer
-//! holds beyond what a reader knows, the reader ignores; a request with a field that nobody knows
-//! is refused. The answers are also what `usher -o json` prints.
+//! Times are RFC 3339 in UTC, ids are lower-case UUIDs, enums are words. Readers ignore unknown fields
+//! of an answer; a request with an unknown field is refused. `usher -o json` prints the answers.
 
 mod fleet;
 mod siblings;
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::http::Secret;
 
 pub use fleet::{
-    Aim, ClusterStanding, Demand, FleetPlan, HeardDemand, Machine, MachineWhy, Need, NeedStanding,
+    Aim, ClusterStatus, Demand, DemandOutcome, FleetPlan, Machine, MachineWhy, Need, NeedStatus,
     Requirement, SetDryRun, SettleMachine, Shard, WriteDemand,
 };
 pub use siblings::{
@@ -24,7 +23,7 @@ pub use siblings::{
     Token, Whoami,
 };
 
-/// Declares bodies: what goes in refuses unknown fields, what comes out is read leniently.
+/// Declares bodies: requests refuse unknown fields, answers ignore them.
 macro_rules! bodies {
     (@one request $(#[$doc:meta])* $name:ident { $($fields:tt)* }) => {
         $(#[$doc])*
@@ -46,12 +45,11 @@ macro_rules! bodies {
 
 pub(crate) use bodies;
 
-/// One page of a listing.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct List<T> {
-    /// What is on it.
     pub items: Vec<T>,
-    /// Where the next page begins, if there is one.
+    /// The `after` of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
@@ -59,13 +57,13 @@ bodies! {
     request
     /// A declaration.
     Provision {
-        /// What its people call it.
+        /// Unique among the resources of the project.
         pub name: String,
         /// The project, by slug or id.
         pub project: String,
         /// The blueprint.
         pub blueprint: String,
-        /// Its version; nothing means the newest.
+        /// Its version (default: the newest).
         #[serde(default)]
         pub version: Option<String>,
         /// The credential.
@@ -76,24 +74,24 @@ bodies! {
     }
 
     request
-    /// Why a resource is given up.
+    /// Abandons a resource.
     Abandon {
         /// The reason.
         pub reason: String,
     }
 
     request
-    /// A project to be made.
+    /// Creates a project.
     CreateProject {
-        /// What it is called in commands and paths.
+        /// The name in commands and paths.
         pub slug: String,
-        /// What it is called on screens; nothing means as in commands.
+        /// The display name (default: the slug).
         #[serde(default)]
         pub name: Option<String>,
     }
 
     request
-    /// Where a project shall live.
+    /// Places a project on a world.
     PlaceProject {
         /// The world.
         pub world: String,
@@ -102,9 +100,9 @@ bodies! {
     request
     /// One version of one blueprint.
     Bundle {
-        /// The blueprint; made if there is none.
+        /// The blueprint; created if there is none.
         pub blueprint: String,
-        /// What the version is called.
+        /// The name of the version.
         pub version: String,
         /// The XRD.
         pub xrd: Value,
@@ -115,7 +113,7 @@ bodies! {
         pub parameters: Vec<Value>,
         /// How a token reaches the machine.
         pub strategy: String,
-        /// Whether there is a machine to reach; nothing means `node`.
+        /// Whether there is a machine to enrol (default: `node`).
         #[serde(default)]
         pub role: Option<String>,
         /// The providers it runs on.
@@ -130,21 +128,21 @@ bodies! {
     }
 
     request
-    /// A cloud to be entered.
+    /// Creates a cloud.
     CreateCloud {
-        /// What it is called.
+        /// Its name.
         pub name: String,
-        /// Who runs it.
+        /// The provider.
         pub provider: String,
-        /// Where it answers. No secrets.
+        /// Provider-specific settings; no secrets.
         #[serde(default)]
         pub endpoint: Map<String, Value>,
     }
 
     request
-    /// A credential to be entered: where it lies, never what it says.
+    /// Creates a credential: its coordinates, never its value.
     CreateCredential {
-        /// What it is called.
+        /// Its name.
         pub name: String,
         /// The cloud it was issued for, by name or id.
         pub cloud: String,
@@ -152,46 +150,46 @@ bodies! {
         pub mount: String,
         /// The path below the mount.
         pub path: String,
-        /// When it ends by itself.
+        /// When it expires.
         #[serde(default)]
         pub expires_at: Option<String>,
     }
 
     request
-    /// A project asks for a credential.
+    /// Requests a credential for a project.
     RequestAssignment {
         /// The credential, by name or id.
         pub credential: String,
     }
 
     request
-    /// The labels of one layer, all of them.
+    /// Replaces the labels of one layer.
     WriteLabels {
         /// The labels.
         pub labels: BTreeMap<String, String>,
     }
 
     request
-    /// An operator's token to be made.
+    /// Creates an operator's token.
     CreateOperatorToken {
-        /// What it is called.
+        /// Its name.
         pub name: String,
         /// `viewer`, `operator` or `admin`.
         pub role: String,
         /// The project it is for, by slug or id.
         #[serde(default)]
         pub project: Option<String>,
-        /// When it ends by itself.
+        /// When it expires.
         #[serde(default)]
         pub expires_at: Option<String>,
     }
 
     request
-    /// What is known of a label key; also the answer.
+    /// The definition of a label key; also the answer.
     LabelDefinition {
         /// The key.
         pub key: String,
-        /// Whether labels of this key go out as tags.
+        /// Whether labels with this key become tags of cloud objects.
         #[serde(default)]
         pub propagatable: bool,
     }
@@ -201,99 +199,99 @@ bodies! {
     Resource {
         /// Its id.
         pub id: String,
-        /// What its people call it.
+        /// Unique among the resources of the project.
         pub name: String,
         /// The slug of its project.
         pub project: String,
         /// The id of its project.
         pub project_id: String,
-        /// Where it is.
+        /// Its phase.
         pub phase: String,
-        /// Why, once somebody looked.
+        /// The reason of its phase; absent before the first reconciliation.
         pub reason: Option<String>,
         /// Its generation.
         pub generation: u64,
         /// The version of its record.
         pub version: u64,
-        /// The blueprint, if it is still in the catalog.
+        /// The blueprint, if it still exists.
         pub blueprint: Option<String>,
         /// The blueprint's version.
         pub blueprint_version: Option<String>,
-        /// The credential, if there still is one.
+        /// The credential, if it still exists.
         pub credential: Option<String>,
         /// The parameters, with defaults.
         pub parameters: Value,
-        /// The world it lives in.
+        /// The world it is placed in.
         pub world: String,
         /// The namespace there.
         pub namespace: String,
         /// The tenancy resource behind it.
         pub tenancy: String,
-        /// When it was declared.
+        /// When it was accepted.
         pub created_at: String,
-        /// When its record changed last.
+        /// When its record last changed.
         pub updated_at: String,
         /// Since when it is in its phase.
         pub phase_since: String,
-        /// When its deletion was asked for.
+        /// When its deletion was requested.
         pub deletion_requested_at: Option<String>,
         /// How it ended.
         pub outcome: Option<String>,
     }
 
     answer
-    /// Something that holds a resource where it is.
+    /// Something that keeps a resource or machine in its phase.
     Blocker {
-        /// What kind of thing it is.
+        /// Its kind.
         pub kind: String,
-        /// Which one.
+        /// Its name.
         pub name: String,
         /// Since when, if that is known.
         pub since: Option<String>,
-        /// What it is doing.
+        /// One sentence.
         pub text: String,
     }
 
     answer
-    /// What to make of a situation.
+    /// An applicable runbook entry.
     Advice {
-        /// What is seen.
+        /// The symptom.
         pub symptom: String,
-        /// What it means.
+        /// Its cause.
         pub diagnosis: String,
-        /// What to do.
+        /// What to do: a sentence or a command.
         pub remedy: String,
     }
 
     answer
-    /// Why a resource is where it is.
+    /// The explanation of a resource's phase.
     Why {
         /// The resource.
         pub resource: Resource,
-        /// What it waits for or does.
+        /// What it waits for or does, in one sentence.
         pub summary: String,
-        /// Who holds it.
+        /// What blocks it.
         pub blockers: Vec<Blocker>,
-        /// What to make of it.
+        /// Applicable runbook entries.
         pub advice: Vec<Advice>,
-        /// How often it was tried since the last step that was finished.
+        /// Failed attempts since the last completed step.
         pub attempts: u32,
-        /// When somebody looks again; nothing is a rest without a timer.
+        /// When it is reconciled next; absent if only a wake-up does.
         pub next_look_at: Option<String>,
-        /// Whether nobody looks again before an operator says so.
+        /// Whether it waits for an operator to retry it.
         pub parked: bool,
-        /// What failed last.
+        /// The error of the last step, if it failed.
         pub trouble: Option<String>,
     }
 
     answer
-    /// An outside name.
+    /// The name of an external object.
     Name {
-        /// What kind of thing it is.
+        /// Its kind.
         pub kind: String,
-        /// Where it lives, or empty.
+        /// Its namespace, or empty.
         pub place: String,
-        /// What it is called there.
+        /// Its name.
         pub name: String,
         /// The generation it belongs to.
         pub generation: u64,
@@ -302,13 +300,13 @@ bodies! {
     answer
     /// One step of a plan.
     PlanStep {
-        /// The phase it happens in.
+        /// The phase of the step.
         pub phase: String,
-        /// Why.
+        /// Its reason.
         pub reason: String,
-        /// What would be done; nothing means waiting.
+        /// The effect; absent if it waits.
         pub effect: Option<String>,
-        /// To which name.
+        /// The object it is applied to.
         pub name: Option<Name>,
     }
 
@@ -317,50 +315,50 @@ bodies! {
     Plan {
         /// The resource.
         pub resource: Resource,
-        /// Its steps, in their order.
+        /// Its steps in order.
         pub steps: Vec<PlanStep>,
-        /// What would hold it up.
+        /// What would block it.
         pub blockers: Vec<Blocker>,
     }
 
     answer
-    /// Who answered what, when.
+    /// What the state of a name is based on.
     Evidence {
         /// The authority that answered.
         pub by: String,
-        /// What it answered.
+        /// Its answer.
         pub answer: String,
-        /// When.
+        /// When it answered.
         pub at: String,
     }
 
     answer
-    /// One row of the identity ledger.
+    /// One row of the name ledger.
     ReceiptRow {
         /// The name.
         #[serde(flatten)]
         pub name: Name,
-        /// Counts the objects that stood under the name.
+        /// Counts the objects that had the name.
         pub incarnation: u32,
         /// `intended`, `seen`, `gone`, `foreign` or `abandoned`.
         pub standing: String,
         /// The uid of the object that was seen.
         pub uid: Option<String>,
-        /// What the standing rests on.
+        /// What the state is based on.
         pub evidence: Evidence,
     }
 
     answer
     /// The ProviderConfig a resource shares.
     SharedConfig {
-        /// The id of its life.
+        /// Its id.
         pub id: String,
         /// Its own names.
         pub rows: Vec<ReceiptRow>,
     }
 
     answer
-    /// Every outside name a resource ever had, and what is known of it.
+    /// Every external name a resource ever had, with its state.
     Receipt {
         /// The resource.
         pub resource: Resource,
@@ -373,59 +371,59 @@ bodies! {
     }
 
     answer
-    /// Something outside that no living row accounts for.
+    /// An external object that no active record accounts for.
     Orphan {
-        /// The world it stands in.
+        /// Its world.
         pub world: String,
-        /// What kind of thing it is.
+        /// Its kind.
         pub kind: String,
-        /// Where, or empty.
+        /// Its namespace, or empty.
         pub place: String,
-        /// What it is called there.
+        /// Its name.
         pub name: String,
         /// Its uid, if it was seen.
         pub uid: Option<String>,
-        /// The life it says it belongs to.
+        /// The resource that its labels name.
         pub resource: Option<String>,
-        /// Why nobody owns it.
+        /// Why it has no owner.
         pub cause: String,
         /// Whether it may be reaped.
         pub reapable: bool,
     }
 
     answer
-    /// The rail of a world.
-    Rail {
+    /// The mass-deletion guard of a world.
+    Guard {
         /// The world.
         pub world: String,
-        /// Since when absence is held, if it is.
+        /// Since when the guard distrusts absence, if it tripped.
         pub tripped_at: Option<String>,
-        /// How much vanished unasked within the window.
+        /// Objects that vanished unasked within the window.
         pub vanished: u32,
-        /// How much was present.
+        /// Objects that were present.
         pub present: u32,
     }
 
     answer
-    /// One row of the log.
+    /// One entry of the event log.
     Event {
         /// Its id, the same in every delivery.
         pub id: String,
-        /// What was told.
+        /// The event type.
         #[serde(rename = "type")]
         pub kind: String,
-        /// About which resource, if it is about one.
+        /// The resource it is about, if any.
         pub resource: Option<String>,
-        /// About which life of a machine, there only if it is about one.
+        /// The machine it is about, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub machine: Option<String>,
-        /// In which project, if in one.
+        /// Its project, if any.
         pub project: Option<String>,
-        /// With which version of the record.
+        /// The version of the record.
         pub version: u64,
-        /// When.
+        /// When it occurred.
         pub occurred_at: String,
-        /// What else is worth knowing.
+        /// Details by event type.
         pub data: Map<String, Value>,
     }
 }

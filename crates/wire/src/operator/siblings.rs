@@ -1,4 +1,4 @@
-//! Answers about the broker's siblings.
+//! Answers about tenancy, catalog, credentials, nodes, operators and health.
 
 use super::{BTreeMap, Deserialize, Map, Secret, Serialize, Value, bodies};
 
@@ -8,14 +8,14 @@ bodies! {
     Project {
         /// Its id.
         pub id: String,
-        /// What it is called in commands and paths.
+        /// The name in commands and paths.
         pub slug: String,
-        /// What it is called on screens.
+        /// The display name.
         pub name: String,
     }
 
     answer
-    /// Where a project lives.
+    /// The placement of a project.
     Placement {
         /// The id of the project.
         pub project: String,
@@ -23,7 +23,7 @@ bodies! {
         pub world: String,
         /// The namespace there.
         pub namespace: String,
-        /// How far the namespace is.
+        /// The phase of the namespace.
         pub phase: String,
     }
 
@@ -34,7 +34,7 @@ bodies! {
         pub id: String,
         /// The id of its project.
         pub project: String,
-        /// When it was given.
+        /// When it was created.
         pub created_at: String,
         /// When it was released.
         pub released_at: Option<String>,
@@ -45,7 +45,7 @@ bodies! {
     Blueprint {
         /// Its id.
         pub id: String,
-        /// What it is called.
+        /// Its name.
         pub name: String,
     }
 
@@ -56,13 +56,13 @@ bodies! {
         pub id: String,
         /// The id of its blueprint.
         pub blueprint: String,
-        /// What the version is called.
+        /// The name of the version.
         pub version: String,
         /// The parameters it takes.
         pub parameters: Vec<Value>,
         /// How a token reaches the machine.
         pub strategy: String,
-        /// Whether there is a machine to reach.
+        /// Whether there is a machine to enrol.
         pub role: String,
         /// The providers it runs on.
         pub providers: Vec<String>,
@@ -71,28 +71,28 @@ bodies! {
     }
 
     answer
-    /// What was noticed about a bundle.
+    /// A finding about a bundle.
     Finding {
-        /// Whether it stands in the way of publishing.
+        /// Whether it prevents publishing.
         pub fatal: bool,
-        /// Where, as a path into the bundle.
+        /// A path into the bundle.
         pub at: String,
-        /// What.
+        /// The finding in one sentence.
         pub text: String,
     }
 
     answer
-    /// What became of a bundle.
+    /// The outcome of one bundle.
     Imported {
         /// The blueprint.
         pub blueprint: String,
-        /// What the version is called.
+        /// The name of the version.
         pub version: String,
         /// `published`, `unchanged` or `refused`.
         pub outcome: String,
         /// The id of the version, unless it was refused.
         pub id: Option<String>,
-        /// What was noticed.
+        /// The findings.
         pub findings: Vec<Finding>,
     }
 
@@ -101,51 +101,51 @@ bodies! {
     Cloud {
         /// Its id.
         pub id: String,
-        /// What it is called.
+        /// Its name.
         pub name: String,
-        /// Who runs it.
+        /// The provider.
         pub provider: String,
-        /// Where it answers.
+        /// Provider-specific settings.
         pub endpoint: Map<String, Value>,
     }
 
     answer
-    /// A credential: where it lies, never what it says.
+    /// A credential: its coordinates, never its value.
     Credential {
         /// Its id.
         pub id: String,
-        /// What it is called.
+        /// Its name.
         pub name: String,
         /// The name of its cloud.
         pub cloud: String,
-        /// Who runs that cloud.
+        /// The provider of the cloud.
         pub provider: String,
         /// The mount of the key-value store.
         pub mount: String,
         /// The path below the mount.
         pub path: String,
-        /// Whether it holds.
+        /// Whether it is valid now.
         pub status: String,
-        /// When it ends by itself.
+        /// When it expires.
         pub expires_at: Option<String>,
-        /// When it was withdrawn.
+        /// When it was revoked.
         pub revoked_at: Option<String>,
     }
 
     answer
-    /// A credential for a project, or the wish for one.
+    /// The assignment of a credential to a project, or the request for it.
     Assignment {
         /// The slug of the project.
         pub project: String,
         /// The name of the credential.
         pub credential: String,
-        /// How far it got.
+        /// Its state.
         pub state: String,
-        /// Who asked.
+        /// The operator who requested it.
         pub requested_by: String,
-        /// Who spoke last.
+        /// The operator who decided last.
         pub decided_by: Option<String>,
-        /// When.
+        /// When it was decided.
         pub decided_at: Option<String>,
     }
 
@@ -171,11 +171,11 @@ bodies! {
         pub state: String,
         /// When it was issued.
         pub issued_at: String,
-        /// From when on nobody can redeem it.
+        /// When it expires.
         pub expires_at: String,
-        /// The node it became.
+        /// The node that redeemed it.
         pub node: Option<String>,
-        /// When it was withdrawn.
+        /// When it was revoked.
         pub revoked_at: Option<String>,
     }
 
@@ -184,7 +184,7 @@ bodies! {
     Node {
         /// Its id.
         pub id: String,
-        /// What its resource is called.
+        /// The name of its resource.
         pub name: String,
         /// The id of its resource.
         pub resource: String,
@@ -192,15 +192,15 @@ bodies! {
         pub project: String,
         /// The generation it belongs to.
         pub generation: u64,
-        /// How far it is on its way out.
+        /// The stage of its registration or deregistration.
         pub stage: String,
-        /// Whether it is heard.
+        /// Whether its heartbeats arrive.
         pub liveness: String,
         /// When it registered.
         pub registered_at: String,
-        /// When it was last heard.
+        /// Its last heartbeat.
         pub heard_at: Option<String>,
-        /// What it says it is.
+        /// The version of its agent.
         pub agent_version: Option<String>,
     }
 
@@ -209,20 +209,20 @@ bodies! {
     OperatorToken {
         /// Its id.
         pub id: String,
-        /// What it is called.
+        /// Its name.
         pub name: String,
         /// `viewer`, `operator` or `admin`.
         pub role: String,
         /// The id of the project it is for, if for one.
         pub project: Option<String>,
-        /// When it ends by itself.
+        /// When it expires.
         pub expires_at: Option<String>,
-        /// When it was withdrawn.
+        /// When it was revoked.
         pub revoked_at: Option<String>,
     }
 
     answer
-    /// An operator's token with its text, which is told once.
+    /// A new operator's token with its text, which is returned only once.
     IssuedOperatorToken {
         /// The token.
         #[serde(flatten)]
@@ -233,9 +233,9 @@ bodies! {
     }
 
     answer
-    /// Who is calling.
+    /// The calling token.
     Whoami {
-        /// What the token is called.
+        /// Its name.
         pub name: String,
         /// Its role.
         pub role: String,
@@ -244,39 +244,39 @@ bodies! {
     }
 
     answer
-    /// One row of the audit log.
+    /// One entry of the audit log.
     AuditEntry {
         /// Its id.
         pub id: String,
-        /// When.
+        /// When it was done.
         pub at: String,
-        /// Who.
+        /// The name of the operator's token.
         pub actor: String,
-        /// What.
+        /// The action.
         pub action: String,
-        /// In which project.
+        /// Its project, if any.
         pub project: Option<String>,
-        /// To what.
+        /// The object of the action.
         pub subject: String,
-        /// What else is worth knowing.
+        /// Details by action.
         pub detail: Map<String, Value>,
     }
 
     answer
-    /// One named check of readiness.
+    /// A readiness check.
     Check {
-        /// What was asked.
+        /// Its name.
         pub name: String,
-        /// Whether all is well.
+        /// Whether it passed.
         pub ok: bool,
-        /// What is wrong.
+        /// The error.
         pub detail: Option<String>,
     }
 
     answer
-    /// Whether this process can serve.
+    /// The readiness of this process.
     Ready {
-        /// Whether it can.
+        /// Whether every check passed.
         pub ready: bool,
         /// Every check.
         pub checks: Vec<Check>,

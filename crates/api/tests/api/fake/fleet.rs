@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use usher_api::fleet::{
-    AimView, DemandView, Fleet, FleetPlan, Heard, MachineQuery, MachineView, MachineWhy, NeedView,
-    NewDemand, ShardView,
+    AimView, DemandOutcome, DemandView, Fleet, FleetPlan, MachineQuery, MachineView, MachineWhy,
+    NeedView, NewDemand, ShardView,
 };
 use usher_api::ports::Answer;
 use usher_api::refusal::{Refusal, Thing};
@@ -193,7 +193,7 @@ impl Fleet for Fake {
         found.ok_or_else(|| missing(Thing::Demand, cluster).into())
     }
 
-    async fn set_demand(&self, _: &Caller, new: NewDemand) -> Answer<Heard> {
+    async fn set_demand(&self, _: &Caller, new: NewDemand) -> Answer<DemandOutcome> {
         self.check()?;
         check_needs(&new.needs)?;
         let mut state = self.state();
@@ -207,6 +207,6 @@ impl Fleet for Fake {
         };
         state.demands.retain(|it| it.cluster != demand.cluster);
         state.demands.push(demand.clone());
-        Ok(Heard { judged: Judged::Accepted, demand })
+        Ok(DemandOutcome { judged: Judged::Accepted, demand })
     }
 }

@@ -1,8 +1,8 @@
-//! Ports in memory. They refuse what the real ones refuse, and can be told to fail.
+//! Ports in memory. They refuse what the real ones refuse, and fail on demand.
 
 mod fleet;
-mod lives;
-mod siblings;
+mod resources;
+mod tenancy;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 use usher_api::fleet::DemandView;
 use usher_api::ports::{Answer, Failure, Ports};
-use usher_api::views::{Caller, Check, Page, Paging, ResourceView, Subject, Told};
+use usher_api::views::{Caller, Check, LogEntry, Page, Paging, ResourceView, Subject};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterValues};
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
 use usher_domain::idempotency::Digest;
@@ -34,8 +34,8 @@ pub(crate) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The secret of the one node.
 pub(crate) const NODE_SECRET: &str = "node-canary";
 
-/// Everybody who has a token, with its text.
-pub(crate) const EVERYBODY: [(&str, &str); 5] = [
+/// The names of the tokens and their texts.
+pub(crate) const TOKENS: [(&str, &str); 5] = [
     ("viewer", "viewer-canary"),
     ("watcher", "watcher-canary"),
     ("operator", "operator-canary"),
@@ -68,7 +68,7 @@ pub(crate) fn first() -> ResourceId {
 pub(crate) struct State {
     pub(crate) projects: Vec<Project>,
     pub(crate) resources: Vec<ResourceView>,
-    pub(crate) events: Vec<Told>,
+    pub(crate) events: Vec<LogEntry>,
     pub(crate) keys: BTreeMap<(String, ProjectId, String), (Digest, ResourceId)>,
     pub(crate) labels: Labels,
     pub(crate) demands: Vec<DemandView>,
@@ -83,7 +83,7 @@ pub(crate) struct State {
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
-    told: Arc<Notify>,
+    appended: Arc<Notify>,
 }
 
 impl Fake {
@@ -134,16 +134,15 @@ impl Fake {
         self.state().failing.clone().map_or(Ok(()), Err)
     }
 
-    /// Tells something about a resource.
-    pub(crate) fn tell(&self, project: ProjectId, n: u64) {
-        self.tell_of(Subject::Resource(first(), project), n);
+    /// Appends an event about the first resource.
+    pub(crate) fn append(&self, project: ProjectId, n: u64) {
+        self.append_event(Subject::Resource(first(), project), n);
     }
 
-    /// Tells something about somebody.
-    pub(crate) fn tell_of(&self, subject: Subject, n: u64) {
+    pub(crate) fn append_event(&self, subject: Subject, n: u64) {
         let mut state = self.state();
         let seq = state.events.len() + 1;
-        state.events.push(Told {
+        state.events.push(LogEntry {
             cursor: usher_api::views::Cursor(format!("1.0.{seq}")),
             id: EventId::from_uuid(uuid(1_000 + u128::from(n))),
             event_type: usher_domain::broker::event::EventType::Ready.as_str(),
@@ -153,13 +152,13 @@ impl Fake {
             data: serde_json::Map::new(),
         });
         drop(state);
-        self.told.notify_waiters();
+        self.appended.notify_waiters();
     }
 
     /// Ends every stream.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
-        self.told.notify_waiters();
+        self.appended.notify_waiters();
     }
 
     pub(crate) fn declare(&self, project: ProjectId, name: &str) -> ResourceView {
@@ -188,14 +187,14 @@ pub(crate) fn caller(name: &str) -> Option<Caller> {
         "admin" => Grant::Admin,
         _ => return None,
     };
-    let at = EVERYBODY.iter().position(|(it, _)| *it == name)?;
+    let at = TOKENS.iter().position(|(it, _)| *it == name)?;
     let token = OperatorTokenId::from_uuid(uuid(10 + at as u128));
     Some(Caller { token, name: name.parse().unwrap(), grant })
 }
 
-/// Whose token has this hash.
+/// The caller whose token has this hash.
 fn known(hash: TokenHash) -> Option<Caller> {
-    let texts = EVERYBODY.iter().find(|(_, text)| TokenHash::of(&SecretText::new(*text)) == hash);
+    let texts = TOKENS.iter().find(|(_, text)| TokenHash::of(&SecretText::new(*text)) == hash);
     texts.and_then(|(name, _)| caller(name))
 }
 

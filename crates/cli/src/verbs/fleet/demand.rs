@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::Value;
-use usher_wire::operator::{Demand, HeardDemand, Need, WriteDemand};
+use usher_wire::operator::{Demand, DemandOutcome, Need, WriteDemand};
 
 use super::need;
 use crate::client::encoded;
@@ -56,7 +56,7 @@ async fn demand(session: Session, flags: Flags) -> Result<(), Stop> {
     };
     let body = serde_json::to_value(&body).unwrap_or_default();
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
-    let heard: HeardDemand = serde_json::from_value(value.clone())
+    let heard: DemandOutcome = serde_json::from_value(value.clone())
         .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
     session.console.one(&value, || outcome(&heard))
 }
@@ -97,7 +97,7 @@ fn read(file: &Path) -> Result<String, Stop> {
     Ok(text)
 }
 
-fn outcome(heard: &HeardDemand) -> String {
+fn outcome(heard: &DemandOutcome) -> String {
     let Demand { cluster, shard, needs, .. } = &heard.demand;
     let count = needs.len();
     if heard.judged == "Held" {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use usher_wire::operator::{Aim, ClusterStanding, FleetPlan, NeedStanding};
+use usher_wire::operator::{Aim, ClusterStatus, FleetPlan, NeedStatus};
 
 use super::{chosen, need};
 use crate::client::encoded;
@@ -65,12 +65,12 @@ fn aim(it: &Aim) -> Vec<String> {
     ]
 }
 
-fn unmet(it: &NeedStanding) -> Vec<String> {
+fn unmet(it: &NeedStatus) -> Vec<String> {
     let need = it.need.as_ref().map(need::written);
     vec![it.cluster.clone(), it.outcome.clone(), cell(need.as_deref())]
 }
 
-fn surplus(it: &ClusterStanding) -> Vec<String> {
+fn surplus(it: &ClusterStatus) -> Vec<String> {
     vec![
         it.cluster.clone(),
         it.surplus.to_string(),

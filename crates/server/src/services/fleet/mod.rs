@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Map;
 use usher_api::fleet::{
-    DemandView, Fleet, FleetPlan, Heard, MachineQuery, MachineView, MachineWhy, NewDemand,
+    DemandOutcome, DemandView, Fleet, FleetPlan, MachineQuery, MachineView, MachineWhy, NewDemand,
     ShardView,
 };
 use usher_api::ports::Answer;
@@ -125,7 +125,7 @@ impl Fleet for Machines {
         Ok(believed(found.ok_or_else(unknown)?))
     }
 
-    async fn set_demand(&self, caller: &Caller, new: NewDemand) -> Answer<Heard> {
+    async fn set_demand(&self, caller: &Caller, new: NewDemand) -> Answer<DemandOutcome> {
         check_needs(&new.needs)?;
         let shard = self.serving(&new).await?;
         let detail = Map::from_iter([("needs".to_owned(), new.needs.len().into())]);
@@ -133,7 +133,7 @@ impl Fleet for Machines {
         let noted = entry(caller, Action::FleetDemand, subject, detail);
         let told = RollUp { cluster: new.cluster, shard, needs: new.needs };
         let heard = self.store.hear_demand(told, Some(noted)).await.map_err(failure)?;
-        Ok(Heard { judged: heard.judged, demand: believed(heard.demand) })
+        Ok(DemandOutcome { judged: heard.judged, demand: believed(heard.demand) })
     }
 }
 

@@ -33,7 +33,7 @@ fn entry(key: &str, value: &str) -> Vec<u8> {
 
 // Requirement: PM-1
 #[test]
-fn a_machine_has_the_numbers_that_everybody_uses() {
+fn a_machine_has_the_field_numbers_of_the_protocol() {
     let machine = Machine {
         id: "m".to_owned(),
         state: MachineState::Configured.into(),
@@ -73,7 +73,7 @@ fn a_machine_has_the_numbers_that_everybody_uses() {
 
 // Requirement: PM-1
 #[test]
-fn requests_and_answers_have_the_numbers_that_everybody_uses() {
+fn requests_and_answers_have_the_field_numbers_of_the_protocol() {
     let (id, shard) = ("m".to_owned(), "s".to_owned());
     let token = |first: u8| [number(first, 2), number(first + 1, 3)].concat();
     let create = CreateRequest {
@@ -224,7 +224,7 @@ async fn who_is_not_vouched_for_is_not_heard() {
     foreign.ca = house.folder.path().join("server.ca");
     ask(&address, Some(keyring(foreign))).await.unwrap_err();
     ask(&address, None).await.unwrap_err();
-    // Nor does a client speak to a server that nobody vouches for.
+    // Nor does a client trust a server with an unknown authority.
     let deceived = stranger.sign("deceived", &["bigfleet://shard/a"]);
     ask(&address, Some(keyring(deceived))).await.unwrap_err();
     assert_eq!(*mirror.peers.lock().unwrap(), []);

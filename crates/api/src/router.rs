@@ -1,14 +1,14 @@
-//! The surface: every route with its right, and the one way a request takes through it.
+//! The router: every route with its right, and the path of a request through it.
 //!
 //! ```text
-//!   request ─▶ id ─▶ right ─▶ route ─▶ port
-//!                       └── no ──▶ problem ◀── no ──┘
+//!   request ─▶ id ─▶ authorize ─▶ route ─▶ port
+//!                       └─ refused ─▶ problem ◀─┘
 //! ```
 //!
 //! **Invariants**
-//! - A route has a right or does not exist: the table is the only way in.
-//! - Rights are judged before a body is read.
-//! - A panic in a route is one answer, not the end of the process.
+//! - Every route declares its right; there is no other way to register one.
+//! - Rights are checked before a body is read.
+//! - A panic in a route fails one request, not the process.
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,65 +39,60 @@ use crate::refusal::Refusal;
 use crate::route::{Handled, Right, Route};
 use crate::{openapi, routes};
 
-/// The header that names a request, in both directions.
+/// Request and response header.
 pub const REQUEST_ID: &str = "x-request-id";
-/// The longest id that a caller may give.
+/// The longest request id that is taken from a caller.
 const REQUEST_ID_MAX: usize = 64;
-/// The longest bearer that is looked at.
+/// The longest bearer token that is hashed.
 const BEARER_MAX: usize = 512;
 
-/// Everything a route can reach.
+/// What every route can reach; cheap to clone.
 #[derive(Clone)]
-pub struct Surface(Arc<Within>);
+pub struct AppState(Arc<Shared>);
 
-/// What a surface reaches; every request has its own hand on it.
-pub struct Within {
+pub struct Shared {
     pub(crate) ports: Ports,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     pub(crate) document: Arc<str>,
 }
 
-impl Deref for Surface {
-    type Target = Within;
+impl Deref for AppState {
+    type Target = Shared;
 
-    fn deref(&self) -> &Within {
+    fn deref(&self) -> &Shared {
         &self.0
     }
 }
 
-impl Surface {
-    /// A surface over these ports. What is measured was registered before.
+impl AppState {
+    /// `metrics` are registered in `registry` already.
     pub fn new(ports: Ports, registry: Arc<Registry>, metrics: Metrics) -> Self {
-        Self(Arc::new(Within { ports, registry, metrics, document: openapi::text().into() }))
+        Self(Arc::new(Shared { ports, registry, metrics, document: openapi::text().into() }))
     }
 
-    /// The router of every route.
     pub fn router(self) -> Router {
         let mut router = Router::new();
         for route in routes::all() {
             let Some(filter) = filter(&route.method) else { continue };
             let (path, route) = (route.path, Arc::new(route));
-            let enter = move |State(surface): State<Self>, params: Params, request: Request| {
+            let handle = move |State(state): State<Self>, params: Params, request: Request| {
                 let route = Arc::clone(&route);
-                async move { surface.enter(&route, params, request).await }
+                async move { state.handle(&route, params, request).await }
             };
-            router = router.route(path, on(filter, enter));
+            router = router.route(path, on(filter, handle));
         }
         router
-            .fallback(|State(surface): State<Self>, request: Request| async move {
-                surface.refuse("unknown", &request, Refusal::RouteNotFound)
+            .fallback(|State(state): State<Self>, request: Request| async move {
+                state.refuse("unknown", &request, Refusal::RouteNotFound)
             })
-            .method_not_allowed_fallback(
-                |State(surface): State<Self>, request: Request| async move {
-                    surface.refuse("unknown", &request, Refusal::MethodNotAllowed)
-                },
-            )
+            .method_not_allowed_fallback(|State(state): State<Self>, request: Request| async move {
+                state.refuse("unknown", &request, Refusal::MethodNotAllowed)
+            })
             .with_state(self)
     }
 
-    /// Takes one request through its route.
-    async fn enter(&self, route: &Route, params: Params, request: Request) -> Response<Body> {
+    async fn handle(&self, route: &Route, params: Params, request: Request) -> Response<Body> {
         let began = Instant::now();
         let id = request_id(request.headers());
         let span = tracing::info_span!(
@@ -106,11 +101,11 @@ impl Surface {
         let answered = self.answer(route, params, request).instrument(span.clone()).await;
         let response = answered.unwrap_or_else(|failure| {
             let _entered = span.enter();
-            log(&failure);
+            log_failure(&failure);
             problem::answer(&failure)
         });
         self.metrics.count(route.path, &route.method, response.status().as_u16(), began.elapsed());
-        named(response, &id)
+        with_request_id(response, &id)
     }
 
     async fn answer(
@@ -119,31 +114,31 @@ impl Surface {
         params: Params,
         request: Request,
     ) -> Answer<Response<Body>> {
-        let params = pieces(params)?;
-        let admitted = self.admit(route.right, &params, request.headers()).await?;
+        let params = path_params(params)?;
+        let admitted = self.authorize(route.right, &params, request.headers()).await?;
         let (parts, body) = request.into_parts();
         let body = if route.takes.is_some() { call::read(body).await? } else { Bytes::new() };
         let call = Call {
-            surface: self.clone(),
+            state: self.clone(),
             admitted,
             params,
             query: parts.uri.query().unwrap_or_default().to_owned(),
             headers: parts.headers,
             body,
         };
-        unharmed(|| (route.serve)(call)).await
+        catch_panic(|| (route.serve)(call)).await
     }
 
-    /// Judges whether whoever asks has the right.
-    async fn admit(
+    /// Whether the caller has the right.
+    async fn authorize(
         &self,
         right: Right,
         params: &[(String, String)],
         headers: &HeaderMap,
     ) -> Answer<Admitted> {
         let (needed, everywhere) = match right {
-            Right::Anybody => return Ok(Admitted::Anybody),
-            Right::Node => return self.admit_node(params, headers).await,
+            Right::Public => return Ok(Admitted::Public),
+            Right::Node => return self.authorize_node(params, headers).await,
             Right::Project(role) => (role, false),
             Right::Installation(role) => (role, true),
         };
@@ -160,14 +155,14 @@ impl Surface {
         Ok(Admitted::Caller(caller))
     }
 
-    async fn admit_node(
+    async fn authorize_node(
         &self,
         params: &[(String, String)],
         headers: &HeaderMap,
     ) -> Answer<Admitted> {
         let bearer = bearer(headers).ok_or(Refusal::Unauthenticated)?;
         let id = params.iter().find(|(key, _)| key == "id").map_or("", |(_, value)| value);
-        // A node whose id is none is as unknown as any other.
+        // A malformed id is an unknown node.
         let node: PeerId = id.parse().map_err(|_| Refusal::KeyRevoked)?;
         self.ports.agents.admit(node, &bearer).await?;
         Ok(Admitted::Node(node))
@@ -178,14 +173,13 @@ impl Surface {
         let response = problem::answer(&why.into());
         let took = std::time::Duration::ZERO;
         self.metrics.count(path, &Method::GET, response.status().as_u16(), took);
-        named(response, &id)
+        with_request_id(response, &id)
     }
 }
 
-/// The pieces of a path, if they can be read.
 type Params = Result<RawPathParams, RawPathParamsRejection>;
 
-fn pieces(params: Params) -> Answer<Vec<(String, String)>> {
+fn path_params(params: Params) -> Answer<Vec<(String, String)>> {
     let params = params.map_err(|_| Refusal::PathInvalid)?;
     Ok(params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }
@@ -198,7 +192,7 @@ fn filter(method: &Method) -> Option<MethodFilter> {
     MethodFilter::try_from(method.clone()).ok()
 }
 
-/// The secret a request brought, if it brought exactly one.
+/// The bearer token, if there is exactly one authorization header.
 fn bearer(headers: &HeaderMap) -> Option<SecretText> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -207,7 +201,7 @@ fn bearer(headers: &HeaderMap) -> Option<SecretText> {
     sound.then(|| SecretText::new(text))
 }
 
-/// The id a caller gave, if it is one, else a new one.
+/// The request id of the caller if it is valid, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|it| it.to_str().ok());
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -215,27 +209,27 @@ fn request_id(headers: &HeaderMap) -> String {
     given.filter(sound).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
 }
 
-fn named(mut response: Response<Body>, id: &str) -> Response<Body> {
+fn with_request_id(mut response: Response<Body>, id: &str) -> Response<Body> {
     if let Ok(id) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// Tells the operator what the caller is not told.
-fn log(failure: &Failure) {
+/// Logs what the caller does not see.
+fn log_failure(failure: &Failure) {
     match failure {
         Failure::Refused(refused) if crate::codes::status(refused.code).is_none() => {
-            tracing::error!(code = refused.code, "the code has no status");
+            tracing::error!(code = refused.code, "refusal code without a status");
         }
-        Failure::Refused(refused) => tracing::debug!(code = refused.code, "refused"),
-        Failure::Unavailable { what } => tracing::warn!(what, "unavailable"),
-        Failure::Broken { what } => tracing::error!(what, "broken"),
+        Failure::Refused(refused) => tracing::debug!(code = refused.code, "request refused"),
+        Failure::Unavailable { what } => tracing::warn!(what, "dependency unavailable"),
+        Failure::Broken { what } => tracing::error!(what, "request failed: internal error"),
     }
 }
 
-/// Runs a route; a panic in it is a failure of this one request.
-async fn unharmed(serve: impl FnOnce() -> Handled) -> Answer<Response<Body>> {
+/// Runs a route; a panic becomes the failure of this request.
+async fn catch_panic(serve: impl FnOnce() -> Handled) -> Answer<Response<Body>> {
     let broken = || Failure::Broken { what: "a route panicked".to_owned() };
     let begun = catch_unwind(AssertUnwindSafe(serve));
     let mut running: Pin<_> = begun.map_err(|_| broken())?;

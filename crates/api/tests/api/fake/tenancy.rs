@@ -28,7 +28,7 @@ use usher_domain::operators::{self, OperatorToken, TokenHash};
 use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 
-use super::{EVERYBODY, Fake, START, caller, demo, known, other, paged, uuid};
+use super::{Fake, START, TOKENS, caller, demo, known, other, paged, uuid};
 
 fn placed(project: ProjectId) -> Placement {
     Placement { project, world: "local".to_owned(), phase: NamespacePhase::Ready }
@@ -345,7 +345,7 @@ impl Operators for Fake {
 
     async fn list(&self, paging: Paging) -> Answer<Page<OperatorToken>> {
         self.check()?;
-        let tokens: Vec<_> = EVERYBODY.iter().map(|(name, _)| token(name)).collect();
+        let tokens: Vec<_> = TOKENS.iter().map(|(name, _)| token(name)).collect();
         paged(&tokens, &paging)
     }
 
@@ -361,7 +361,7 @@ impl Operators for Fake {
 
     async fn revoke(&self, _: &Caller, id: OperatorTokenId) -> Answer<()> {
         self.check()?;
-        if EVERYBODY.iter().any(|(name, _)| token(name).id == id) {
+        if TOKENS.iter().any(|(name, _)| token(name).id == id) {
             return Ok(());
         }
         Err(Refusal::NotFound { thing: Thing::OperatorToken, what: id.to_string() }.into())

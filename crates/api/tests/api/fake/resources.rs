@@ -8,9 +8,9 @@ use usher_api::ports::{
 };
 use usher_api::refusal::{Refusal, Thing};
 use usher_api::views::{
-    AgentTold, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, KeyUse, NodeQuery,
-    NodeView, Orphan, Page, Paging, Plan, PlanStep, Provisioned, RailView, Receipt, Registration,
-    ResourceQuery, ResourceView, TokenView, Told, Why,
+    AgentMessage, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, GuardView,
+    KeyUse, LogEntry, NodeQuery, NodeView, Orphan, Page, Paging, Plan, PlanStep, Provisioned,
+    Receipt, Registration, ResourceQuery, ResourceView, TokenView, Why,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
@@ -145,12 +145,12 @@ impl Orphans for Fake {
         self.check().map(|()| vec![])
     }
 
-    async fn rails(&self) -> Answer<Vec<RailView>> {
+    async fn guards(&self) -> Answer<Vec<GuardView>> {
         self.check()?;
         Ok(vec![rail()])
     }
 
-    async fn open_rail(&self, _: &Caller, world: &str) -> Answer<RailView> {
+    async fn reset_guard(&self, _: &Caller, world: &str) -> Answer<GuardView> {
         self.check()?;
         if world == "local" {
             return Ok(rail());
@@ -159,8 +159,8 @@ impl Orphans for Fake {
     }
 }
 
-fn rail() -> RailView {
-    RailView { world: "local".to_owned(), tripped_at: None, vanished: 0, present: 1 }
+fn rail() -> GuardView {
+    GuardView { world: "local".to_owned(), tripped_at: None, vanished: 0, present: 1 }
 }
 
 fn position(fake: &Fake, after: Option<&Cursor>) -> Answer<usize> {
@@ -176,7 +176,7 @@ fn position(fake: &Fake, after: Option<&Cursor>) -> Answer<usize> {
 
 #[async_trait]
 impl Events for Fake {
-    async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<Told>> {
+    async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<LogEntry>> {
         self.check()?;
         let begin = position(self, after.as_ref())?;
         let state = self.state();
@@ -200,10 +200,10 @@ struct Reader {
 
 #[async_trait]
 impl Feed for Reader {
-    async fn next(&mut self) -> Answer<Vec<Told>> {
+    async fn next(&mut self) -> Answer<Vec<LogEntry>> {
         loop {
-            let told = self.fake.told.clone();
-            let waiting = told.notified();
+            let appended = self.fake.appended.clone();
+            let waiting = appended.notified();
             {
                 let state = self.fake.state();
                 if state.is_closed {
@@ -339,14 +339,14 @@ struct Teller {
 
 #[async_trait]
 impl AgentFeed for Teller {
-    async fn next(&mut self) -> Option<AgentTold> {
+    async fn next(&mut self) -> Option<AgentMessage> {
         self.at += 1;
         let event = match self.at {
             1 => AgentEvent::Mesh { snapshot: 1 },
             2 => AgentEvent::Drain(Drain { grace_ms: 30_000 }),
             _ => return None,
         };
-        Some(AgentTold { id: Some(self.at.to_string()), event })
+        Some(AgentMessage { id: Some(self.at.to_string()), event })
     }
 }
 

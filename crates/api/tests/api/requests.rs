@@ -119,11 +119,11 @@ fn object(words: &Words, document: &Value, schema: &Value, depth: u32) -> BoxedS
 pub(crate) fn requests(words: &Words) -> impl Strategy<Value = Request<Vec<u8>>> {
     let document = document();
     let routes = usher_api::routes();
-    proptest::strategy::Union::new(routes.iter().map(|it| asked(words, &document, it)))
+    proptest::strategy::Union::new(routes.iter().map(|it| requests_of(words, &document, it)))
 }
 
 /// A request for an operation of the document.
-fn asked(
+fn requests_of(
     words: &Words,
     document: &Value,
     route: &usher_api::Route,

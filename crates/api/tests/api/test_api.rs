@@ -1,4 +1,4 @@
-//! A router over the fake ports, and a way to ask it.
+//! A router over the fake ports, and requests to it.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use http_body_util::BodyExt as _;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tower::ServiceExt as _;
-use usher_api::{Metrics, Surface};
+use usher_api::{AppState, Metrics};
 
-use crate::fake::{EVERYBODY, Fake};
+use crate::fake::{Fake, TOKENS};
 use crate::secrets::log;
 
 /// Ports and the router over them.
-pub(crate) struct Bed {
+pub(crate) struct TestApi {
     pub(crate) fake: Fake,
     pub(crate) router: Router,
 }
@@ -47,14 +47,14 @@ pub(crate) fn refused(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
-impl Bed {
+impl TestApi {
     pub(crate) fn new() -> Self {
         log();
         let fake = Fake::new();
         let mut registry = Registry::with_prefix("usher");
         let metrics = Metrics::register(&mut registry);
-        let surface = Surface::new(fake.ports(), Arc::new(registry), metrics);
-        Self { fake, router: surface.router() }
+        let state = AppState::new(fake.ports(), Arc::new(registry), metrics);
+        Self { fake, router: state.router() }
     }
 
     /// Sends a request as it is.
@@ -71,7 +71,7 @@ impl Bed {
         Answered { status: parts.status.as_u16(), headers: parts.headers, text }
     }
 
-    /// Asks as somebody.
+    /// Sends a request with the token of that name.
     pub(crate) async fn ask(
         &self,
         who: &str,
@@ -82,16 +82,15 @@ impl Bed {
         self.send(request(who, method, path, body)).await
     }
 
-    /// Looks as an admin.
     pub(crate) async fn get(&self, path: &str) -> Answered {
         self.ask("admin", "GET", path, None).await
     }
 }
 
-/// A request of somebody; a name that nobody has is an empty one.
+/// A request with the token of that name; an unknown name sends none.
 pub(crate) fn request(who: &str, method: &str, path: &str, body: Option<Value>) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path);
-    if let Some((_, text)) = EVERYBODY.iter().find(|(name, _)| *name == who) {
+    if let Some((_, text)) = TOKENS.iter().find(|(name, _)| *name == who) {
         request = request.header(header::AUTHORIZATION, format!("Bearer {text}"));
     }
     match body {
