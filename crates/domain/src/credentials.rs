@@ -150,7 +150,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerdictRefusal {
     /// The one who asked may not grant.
-    #[error("cannot approve an assignment that one asked for oneself")]
+    #[error("an operator cannot approve their own request")]
     SelfApprovalDenied,
     /// The assignment is not where the verdict begins.
     #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
@@ -214,7 +214,7 @@ impl Assignment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UseRefusal {
     /// The credential was never assigned to the project.
-    #[error("cannot use credential \"{credential}\": it is not assigned to project \"{project}\"")]
+    #[error("credential \"{credential}\" is not assigned to project \"{project}\"")]
     NotAssigned {
         /// The credential.
         credential: CredentialId,
@@ -222,7 +222,7 @@ pub enum UseRefusal {
         project: ProjectId,
     },
     /// It was, but the assignment is not approved.
-    #[error("cannot use credential \"{credential}\": its assignment is \"{}\"", state.as_str())]
+    #[error("the assignment of credential \"{credential}\" is \"{}\"", state.as_str())]
     NotApproved {
         /// The credential.
         credential: CredentialId,
@@ -230,19 +230,21 @@ pub enum UseRefusal {
         state: AssignmentState,
     },
     /// The credential's time has passed.
-    #[error("cannot use credential \"{credential}\": it has expired")]
+    #[error("credential \"{credential}\" has expired")]
     Expired {
         /// The credential.
         credential: CredentialId,
     },
     /// The credential was withdrawn.
-    #[error("cannot use credential \"{credential}\": it is revoked")]
+    #[error("credential \"{credential}\" is revoked")]
     Revoked {
         /// The credential.
         credential: CredentialId,
     },
     /// The blueprint does not run on the credential's provider.
-    #[error("cannot use credential \"{credential}\": the blueprint does not run on \"{provider}\"")]
+    #[error(
+        "the blueprint does not support provider \"{provider}\" of credential \"{credential}\""
+    )]
     ProviderUnsupported {
         /// The credential.
         credential: CredentialId,
@@ -426,7 +428,7 @@ mod tests {
         let refusal = may_use(&credential(), project(3), None, &[], NOW).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "cannot use credential \"00000000-0000-0000-0000-000000000001\": it is not assigned \
+            "credential \"00000000-0000-0000-0000-000000000001\" is not assigned \
              to project \"00000000-0000-0000-0000-000000000003\""
         );
     }

@@ -27,13 +27,13 @@ pub struct Key(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The text is no key.
-    #[error("cannot use idempotency key \"{text}\"")]
+    #[error("idempotency key \"{text}\" is not 1 to {LENGTH_MAX} visible ASCII characters")]
     Invalid {
         /// The offending text, shortened.
         text: String,
     },
     /// It was used before, for something else.
-    #[error("cannot use idempotency key \"{key}\": it was used for another request")]
+    #[error("idempotency key \"{key}\" was used for another request")]
     Reused {
         /// The key.
         key: String,

@@ -22,7 +22,7 @@ pub struct Definition {
 
 /// An object carries too many labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("cannot carry \"{count}\" labels: {COUNT_MAX} are the most")]
+#[error("{count} labels are more than {COUNT_MAX}")]
 pub struct TooManyLabels {
     /// How many there are.
     pub count: usize,
@@ -106,6 +106,6 @@ mod tests {
         let refusal = check_count(&many(65)).unwrap_err();
         assert_eq!(refusal, TooManyLabels { count: 65 });
         assert_eq!(refusal.code(), "labels_too_many");
-        assert_eq!(refusal.to_string(), "cannot carry \"65\" labels: 64 are the most");
+        assert_eq!(refusal.to_string(), "65 labels are more than 64");
     }
 }

@@ -103,10 +103,10 @@ pub enum Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadGrant {
     /// An operator is one of a project.
-    #[error("cannot make an operator's token without a project")]
+    #[error("an operator's token needs a project")]
     ProjectMissing,
     /// An admin is one everywhere.
-    #[error("cannot make an admin's token for one project")]
+    #[error("an admin's token cannot be limited to a project")]
     ProjectSuperfluous,
 }
 

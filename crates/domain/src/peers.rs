@@ -147,13 +147,13 @@ pub struct Registered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 pub enum Refusal {
     /// Another agent registered with the token.
-    #[error("cannot register: the token is consumed")]
+    #[error("the bootstrap token is already consumed")]
     TokenConsumed,
     /// Another agent used the same nonce.
-    #[error("cannot register: the nonce was used with another key")]
+    #[error("the nonce was used with another key")]
     NonceCollision,
     /// The peer is on its way out.
-    #[error("cannot register: the peer is leaving")]
+    #[error("the node is leaving")]
     Leaving,
 }
 

@@ -30,7 +30,7 @@ pub enum NamespacePhase {
 
 /// A phase nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read namespace phase \"{text}\"")]
+#[error("namespace phase \"{text}\" is unknown")]
 pub struct UnknownPhase {
     /// The offending text, shortened.
     pub text: String,
@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&phase).unwrap(), format!("\"{phase}\""));
         }
         let refusal = "ready".parse::<NamespacePhase>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot read namespace phase \"ready\"");
+        assert_eq!(refusal.to_string(), "namespace phase \"ready\" is unknown");
     }
 
     proptest! {

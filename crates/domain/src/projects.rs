@@ -60,13 +60,13 @@ pub struct ProjectName(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadProjectName {
     /// No DNS label.
-    #[error("cannot use project slug \"{text}\"")]
+    #[error("project slug \"{text}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
     Slug {
         /// The offending text, shortened.
         text: String,
     },
     /// Empty, too long, padded, or with control characters.
-    #[error("cannot use project name \"{text}\"")]
+    #[error("project name \"{text}\" is not 1 to 128 visible characters without outer blanks")]
     Name {
         /// The offending text, shortened.
         text: String,

@@ -127,19 +127,19 @@ pub struct SinkUrl(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The URL is none that can be used.
-    #[error("cannot use sink URL \"{text}\": say http(s)://host[:port][/path] and nothing more")]
+    #[error("sink URL \"{text}\" is not http(s)://host[:port][/path]")]
     Url {
         /// The offending text, shortened.
         text: String,
     },
     /// A secret would cross a network in the clear.
-    #[error("cannot use sink URL \"{text}\" with a secret: http is for the same machine only")]
+    #[error("sink URL \"{text}\" with a secret must use https unless it is on this machine")]
     Insecure {
         /// The offending text, shortened.
         text: String,
     },
     /// The place of the secret is none.
-    #[error("cannot read a secret at \"{text}\": name a variable or an absolute path")]
+    #[error("\"{text}\" is neither an environment variable nor an absolute path")]
     SecretName {
         /// The offending text, shortened.
         text: String,

@@ -263,7 +263,7 @@ fn a_secret_name_is_a_dns_subdomain() {
     for text in ["", "A", "a/b", "a\"b", &"a".repeat(64)] {
         let refusal = text.parse::<SecretName>().unwrap_err();
         assert_eq!(refusal.code(), "secret_name_invalid");
-        assert_eq!(refusal.to_string(), format!("cannot use Secret name \"{text}\""));
+        assert_eq!(refusal.to_string(), format!("Secret name \"{text}\" is not a DNS subdomain"));
     }
     assert_eq!("a.b-c".parse::<SecretName>().unwrap().as_str(), "a.b-c");
 }

@@ -37,13 +37,13 @@ pub enum MeshRole {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownWord {
     /// No such strategy.
-    #[error("cannot use injection strategy \"{text}\"")]
+    #[error("injection strategy \"{text}\" is unknown")]
     InjectionStrategy {
         /// The offending word, shortened.
         text: String,
     },
     /// No such role.
-    #[error("cannot use mesh role \"{text}\"")]
+    #[error("mesh role \"{text}\" is unknown")]
     MeshRole {
         /// The offending word, shortened.
         text: String,
@@ -152,10 +152,10 @@ mod tests {
     fn other_words_are_refused() {
         let strategy = "cloud-init".parse::<InjectionStrategy>().unwrap_err();
         assert_eq!(strategy.code(), "injection_strategy_unknown");
-        assert_eq!(strategy.to_string(), "cannot use injection strategy \"cloud-init\"");
+        assert_eq!(strategy.to_string(), "injection strategy \"cloud-init\" is unknown");
         let role = "Node".parse::<MeshRole>().unwrap_err();
         assert_eq!(role.code(), "mesh_role_unknown");
-        assert_eq!(role.to_string(), "cannot use mesh role \"Node\"");
+        assert_eq!(role.to_string(), "mesh role \"Node\" is unknown");
     }
 
     proptest! {

@@ -112,37 +112,37 @@ struct Unchecked {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadSchema {
     /// Too many parameters.
-    #[error("cannot use schema: \"{count}\" parameters are more than {COUNT_MAX}")]
+    #[error("invalid schema: {count} parameters are more than {COUNT_MAX}")]
     TooMany {
         /// How many there are.
         count: usize,
     },
     /// The name is no name.
-    #[error("cannot use schema: parameter name \"{name}\" is none")]
+    #[error("invalid schema: \"{name}\" is not a parameter name")]
     Name {
         /// The offending name, shortened.
         name: String,
     },
     /// Usher itself writes there.
-    #[error("cannot use schema: parameter name \"{name}\" is reserved")]
+    #[error("invalid schema: parameter name \"{name}\" is reserved")]
     Reserved {
         /// The offending name.
         name: String,
     },
     /// Two parameters of one name.
-    #[error("cannot use schema: parameter \"{name}\" is stated twice")]
+    #[error("invalid schema: parameter \"{name}\" is declared twice")]
     Duplicate {
         /// The offending name.
         name: String,
     },
     /// A default nobody can ever get.
-    #[error("cannot use schema: parameter \"{name}\" is required and has a default")]
+    #[error("invalid schema: parameter \"{name}\" is required and has a default")]
     RequiredWithDefault {
         /// The offending name.
         name: String,
     },
     /// The default is not of the parameter's type.
-    #[error("cannot use schema: the default of parameter \"{name}\" is no usable {kind}")]
+    #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
     Default {
         /// The offending name.
         name: String,
@@ -169,19 +169,19 @@ impl BadSchema {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadValues {
     /// Nobody asked for it.
-    #[error("cannot use parameters: \"{name}\" is unknown")]
+    #[error("parameter \"{name}\" is unknown")]
     Unknown {
         /// The offending name, shortened.
         name: String,
     },
     /// It was asked for and not given.
-    #[error("cannot use parameters: \"{name}\" is required")]
+    #[error("parameter \"{name}\" is required")]
     Missing {
         /// The parameter's name.
         name: String,
     },
     /// It has another type.
-    #[error("cannot use parameters: \"{name}\" must be of type {kind}")]
+    #[error("parameter \"{name}\" must be of type {kind}")]
     Type {
         /// The parameter's name.
         name: String,
@@ -189,13 +189,13 @@ pub enum BadValues {
         kind: ParameterType,
     },
     /// The text is too long.
-    #[error("cannot use parameters: \"{name}\" is longer than {STRING_MAX} bytes")]
+    #[error("parameter \"{name}\" is longer than {STRING_MAX} bytes")]
     TooLong {
         /// The parameter's name.
         name: String,
     },
     /// The text holds a NUL, which not every store can keep.
-    #[error("cannot use parameters: \"{name}\" holds a NUL")]
+    #[error("parameter \"{name}\" contains a NUL")]
     Nul {
         /// The parameter's name.
         name: String,
@@ -399,7 +399,7 @@ mod tests {
             assert_eq!(refusal.code(), "parameter_values_invalid");
         }
         let missing = materialise(&json!({})).unwrap_err();
-        assert_eq!(missing.to_string(), "cannot use parameters: \"region\" is required");
+        assert_eq!(missing.to_string(), "parameter \"region\" is required");
     }
 
     // Requirement: X-4

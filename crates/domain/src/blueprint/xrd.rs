@@ -65,25 +65,25 @@ impl fmt::Display for Part {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadXrd {
     /// Another API version than v1 or v2, or none.
-    #[error("cannot read XRD: apiVersion \"{text}\" is not served")]
+    #[error("invalid XRD: apiVersion \"{text}\" is not supported")]
     ApiVersion {
         /// What it says, shortened.
         text: String,
     },
     /// Not an XRD at all.
-    #[error("cannot read XRD: kind \"{text}\" is none")]
+    #[error("invalid XRD: kind \"{text}\" is not CompositeResourceDefinition")]
     NotAnXrd {
         /// What it says, shortened.
         text: String,
     },
     /// A part is missing.
-    #[error("cannot read XRD: \"{part}\" is missing")]
+    #[error("invalid XRD: \"{part}\" is missing")]
     Missing {
         /// Which.
         part: Part,
     },
     /// A part is there and cannot be used.
-    #[error("cannot read XRD: \"{part}\" says \"{text}\"")]
+    #[error("invalid XRD: \"{part}\" is \"{text}\"")]
     Syntax {
         /// Which.
         part: Part,
@@ -91,16 +91,16 @@ pub enum BadXrd {
         text: String,
     },
     /// No version is served.
-    #[error("cannot read XRD: no version in \"spec.versions\" is served")]
+    #[error("invalid XRD: no version in \"spec.versions\" is served")]
     NoServedVersion,
     /// The scope is none of the three.
-    #[error("cannot read XRD: scope \"{text}\" is none")]
+    #[error("invalid XRD: scope \"{text}\" is unknown")]
     Scope {
         /// What it says, shortened.
         text: String,
     },
     /// The name is not `<plural>.<group>`.
-    #[error("cannot read XRD: its name is \"{name}\" and should be \"{expected}\"")]
+    #[error("invalid XRD: its name is \"{name}\" and should be \"{expected}\"")]
     Name {
         /// What it is called, shortened.
         name: String,
@@ -332,7 +332,7 @@ mod tests {
                 let refusal = with(pointer, nothing).unwrap_err();
                 assert_eq!(refusal, BadXrd::Missing { part });
                 assert_eq!(refusal.code(), "xrd_part_missing");
-                let message = format!("cannot read XRD: \"{path}\" is missing");
+                let message = format!("invalid XRD: \"{path}\" is missing");
                 assert_eq!(refusal.to_string(), message);
             }
         }
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(name.code(), "xrd_name");
         assert_eq!(
             name.to_string(),
-            "cannot read XRD: its name is \"other.blueprints.usher.dev\" \
+            "invalid XRD: its name is \"other.blueprints.usher.dev\" \
              and should be \"servers.blueprints.usher.dev\""
         );
     }

@@ -326,7 +326,7 @@ mod tests {
         let taken = views(|it| it.name_in_use = true);
         assert_eq!(provision(&empty, &taken, &minted(), NOW), Err(refusal));
         let unnamed = Provision { name: "Web 1".to_owned(), ..command() };
-        let refusal = Refusal::InvalidInput { what: "name".to_owned() };
+        let refusal = Refusal::bad_name("Web 1");
         assert_eq!(provision(&unnamed, &views(|_| ()), &minted(), NOW), Err(refusal));
     }
 }

@@ -3,36 +3,37 @@
 use thiserror::Error;
 
 use crate::blueprint::parameter::BadValues;
+use crate::object::offender::shortened;
 
 /// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A value breaks an invariant of the aggregate.
-    #[error("cannot accept field \"{what}\"")]
+    #[error("invalid {what}")]
     InvalidInput {
         /// The offending field.
         what: String,
     },
     /// The blueprint version is not published.
-    #[error("cannot find blueprint version \"{what}\"")]
+    #[error("blueprint version \"{what}\" not found")]
     BlueprintNotFound {
         /// What was asked for.
         what: String,
     },
     /// The credential's cloud is not in the inventory.
-    #[error("cannot find cloud \"{what}\"")]
+    #[error("cloud \"{what}\" not found")]
     CloudNotFound {
         /// What was asked for.
         what: String,
     },
     /// The credential does not exist.
-    #[error("cannot find credential \"{what}\"")]
+    #[error("credential \"{what}\" not found")]
     CredentialNotFound {
         /// What was asked for.
         what: String,
     },
     /// The project is not placed on any world.
-    #[error("cannot find a placement of project \"{what}\"")]
+    #[error("project \"{what}\" has no placement")]
     AssignmentNotFound {
         /// The project.
         what: String,
@@ -41,19 +42,19 @@ pub enum Refusal {
     #[error(transparent)]
     ParameterValuesInvalid(#[from] BadValues),
     /// There is no such resource.
-    #[error("cannot find provisioned resource \"{what}\"")]
+    #[error("provisioned resource \"{what}\" not found")]
     ProvisionedResourceNotFound {
         /// What was asked for.
         what: String,
     },
     /// The project's namespace is not ready, for callers that insist on it.
-    #[error("cannot use namespace \"{what}\" before it is ready")]
+    #[error("namespace \"{what}\" is not ready")]
     NamespaceNotReady {
         /// The namespace.
         what: String,
     },
     /// The node could not be shown out; the substrate was not touched.
-    #[error("cannot deregister the node of \"{what}\"")]
+    #[error("failed to deregister the node of \"{what}\"")]
     NodeDeregistrationFailed {
         /// The resource.
         what: String,
@@ -67,13 +68,13 @@ pub enum Refusal {
         text: String,
     },
     /// The blueprint does not run on the credential's provider.
-    #[error("cannot use the blueprint on provider \"{what}\"")]
+    #[error("the blueprint does not support provider \"{what}\"")]
     ProviderUnsupported {
         /// The provider.
         what: String,
     },
     /// Another resource of the project has the name.
-    #[error("cannot take name \"{what}\": it is in use")]
+    #[error("name \"{what}\" is in use")]
     NameInUse {
         /// The name.
         what: String,
@@ -91,13 +92,13 @@ pub enum Refusal {
         what: String,
     },
     /// Only what was given up can be taken back.
-    #[error("cannot reap \"{what}\": it was not abandoned")]
+    #[error("\"{what}\" was not abandoned and cannot be reaped")]
     NotAbandoned {
         /// The resource.
         what: String,
     },
     /// A reason must be given.
-    #[error("cannot abandon \"{what}\" without a reason")]
+    #[error("abandoning \"{what}\" needs a reason")]
     ReasonRequired {
         /// The resource.
         what: String,
@@ -105,6 +106,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// A name that is not a DNS label.
+    pub fn bad_name(text: &str) -> Self {
+        let (text, rule) = (shortened(text), "lower case, digits, '-'; at most 63");
+        Self::InvalidInput { what: format!("name \"{text}\": not a DNS label ({rule})") }
+    }
+
     /// The stable code on the wire and the name of the page that explains it.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -135,7 +142,7 @@ mod tests {
     /// Every refusal and its code.
     fn codes() -> [(Refusal, &'static str); 16] {
         let what = || String::from("x");
-        let text = String::from("cannot use credential \"x\": it ran out");
+        let text = String::from("credential \"x\" has expired");
         [
             (Refusal::InvalidInput { what: what() }, "invalid_input"),
             (Refusal::BlueprintNotFound { what: what() }, "blueprint_not_found"),
@@ -161,22 +168,22 @@ mod tests {
 
     /// What each of them says.
     const WORDS: [&str; 16] = [
-        "cannot accept field \"x\"",
-        "cannot find blueprint version \"x\"",
-        "cannot find cloud \"x\"",
-        "cannot find credential \"x\"",
-        "cannot find a placement of project \"x\"",
-        "cannot use parameters: \"x\" is required",
-        "cannot find provisioned resource \"x\"",
-        "cannot use namespace \"x\" before it is ready",
-        "cannot deregister the node of \"x\"",
-        "cannot use credential \"x\": it ran out",
-        "cannot use the blueprint on provider \"x\"",
-        "cannot take name \"x\": it is in use",
+        "invalid x",
+        "blueprint version \"x\" not found",
+        "cloud \"x\" not found",
+        "credential \"x\" not found",
+        "project \"x\" has no placement",
+        "parameter \"x\" is required",
+        "provisioned resource \"x\" not found",
+        "namespace \"x\" is not ready",
+        "failed to deregister the node of \"x\"",
+        "credential \"x\" has expired",
+        "the blueprint does not support provider \"x\"",
+        "name \"x\" is in use",
         "cannot replace a resource that is \"x\"",
         "cannot abandon \"x\" while its node is registered",
-        "cannot reap \"x\": it was not abandoned",
-        "cannot abandon \"x\" without a reason",
+        "\"x\" was not abandoned and cannot be reaped",
+        "abandoning \"x\" needs a reason",
     ];
 
     // Requirement: A-18

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_was_to_be_named() {
         let refusal = "a\nb".parse::<ShardId>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot use shard name \"a\u{fffd}b\"");
+        assert_eq!(refusal.to_string(), "shard name \"a\u{fffd}b\" is invalid");
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A text that cannot name anything.
-    #[error("cannot use {what} name \"{text}\"")]
+    #[error("{what} name \"{text}\" is invalid")]
     Name {
         /// What was to be named.
         what: &'static str,
@@ -14,76 +14,78 @@ pub enum Refusal {
         text: String,
     },
     /// A state that does not exist, or that contradicts the rest of the record.
-    #[error("cannot accept a machine in state \"{text}\"")]
+    #[error("machine state \"{text}\" is invalid")]
     MachineState {
         /// The offending state.
         text: String,
     },
     /// A host that is missing, or there although it cannot be.
-    #[error("cannot accept host \"{text}\" in that state")]
+    #[error("host \"{text}\" does not fit the state of the machine")]
     MachineHost {
         /// The host, or nothing.
         text: String,
     },
     /// A cluster that is missing, or there although it cannot be.
-    #[error("cannot accept cluster \"{text}\" in that state")]
+    #[error("cluster \"{text}\" does not fit the state of the machine")]
     MachineBinding {
         /// The cluster, or nothing.
         text: String,
     },
     /// A field that must be there or is too long.
-    #[error("cannot accept field \"{what}\" of a machine")]
+    #[error("field \"{what}\" of the machine is missing or too long")]
     MachineField {
         /// The field.
         what: &'static str,
     },
     /// A quantity that is none, is negative, or is beyond all measure.
-    #[error("cannot read quantity \"{text}\"")]
+    #[error("quantity \"{text}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
     Quantity {
         /// The offending text, shortened.
         text: String,
     },
     /// A price that is none.
-    #[error("cannot use price \"{text}\"")]
+    #[error("price \"{text}\" is not a finite number of at least 0")]
     Price {
         /// The offending figure.
         text: String,
     },
     /// A probability outside of nothing and certainty.
-    #[error("cannot use interruption probability \"{text}\"")]
+    #[error("interruption probability \"{text}\" is not within 0 and 1")]
     Probability {
         /// The offending figure.
         text: String,
     },
     /// A penalty that is none.
-    #[error("cannot use penalty \"{text}\"")]
+    #[error("penalty \"{text}\" is not a bucket within 0 and 27")]
     Penalty {
         /// The offending figure.
         text: String,
     },
     /// A requirement that cannot be asked for.
-    #[error("cannot ask for requirement \"{text}\"")]
+    #[error(
+        "requirement \"{text}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
+    )]
     Requirement {
         /// The offending requirement.
         text: String,
     },
     /// A need that must be met in one domain.
-    #[error("cannot place a gang by \"{text}\"")]
+    #[error("gang placement by \"{text}\" is not supported")]
     Gang {
         /// The key that its machines would share.
         text: String,
     },
     /// A need that must be spread over domains.
-    #[error("cannot spread a need over \"{text}\"")]
+    #[error("spreading over \"{text}\" is not supported")]
     Spread {
         /// The key that it would be spread over.
         text: String,
     },
     /// A need for nothing.
-    #[error("cannot meet a need without resources")]
+    #[error("the need asks for no resources")]
     NeedEmpty,
     /// A roll-up with more needs than are kept.
-    #[error("cannot keep \"{count}\" needs of one cluster: the most is \"{max}\"")]
+    #[error("{count} needs of one cluster are more than {max}")]
     DemandTooLong {
         /// How many there were.
         count: usize,
@@ -91,25 +93,25 @@ pub enum Refusal {
         max: usize,
     },
     /// A stored row breaks the rules of the machine.
-    #[error("cannot accept field \"{what}\"")]
+    #[error("invalid {what}")]
     InvalidInput {
         /// The offending field.
         what: &'static str,
     },
     /// Somebody holds the machine.
-    #[error("cannot take machine \"{what}\": it is held")]
+    #[error("machine \"{what}\" is held")]
     MachineHeld {
         /// The machine.
         what: String,
     },
     /// The machine is not held by whoever lets it go.
-    #[error("cannot let go of machine \"{what}\": somebody else holds it, or nobody")]
+    #[error("machine \"{what}\" is not held by this resource")]
     MachineNotHeld {
         /// The machine.
         what: String,
     },
     /// The machine is in use, broken or on its way.
-    #[error("cannot take machine \"{what}\": it is \"{phase}\"")]
+    #[error("machine \"{what}\" is \"{phase}\"")]
     MachineBusy {
         /// The machine.
         what: String,
@@ -117,7 +119,7 @@ pub enum Refusal {
         phase: String,
     },
     /// Nothing is in dispute.
-    #[error("cannot settle machine \"{what}\": its binding is not in dispute")]
+    #[error("the binding of machine \"{what}\" is not in dispute")]
     NotDisputed {
         /// The machine.
         what: String,
@@ -183,25 +185,25 @@ mod tests {
 
     /// What each of them says.
     const WORDS: [&str; 19] = [
-        "cannot use shard name \"x\"",
-        "cannot accept a machine in state \"x\"",
-        "cannot accept host \"x\" in that state",
-        "cannot accept cluster \"x\" in that state",
-        "cannot accept field \"zone\" of a machine",
-        "cannot read quantity \"x\"",
-        "cannot use price \"x\"",
-        "cannot use interruption probability \"x\"",
-        "cannot use penalty \"x\"",
-        "cannot ask for requirement \"x\"",
-        "cannot place a gang by \"x\"",
-        "cannot spread a need over \"x\"",
-        "cannot meet a need without resources",
-        "cannot keep \"2\" needs of one cluster: the most is \"1\"",
-        "cannot accept field \"order\"",
-        "cannot take machine \"x\": it is held",
-        "cannot let go of machine \"x\": somebody else holds it, or nobody",
-        "cannot take machine \"x\": it is \"Idle\"",
-        "cannot settle machine \"x\": its binding is not in dispute",
+        "shard name \"x\" is invalid",
+        "machine state \"x\" is invalid",
+        "host \"x\" does not fit the state of the machine",
+        "cluster \"x\" does not fit the state of the machine",
+        "field \"zone\" of the machine is missing or too long",
+        "quantity \"x\" is not a Kubernetes quantity such as 500m, 2 or 4Gi",
+        "price \"x\" is not a finite number of at least 0",
+        "interruption probability \"x\" is not within 0 and 1",
+        "penalty \"x\" is not a bucket within 0 and 27",
+        "requirement \"x\" is not a label key with In, NotIn (values) or Exists, DoesNotExist",
+        "gang placement by \"x\" is not supported",
+        "spreading over \"x\" is not supported",
+        "the need asks for no resources",
+        "2 needs of one cluster are more than 1",
+        "invalid order",
+        "machine \"x\" is held",
+        "machine \"x\" is not held by this resource",
+        "machine \"x\" is \"Idle\"",
+        "the binding of machine \"x\" is not in dispute",
     ];
 
     // Requirement: F-41

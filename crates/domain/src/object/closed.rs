@@ -6,7 +6,7 @@ use super::offender::shortened;
 
 /// A word that is not in its closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read {set} \"{word}\"")]
+#[error("{set} \"{word}\" is unknown")]
 pub struct UnknownWord {
     /// The set that was asked.
     pub set: &'static str,
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(refusal, UnknownWord::new("size", word));
         }
         let refusal = "large".parse::<Size>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot read size \"large\"");
+        assert_eq!(refusal.to_string(), "size \"large\" is unknown");
     }
 
     proptest! {

@@ -37,16 +37,16 @@ pub const NONCE_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadToken {
     /// Not 84 characters long.
-    #[error("cannot read bootstrap token: wrong length")]
+    #[error("bootstrap token has the wrong length")]
     Length,
     /// Does not begin as tokens do.
-    #[error("cannot read bootstrap token: wrong prefix")]
+    #[error("bootstrap token has the wrong prefix")]
     Prefix,
     /// The id inside is no id.
-    #[error("cannot read bootstrap token: wrong id")]
+    #[error("bootstrap token has an invalid id")]
     Id,
     /// The secret part is not 32 bytes in base64url.
-    #[error("cannot read bootstrap token: wrong secret part")]
+    #[error("bootstrap token has an invalid secret part")]
     Secret,
 }
 
@@ -112,7 +112,7 @@ impl FromStr for TokenText {
 
 /// A text that is no nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot use nonce \"{text}\"")]
+#[error("nonce \"{text}\" is not {NONCE_MIN} to {NONCE_MAX} letters, digits, '-' or '_'")]
 pub struct BadNonce {
     /// The offending text, shortened.
     pub text: String,
@@ -146,13 +146,13 @@ impl FromStr for Nonce {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPublicKey {
     /// Not 32 bytes in base64.
-    #[error("cannot use public key \"{text}\": it is not 32 bytes in base64")]
+    #[error("public key \"{text}\" is not 32 bytes in base64")]
     Encoding {
         /// The offending text, shortened.
         text: String,
     },
     /// All bytes are zero.
-    #[error("cannot use public key \"{text}\": it is zero")]
+    #[error("public key \"{text}\" is zero")]
     Zero {
         /// The offending text, shortened.
         text: String,
@@ -279,7 +279,7 @@ mod tests {
             .map(|it| it.code());
         assert_eq!(codes, ["token_length", "token_prefix", "token_id", "token_secret"]);
         let refusal = TEXT.replace("HR4", "HR5").parse::<TokenText>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot read bootstrap token: wrong secret part");
+        assert_eq!(refusal.to_string(), "bootstrap token has an invalid secret part");
     }
 
     #[test]

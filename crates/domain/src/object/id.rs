@@ -11,7 +11,7 @@ use super::offender::shortened;
 
 /// A text that is no id, or the id that means "none".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read id \"{text}\"")]
+#[error("id \"{text}\" is not a UUID in lower case")]
 pub struct BadId {
     /// The offending text, shortened.
     pub text: String,

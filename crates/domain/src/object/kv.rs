@@ -23,13 +23,17 @@ pub struct KvCoordinates {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadCoordinates {
     /// The mount is not one.
-    #[error("cannot use mount \"{text}\"")]
+    #[error(
+        "mount \"{text}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
+    )]
     Mount {
         /// The offending mount, shortened.
         text: String,
     },
     /// The path is not one.
-    #[error("cannot use path \"{text}\"")]
+    #[error(
+        "path \"{text}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
+    )]
     Path {
         /// The offending path, shortened.
         text: String,

@@ -21,19 +21,19 @@ pub type Labels = BTreeMap<LabelKey, LabelValue>;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadLabel {
     /// The part before the slash is no DNS subdomain.
-    #[error("cannot use label key \"{text}\": its prefix is no DNS subdomain")]
+    #[error("the prefix of label key \"{text}\" is not a DNS subdomain")]
     KeyPrefix {
         /// The offending key, shortened.
         text: String,
     },
     /// The name is empty, too long, or holds a character it may not hold.
-    #[error("cannot use label key \"{text}\": its name is no label name")]
+    #[error("the name of label key \"{text}\" is not 1 to 63 letters, digits, '-', '_' or '.'")]
     KeyName {
         /// The offending key, shortened.
         text: String,
     },
     /// The value is too long or holds a character it may not hold.
-    #[error("cannot use label value \"{text}\"")]
+    #[error("label value \"{text}\" is not at most 63 letters, digits, '-', '_' or '.'")]
     Value {
         /// The offending value, shortened.
         text: String,
@@ -169,7 +169,10 @@ mod tests {
     #[test]
     fn a_refusal_names_the_offender_in_quotes() {
         let refusal = "a b".parse::<LabelKey>().unwrap_err();
-        assert_eq!(refusal.to_string(), "cannot use label key \"a b\": its name is no label name");
+        assert_eq!(
+            refusal.to_string(),
+            "the name of label key \"a b\" is not 1 to 63 letters, digits, '-', '_' or '.'"
+        );
     }
 
     #[test]

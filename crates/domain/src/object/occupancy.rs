@@ -15,13 +15,13 @@ pub struct Occupancy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Occupied {
     /// Rows live here.
-    #[error("cannot terminate while \"{count}\" resources live here")]
+    #[error("{count} resources still exist here")]
     Rows {
         /// How many.
         count: u64,
     },
     /// Only tombstones do.
-    #[error("cannot terminate while \"{count}\" tombstones are watched here")]
+    #[error("{count} tombstones still exist here")]
     Tombstones {
         /// How many.
         count: u64,
@@ -62,7 +62,7 @@ mod tests {
         let rows = Occupancy { rows: 1, tombstones: 1 }.vacate().unwrap_err();
         assert_eq!(rows, Occupied::Rows { count: 1 });
         assert_eq!(rows.code(), "resources_live");
-        assert_eq!(rows.to_string(), "cannot terminate while \"1\" resources live here");
+        assert_eq!(rows.to_string(), "1 resources still exist here");
         let tombstones = Occupancy { rows: 0, tombstones: 1 }.vacate().unwrap_err();
         assert_eq!(tombstones, Occupied::Tombstones { count: 1 });
         assert_eq!(tombstones.code(), "tombstones_live");

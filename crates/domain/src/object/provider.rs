@@ -29,9 +29,7 @@ pub enum Provider {
 
 /// A provider nobody registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "cannot use provider \"{text}\": it is not one of aws, azure, gcp, hetzner, openstack, local"
-)]
+#[error("provider \"{text}\" is not one of aws, azure, gcp, hetzner, openstack, local")]
 pub struct UnknownProvider {
     /// The offending text, shortened.
     pub text: String,
@@ -222,7 +220,7 @@ mod tests {
     fn an_unregistered_provider_is_refused_by_name() {
         let refusal = "AWS".parse::<Provider>().unwrap_err();
         assert_eq!(refusal.code(), "provider_unknown");
-        assert!(refusal.to_string().starts_with("cannot use provider \"AWS\": "));
+        assert!(refusal.to_string().starts_with("provider \"AWS\" is not one of "));
     }
 
     // Requirement: R-11

@@ -16,7 +16,7 @@ pub struct Slug(String);
 
 /// A text that is no DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot use name \"{text}\"")]
+#[error("name \"{text}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
 pub struct BadSlug {
     /// The offending text, shortened.
     pub text: String,

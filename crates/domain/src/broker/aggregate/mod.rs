@@ -153,6 +153,7 @@ impl Resource {
 
     fn build(fields: Fields) -> Result<Self, Refusal> {
         match first_offence(&fields) {
+            Some("name") => Err(Refusal::bad_name(&fields.name)),
             Some(what) => Err(Refusal::InvalidInput { what: what.to_owned() }),
             None => Ok(Self { fields }),
         }

@@ -63,37 +63,37 @@ pub struct ApiUrl(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadApiUrl {
     /// Too long.
-    #[error("cannot use API URL \"{text}\": it is longer than {URL_MAX} characters")]
+    #[error("API URL \"{text}\" is longer than {URL_MAX} characters")]
     TooLong {
         /// The offending text, shortened.
         text: String,
     },
     /// Neither http nor https.
-    #[error("cannot use API URL \"{text}\": it begins with neither https:// nor http://")]
+    #[error("API URL \"{text}\" begins with neither https:// nor http://")]
     Scheme {
         /// The offending text, shortened.
         text: String,
     },
     /// The host is none.
-    #[error("cannot use API URL \"{text}\": its host is none")]
+    #[error("API URL \"{text}\" has an invalid host")]
     Host {
         /// The offending text, shortened.
         text: String,
     },
     /// The port is none.
-    #[error("cannot use API URL \"{text}\": its port is none")]
+    #[error("API URL \"{text}\" has an invalid port")]
     Port {
         /// The offending text, shortened.
         text: String,
     },
     /// The path holds a character it may not hold.
-    #[error("cannot use API URL \"{text}\": its path holds more than letters, digits and ./_~-")]
+    #[error("the path of API URL \"{text}\" is not of letters, digits and ./_~-")]
     Path {
         /// The offending text, shortened.
         text: String,
     },
     /// The token would cross a network in the clear.
-    #[error("cannot use API URL \"{text}\": http is for the same machine only")]
+    #[error("API URL \"{text}\" must use https unless it is on this machine")]
     Insecure {
         /// The offending text, shortened.
         text: String,
@@ -191,31 +191,31 @@ pub struct AgentImage(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadAgentImage {
     /// Too long.
-    #[error("cannot use agent image \"{text}\": it is longer than {IMAGE_MAX} characters")]
+    #[error("agent image \"{text}\" is longer than {IMAGE_MAX} characters")]
     TooLong {
         /// The offending text, shortened.
         text: String,
     },
     /// The repository is none.
-    #[error("cannot use agent image \"{text}\": its repository is none")]
+    #[error("agent image \"{text}\" has an invalid repository")]
     Repository {
         /// The offending text, shortened.
         text: String,
     },
     /// The tag is none.
-    #[error("cannot use agent image \"{text}\": its tag is none")]
+    #[error("agent image \"{text}\" has an invalid tag")]
     Tag {
         /// The offending text, shortened.
         text: String,
     },
     /// The digest is none.
-    #[error("cannot use agent image \"{text}\": its digest is none")]
+    #[error("agent image \"{text}\" has an invalid digest")]
     Digest {
         /// The offending text, shortened.
         text: String,
     },
     /// Neither tag nor digest: it would mean another image every day.
-    #[error("cannot use agent image \"{text}\": it has neither tag nor digest")]
+    #[error("agent image \"{text}\" has neither tag nor digest")]
     Unpinned {
         /// The offending text, shortened.
         text: String,
@@ -438,10 +438,7 @@ mod tests {
             "cannot use API URL \"http://usher.dev\": http is for the same machine only"
         );
         let image = "agent".parse::<AgentImage>().unwrap_err();
-        assert_eq!(
-            image.to_string(),
-            "cannot use agent image \"agent\": it has neither tag nor digest"
-        );
+        assert_eq!(image.to_string(), "agent image \"agent\" has neither tag nor digest");
     }
 
     #[test]

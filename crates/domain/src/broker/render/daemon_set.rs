@@ -28,7 +28,7 @@ pub struct SecretName(String);
 
 /// A text that is no name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot use Secret name \"{text}\"")]
+#[error("Secret name \"{text}\" is not a DNS subdomain")]
 pub struct BadSecretName {
     /// The offending text, shortened.
     pub text: String,
