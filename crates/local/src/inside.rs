@@ -70,10 +70,6 @@ pub trait Inside: Send + Sync + 'static {
         generation: Generation,
     ) -> impl Future<Output = Result<TokenText, Trouble>> + Send;
 
-    /// Hears that a verb changed what the next look at a resource sees: whoever steps it looks
-    /// again at once, and need not wait for the watch.
-    fn changed(&self, resource: &Resource);
-
     /// Issues a token, unless it was issued or the resource no longer wants it.
     fn issue(
         &self,

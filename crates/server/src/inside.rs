@@ -88,10 +88,6 @@ impl Inside for Joined {
         Ok(self.key.derive(name::token(resource.id(), generation), generation))
     }
 
-    fn changed(&self, resource: &Resource) {
-        self.store.nudge(resource.id());
-    }
-
     async fn issue(
         &self,
         resource: &Resource,
@@ -152,29 +148,9 @@ impl Joined {
                 Ok(())
             }
             DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
-                let after = self.moved(peer, (step, Mover::Driver), now).await?;
-                self.go_on(Attended { peer: after, ..leaver.clone() }, others, now).await
+                self.advance(peer, step, now).await
             }
         }
-    }
-
-    /// Looks again at once, unless all that can follow is heard of: a node that is cordoned and
-    /// has not left yet says so when it has.
-    async fn go_on(
-        &self,
-        moved: Attended,
-        others: Others<'_>,
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
-        let resource = moved.peer.registration.resource;
-        let others = Others { left: self.mesh.has_left(&moved), ..others };
-        let next = moved.peer.drain(&others, self.mesh.figures().patience, now);
-        if let (Stage::Cordoned { .. }, DrainStep::Wait { until }) = (moved.peer.stage, next) {
-            self.alarms.set(resource, Instant::now() + until.since(now));
-            return Ok(());
-        }
-        self.store.wake(Life::Resource(resource)).await.map_err(told)?;
-        Ok(())
     }
 
     /// Tells whom a drain waits for what to acknowledge, and sees that its answer is heard, also
@@ -205,29 +181,15 @@ impl Joined {
         step: DrainStep,
         now: Timestamp,
     ) -> Result<(), Trouble> {
-        self.moved(peer, (step, Mover::Somebody), now).await.map(|_| ())
-    }
-
-    async fn moved(
-        &self,
-        peer: &Peer,
-        (step, by): (DrainStep, Mover),
-        now: Timestamp,
-    ) -> Result<Peer, Trouble> {
         let (before, after) = (peer.clone(), peer.advance(step, now));
         Failpoint::BeforeDrain.pass();
-        let written = match by {
-            Mover::Driver => self.store.move_own_peer(before, after.clone()).await,
-            Mover::Somebody => self.store.move_peer(before, after.clone()).await,
-        };
-        written.map_err(told)?;
+        self.store.move_peer(before, after.clone()).await.map_err(told)?;
         Failpoint::AfterDrain.pass();
         tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)?;
-        Ok(after)
+        self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)
     }
 
     fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {
@@ -239,15 +201,6 @@ impl Joined {
         };
         mesh.iter().filter(stays).map(survivor).collect()
     }
-}
-
-/// Who moves a peer on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mover {
-    /// Whoever steps its resource at this moment.
-    Driver,
-    /// Anybody else.
-    Somebody,
 }
 
 /// The first snapshot without a draining peer. It is the time at which its key was revoked, so that

@@ -57,18 +57,18 @@ impl Steps for LocalSteps {
                 let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
-                kept.map(|(record, claim)| (held(record), claim))
+                kept.map(held)
             }
             (Life::Tombstone(_), Held::Resource(record)) => {
                 let kept = self.tombstone(lease, *record, now).await?;
-                kept.map(|(record, claim)| (held(record), claim))
+                kept.map(held)
             }
             (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
                 let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
                 self.told(life, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
-                kept.map(|(record, claim)| (Held::ProviderConfig(record), claim))
+                kept.map(Held::ProviderConfig)
             }
             (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
             | (Life::ProviderConfig(_), Held::Resource(_)) => {
@@ -77,7 +77,7 @@ impl Steps for LocalSteps {
                 None
             }
         };
-        Ok(kept.map(|(record, claim)| Leased { life, claim, record, now }))
+        Ok(kept.map(|record| Leased { life, claim, record, now }))
     }
 }
 
@@ -95,7 +95,7 @@ impl LocalSteps {
         (life, claim, in_time): Lease<'_>,
         record: Record<Resource>,
         now: Timestamp,
-    ) -> Result<Option<(Record<Resource>, Claim)>, Error> {
+    ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
         let ledger = self.ledger((life, claim, in_time), record);
         let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
@@ -175,10 +175,9 @@ impl<S: Clone> Written<'_, S> {
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
-    ) -> Result<Option<(Record<S>, Claim)>, Error> {
+    ) -> Result<Option<Record<S>>, Error> {
         Failpoint::BeforeRelease.pass();
-        let kept = self.ledger.finish(outcome, word).await?;
-        Ok(kept.map(|record| (record, self.ledger.claim())))
+        self.ledger.finish(outcome, word).await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per life
-//!   woken by an own write that leased it as well ───────────────────────▶  │ panic: parked
+//!                                                                          ├ panic: parked
 //!                                                                          └ too slow: postponed
 //! ```
 //!
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
-use usher_store::{Error, Handed, Handing, Leased, Life, Store};
+use usher_store::{Error, Leased, Life, Store};
 
 use super::tally::{Count, Tally};
 use usher_wire::chain;
@@ -62,9 +62,6 @@ pub struct Worker {
     steps: Arc<dyn Steps>,
     figures: Figures,
     tally: Arc<Tally>,
-    /// As many as there may be steps at a time.
-    seats: Arc<Semaphore>,
-    handing: Handing,
     running: JoinSet<Ended>,
     /// Whose step a task is, for one that panics.
     leases: HashMap<Id, (Life, Claim)>,
@@ -86,9 +83,7 @@ impl Worker {
         tally: Arc<Tally>,
     ) -> Self {
         let (running, leases) = (JoinSet::new(), HashMap::new());
-        let seats = Arc::new(Semaphore::new(figures.steps_max));
-        let handing = store.take_over(Arc::clone(&seats), Instant::now);
-        Self { store, steps, figures, tally, seats, handing, running, leases }
+        Self { store, steps, figures, tally, running, leases }
     }
 
     /// Works until it is told to stop; then every lease is given back or its step has ended.
@@ -110,13 +105,8 @@ impl Worker {
                     // Whoever is due since the last look was signalled.
                     looks = full;
                 }
-                Some(handed) = self.handing.next() => {
-                    self.take(handed);
-                    looks = false;
-                }
                 () = due.wait(), if !full => looks = true,
-                // Seats come back also from writes that handed nobody over.
-                () = sleep_until(look_at) => looks = true,
+                () = sleep_until(look_at), if !full => looks = true,
             }
         }
         self.finish().await;
@@ -127,19 +117,20 @@ impl Worker {
         while let Some(ended) = self.running.try_join_next_with_id() {
             self.end(ended).await;
         }
-        let full = loop {
-            let Some(seats) = self.half_of_the_seats() else { break true };
-            if !self.claim_for(seats).await {
-                break false;
+        loop {
+            let room = self.figures.steps_max.saturating_sub(self.running.len());
+            if room == 0 {
+                return true;
             }
-        };
-        self.handing.set_crowded(full);
-        full
+            if self.claim_for(room).await < room {
+                return false;
+            }
+        }
     }
 
-    /// Takes what is due, one for each seat; whether there may be more.
-    async fn claim_for(&mut self, mut seats: OwnedSemaphorePermit) -> bool {
-        let (room, begun) = (seats.num_permits(), Instant::now());
+    /// Takes up to so many that are due; how many.
+    async fn claim_for(&mut self, room: usize) -> usize {
+        let begun = Instant::now();
         match self.store.claim_due(u32::try_from(room).unwrap_or(u32::MAX)).await {
             Ok(batch) => {
                 self.tally.answered();
@@ -147,43 +138,25 @@ impl Worker {
                     self.tally.count(Count::Parked);
                     tracing::error!(%life, what, "parked: the row breaks its own rules");
                 }
-                let more = batch.leased.len() >= room;
+                let count = batch.leased.len();
                 for leased in batch.leased {
-                    // No more were asked for than there are seats.
-                    let seat = seats.split(1);
-                    self.spawn(leased, begun, seat);
+                    self.spawn(leased, begun);
                 }
-                more
+                count
             }
             Err(error) => {
                 self.tally.unanswered(&error);
                 tracing::warn!(error = %chain(&error), "cannot look who is due");
-                false
+                0
             }
         }
     }
 
-    /// Seats for those who are due; the others are for whoever is handed over meanwhile.
-    fn half_of_the_seats(&self) -> Option<OwnedSemaphorePermit> {
-        let half = self.seats.available_permits().div_ceil(2).max(1);
-        let take = |count: usize| {
-            let count = u32::try_from(count).unwrap_or(u32::MAX);
-            Arc::clone(&self.seats).try_acquire_many_owned(count).ok()
-        };
-        // Somebody may have been faster.
-        take(half).or_else(|| take(1))
-    }
-
-    fn take(&mut self, Handed { leased, since, seat }: Handed) {
-        self.spawn(leased, since, Some(seat));
-    }
-
     /// Steps a life whose lease began then or later.
-    fn spawn(&mut self, leased: Leased, begun: Instant, seat: Option<OwnedSemaphorePermit>) {
+    fn spawn(&mut self, leased: Leased, begun: Instant) {
         let (life, claim) = (leased.life, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
         let task = self.running.spawn(async move {
-            let _seat = seat;
             let driven = drive(&*steps, leased, begun + deadline / 2);
             match timeout_at(begun + deadline, driven).await {
                 Ok(Ok(())) => Ended::Done,
@@ -232,10 +205,6 @@ impl Worker {
     /// Lets running steps end within their deadline and gives back what is left then.
     async fn finish(mut self) {
         let until = Instant::now() + self.figures.step_deadline;
-        for Handed { leased: Leased { life, claim, .. }, .. } in self.handing.close() {
-            // The lease ends by itself if this cannot be written.
-            let _ = self.store.give_back(life, claim).await;
-        }
         while !self.running.is_empty() {
             match tokio::time::timeout_at(until, self.running.join_next_with_id()).await {
                 Ok(Some(ended)) => self.end(ended).await,

@@ -20,45 +20,50 @@
 
 mod column;
 mod error;
-mod fleet;
+mod events;
 mod follow;
-mod handover;
-mod inside;
 mod ledger;
 mod life;
+mod machines;
 pub mod migrate;
+mod peers;
 mod port;
 mod postgres;
+mod queue;
 pub mod relay;
+mod resources;
 mod retention;
 mod settings;
-mod siblings;
 mod signal;
 mod sinks;
 mod sqlite;
 mod store;
-mod turn;
+mod tenancy;
+mod tokens;
+mod worlds;
 
 pub use error::Error;
-pub use fleet::{
+pub use follow::{Follower, News};
+pub use ledger::{InTime, LeasedLedger};
+pub use life::Life;
+pub use machines::{
     Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineOrder, MachineQuery,
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
-pub use follow::{Follower, News};
-pub use handover::{Clock, Handed, Handing};
-pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
-pub use ledger::{InTime, LeasedLedger};
-pub use life::Life;
+pub use peers::Attended;
 pub use port::{
     About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
     Order, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
 };
+pub use queue::Attention;
+pub use resources::{Beside, ConfigState, Titles};
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
-pub use siblings::Noted;
 pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
+pub use tenancy::Noted;
+pub use worlds::WorldState;
 
 use usher_kernel::schedule::Jitter;
 use uuid::Uuid;

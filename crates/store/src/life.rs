@@ -29,13 +29,6 @@ impl Life {
         }
     }
 
-    /// Whoever may look after an id, the tombstone first.
-    pub(crate) const fn of(id: Uuid) -> [Self; 3] {
-        let resource = ResourceId::from_uuid(id);
-        let config = ProviderConfigId::from_uuid(id);
-        [Self::Tombstone(resource), Self::Resource(resource), Self::ProviderConfig(config)]
-    }
-
     /// The id of its record.
     pub const fn id(self) -> Uuid {
         match self {

@@ -198,8 +198,8 @@ fn request(project: ProjectId) -> Request {
     }
 }
 
-/// Red by: a worker that waits for a seat which a write gave back and handed nobody over.
-// Requirement: W-19
+/// Red by: a refused call that occupies the worker.
+// Requirement: W-17
 #[tokio::test]
 async fn calls_that_are_refused_stop_nobody() {
     let bed = Bed::new().await;
@@ -208,7 +208,6 @@ async fn calls_that_are_refused_stop_nobody() {
     let known = bed.declare("known").await;
     running.until("it is stepped", |it| it.done("known") > 0).await;
     let project = bed.store.resource(known).await.unwrap().state.fields().project;
-    // Each has the only seat for a while.
     for _ in 0..100 {
         let refused = bed.store.redeem(request(project)).await.unwrap();
         assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");

@@ -10,14 +10,34 @@ use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
 use super::super::{
-    Conn, Db, FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
+    FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
 };
+use super::port::Port;
 use super::record::{from_json, word};
-use super::sinks;
+use super::{Conn, Db, sinks};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::port::{About, Cursor, Told};
+
+reads! {
+    fn events(after: Cursor, count: u32) -> Vec<Told> = |conn| read(conn, after, count);
+    fn log_end() -> Cursor = |conn| sinks::end(conn);
+}
+
+writes! {
+    fn forget_events(older_than: Timestamp, count: u32) -> u64
+        = |conn| forget(conn, older_than, count);
+}
+
+impl Port {
+    pub(crate) async fn is_held_back(&self, after: Cursor) -> Result<bool, Error> {
+        match HELD_BACK {
+            Some(sql) => is_held_back(&mut *self.door.read().await?, sql, after).await,
+            None => Ok(false),
+        }
+    }
+}
 
 /// One row of the log, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -82,7 +102,7 @@ fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
 
 /// The next rows after a cursor. Rows that an open transaction could still come before are left
 /// for the next call.
-pub(crate) async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
+async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
     let rows = sqlx::query_as::<Db, EventRow>(READ_EVENTS)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())
@@ -113,8 +133,11 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
 }
 
 /// Whether something was told after this place that may not be read yet.
-pub(crate) async fn is_held_back(conn: &mut Conn, after: Cursor) -> Result<bool, Error> {
-    let Some(sql) = HELD_BACK else { return Ok(false) };
+async fn is_held_back(
+    conn: &mut Conn,
+    sql: &'static str,
+    after: Cursor,
+) -> Result<bool, Error> {
     let found = sqlx::query::<Db>(sql)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())

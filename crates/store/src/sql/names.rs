@@ -4,7 +4,8 @@ use sqlx::QueryBuilder;
 use usher_kernel::{Book, Evidence, Generation, Name, Row, Standing, Timestamp, Uid};
 use uuid::Uuid;
 
-use super::super::{Conn, Db};
+use super::record::corrupt;
+use super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -12,11 +13,11 @@ use crate::error::{Doing as _, Error};
 /// standing, uid, and who answered what, when.
 type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
 
-/// The book in this text, or `None` if it breaks the rules.
-pub(crate) fn read(text: &str) -> Option<Book> {
-    let rows: Vec<Cells> = serde_json::from_str(text).ok()?;
-    let rows: Option<Vec<Row>> = rows.into_iter().map(row).collect();
-    rows.map(Book::new)
+/// The book of a record in this text.
+pub(crate) fn read(record: &str, text: &str) -> Result<Book, Error> {
+    let rows: Option<Vec<Cells>> = serde_json::from_str(text).ok();
+    let rows: Option<Vec<Row>> = rows.and_then(|rows| rows.into_iter().map(row).collect());
+    rows.map(Book::new).ok_or_else(|| corrupt(record, "book"))
 }
 
 fn row(cells: Cells) -> Option<Row> {

@@ -6,13 +6,38 @@ use usher_domain::tokens::{Consumption, Token};
 use usher_kernel::Timestamp;
 use uuid::Uuid;
 
-use super::super::{Conn, Db};
-use super::queue;
+use super::port::Port;
 use super::record::{corrupt, generation, word};
-use crate::column::Time;
+use super::{Conn, Db, queue};
+use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::inside::Attended;
 use crate::life::Life;
+use crate::peers::Attended;
+
+reads! {
+    fn peer(id: PeerId) -> Option<Attended> = |conn| find(conn, id);
+    fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
+    fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<Attended>)
+        = |conn| mesh(conn, project);
+    fn peers_after(after: Option<PeerId>, count: u32) -> Vec<Attended>
+        = |conn| list(conn, after, count);
+    fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
+    fn leaving(project: ProjectId) -> Vec<Attended> = |conn| leaving(conn, project);
+}
+
+writes! {
+    fn ask_acknowledgements(leaver: PeerId) -> bool = |conn| ask(conn, leaver);
+}
+
+wakes! {
+    fn hear_peer(id: PeerId, heard: bool) -> bool = |conn| hear(conn, id, heard);
+    fn acknowledge(project: ProjectId, by: Vec<PeerId>, snapshot: u64) -> ()
+        = |conn| acknowledge(conn, project, (by, snapshot));
+}
+
+audited! {
+    fn move_peer(before: Peer, after: Peer) -> () = |conn| move_on(conn, &before, &after);
+}
 
 #[derive(sqlx::FromRow)]
 pub(crate) struct PeerRow {
@@ -91,12 +116,12 @@ pub(crate) async fn register(
 }
 
 /// The peers of a resource, oldest generation first.
-pub(crate) async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
     Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())
 }
 
 /// The peers of a resource, oldest generation first, and whether they are heard.
-pub(crate) async fn attended(
+async fn attended(
     conn: &mut Conn,
     resource: ResourceId,
 ) -> Result<Vec<Attended>, Error> {
@@ -106,7 +131,7 @@ pub(crate) async fn attended(
 }
 
 /// The time, if there is somebody, and the peers of a project that are not deregistered.
-pub(crate) async fn mesh(
+async fn mesh(
     conn: &mut Conn,
     project: ProjectId,
 ) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
@@ -125,7 +150,7 @@ pub(crate) async fn mesh(
 }
 
 /// The peers of a project that are on their way out.
-pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
     let sql = concat!(
         "SELECT ",
         peer_columns!(),
@@ -134,7 +159,7 @@ pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<A
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
 }
 
-pub(crate) async fn after(
+async fn list(
     conn: &mut Conn,
     after: Option<PeerId>,
     count: u32,
@@ -146,7 +171,7 @@ pub(crate) async fn after(
     rows(conn, query).await
 }
 
-pub(crate) async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
+async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
     let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
     let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
     Ok(found.into_iter().next())
@@ -162,7 +187,7 @@ async fn rows(
 
 /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
 /// known, or if it is out.
-pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
+async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     let lose = concat!(
         "UPDATE peers SET lost_since = ",
         now!(),
@@ -182,7 +207,7 @@ pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<boo
 
 /// Writes how far a peer is on its way out, if nobody moved it since. Who steps its resource is to
 /// be woken.
-pub(crate) async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
+async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
     let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
         deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
         WHERE id = $1 AND stage = $2";
@@ -213,6 +238,7 @@ pub(crate) async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Res
     if moved.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
+    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
     Ok(())
 }
 
@@ -268,4 +294,55 @@ impl PeerRow {
             _ => Err(corrupt(row, "stage")),
         }
     }
+}
+
+async fn being_left(conn: &mut Conn) -> Result<Vec<ProjectId>, Error> {
+    let sql = "SELECT DISTINCT project FROM peers WHERE stage IN ('cordoned', 'draining')";
+    let projects = sqlx::query_scalar::<Db, Uuid>(sql).fetch_all(&mut *conn).await;
+    let projects = projects.doing("read the projects that nodes leave")?;
+    Ok(projects.into_iter().map(ProjectId::from_uuid).collect())
+}
+
+async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE peers SET asked_at = ",
+        now!(),
+        " WHERE id = $1 AND stage = 'draining' AND asked_at IS NULL"
+    );
+    let asked = sqlx::query::<Db>(sql)
+        .bind(leaver.as_uuid())
+        .execute(conn)
+        .await
+        .doing("ask for acknowledgements")?;
+    Ok(asked.rows_affected() > 0)
+}
+
+/// What was acknowledged never goes back.
+async fn acknowledge(
+    conn: &mut Conn,
+    project: ProjectId,
+    (by, snapshot): (Vec<PeerId>, u64),
+) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE peers SET acknowledged = $2
+            WHERE (acknowledged IS NULL OR acknowledged < $2) AND id",
+        any!("$1")
+    );
+    sqlx::query::<Db>(sql)
+        .bind(Ids(by.iter().map(|it| *it.as_uuid()).collect()))
+        .bind(i64::try_from(snapshot).unwrap_or(i64::MAX))
+        .execute(&mut *conn)
+        .await
+        .doing("write acknowledgements")?;
+    let sql = "SELECT DISTINCT resource FROM peers
+        WHERE project = $1 AND stage = 'draining' AND asked_at IS NOT NULL ORDER BY resource";
+    let waiting = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(project.as_uuid())
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look who waits for acknowledgements")?;
+    for resource in waiting {
+        queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+    }
+    Ok(())
 }

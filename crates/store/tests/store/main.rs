@@ -20,8 +20,6 @@ mod fleet;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
-mod handover;
-#[cfg(test)]
 mod inside;
 #[cfg(test)]
 mod ledger;

@@ -62,8 +62,6 @@ impl Inside for Shared {
         Ok(self.0.token(generation))
     }
 
-    fn changed(&self, _: &Resource) {}
-
     async fn issue(&self, _: &Resource, _: TokenId, it: Generation) -> Result<(), Trouble> {
         self.0.issue(it)
     }

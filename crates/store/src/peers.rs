@@ -1,0 +1,46 @@
+//! Peers at the border: who enrolled, who is heard, and who acknowledged a drain.
+
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::peers::Peer;
+use usher_kernel::Timestamp;
+
+use crate::error::Error;
+use crate::store::{Inner, Store, verbs};
+
+/// A peer, and since when it is not heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attended {
+    /// The peer.
+    pub peer: Peer,
+    /// Since when it is lost, if it is.
+    pub lost_since: Option<Timestamp>,
+    /// Since when servers are asked to write down who acknowledged that it left.
+    pub asked_at: Option<Timestamp>,
+    /// The newest snapshot that was written down as acknowledged by it.
+    pub acknowledged: u64,
+}
+
+verbs! {
+    /// Reads a peer.
+    fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
+    /// Reads the peers of a resource, oldest generation first.
+    fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
+    /// Reads peers after an id, in the order of their ids, deregistered ones too.
+    fn peers_after(after: Option<PeerId>, count: u32) -> Result<Vec<Attended>, Error>;
+    /// Reads the peers of a project that are not deregistered, and the database's time if there
+    /// are any.
+    fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<Attended>), Error>;
+    /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+    /// known.
+    fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
+    /// The projects that somebody is on the way out of.
+    fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
+    /// Reads the peers of a project that are on their way out.
+    fn leaving(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
+    fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
+    /// Writes down who acknowledged a snapshot and wakes whoever asked for that in the project.
+    fn acknowledge(
+        project: ProjectId, by: Vec<PeerId>, snapshot: u64
+    ) -> Result<(), Error>;
+}

@@ -1,0 +1,123 @@
+//! What somebody who is not its shard orders about a machine.
+
+use sqlx::types::Json;
+use usher_domain::audit;
+use usher_domain::broker::phase::Phase as ResourcePhase;
+use usher_domain::fleet::aggregate::Machine;
+use usher_domain::fleet::command::{self, Change};
+use usher_domain::fleet::refusal::Refusal;
+use usher_domain::object::id::{MachineLifeId, ResourceId};
+use usher_kernel::{Record, Timestamp};
+use uuid::Uuid;
+
+use super::super::port::Port;
+use super::super::{Conn, Db, record};
+use super::{cycle, rows};
+use crate::error::{Doing as _, Error};
+use crate::machines::{MachineOrder, StoredMachine};
+
+impl Port {
+    pub(crate) async fn order_machine(
+        &self,
+        id: MachineLifeId,
+        order: MachineOrder,
+        audit: Option<audit::Entry>,
+    ) -> Result<StoredMachine, Error> {
+        let write_id = Uuid::now_v7();
+        let written = self
+            .door
+            .write(move |conn| {
+                Box::pin(async move {
+                    let machine = carry_out(conn, id, order, write_id).await?;
+                    Self::write_audit(conn, audit.as_ref()).await?;
+                    Ok(machine)
+                })
+            })
+            .await;
+        self.tell(&written);
+        self.stirring(written)
+    }
+}
+
+/// Carries out an order on the row as it is, and marks it for its shard.
+async fn carry_out(
+    conn: &mut Conn,
+    id: MachineLifeId,
+    order: MachineOrder,
+    write_id: Uuid,
+) -> Result<StoredMachine, Error> {
+    if let MachineOrder::Hold { holder, .. } = &order {
+        hold_no_other(conn, id, *holder).await?;
+    }
+    let StoredMachine { record, .. } = rows::one(conn, id, lock!()).await?;
+    let now: Timestamp = record::now(conn).await?;
+    let machine = &record.state;
+    if let MachineOrder::Aim { read, .. } | MachineOrder::LetGo { read, .. } = &order
+        && *read != record.version
+    {
+        return Err(Error::Conflict);
+    }
+    let changed = match order {
+        MachineOrder::Hold { holder, wanted } => command::hold(machine, holder, wanted),
+        MachineOrder::Aim { holder, wanted, .. } => command::aim(machine, holder, wanted),
+        MachineOrder::LetGo { holder, .. } => command::let_go(machine, holder),
+        MachineOrder::Settle(settlement) => command::settle(machine, settlement, now),
+    };
+    let Change { next, event } = changed.map_err(Error::FleetRefused)?;
+    if next == *machine {
+        return Ok(StoredMachine { id, record });
+    }
+    let version = record.version.next();
+    mark(conn, (id, &next), write_id).await?;
+    if let Some(event) = &event {
+        cycle::tell(conn, &[(id, &next, version, event)]).await?;
+    }
+    Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
+}
+
+/// Refuses a resource that holds another machine already, or is out. Its row is locked, so that of
+/// two who take one for it at the same time the second sees the first.
+async fn hold_no_other(
+    conn: &mut Conn,
+    id: MachineLifeId,
+    holder: ResourceId,
+) -> Result<(), Error> {
+    let sql = concat!("SELECT phase FROM resources WHERE id = $1", lock!());
+    let locked = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid());
+    let phase = locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
+    if phase.is_some_and(|it| it == ResourcePhase::Deleted.as_str()) {
+        return Err(Error::NotFound { what: format!("resource \"{holder}\", which is out") });
+    }
+    let sql =
+        "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";
+    let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());
+    let other = other.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
+    match other {
+        Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld { what })),
+        None => Ok(()),
+    }
+}
+
+/// Writes a locked row for somebody who is not its shard.
+async fn mark(
+    conn: &mut Conn,
+    (id, next): (MachineLifeId, &Machine),
+    write_id: Uuid,
+) -> Result<(), Error> {
+    let sql = "UPDATE machines SET version = version + 1, write_id = $2, phase = $3, cluster = $4,
+        holder = $5, disputed = $6, woken = $7, fields = $8 WHERE id = $1";
+    let fields = next.fields();
+    sqlx::query::<Db>(sql)
+        .bind(*id.as_uuid())
+        .bind(write_id)
+        .bind(next.phase().as_str())
+        .bind(cycle::cluster(next))
+        .bind(fields.holder.map(|it| *it.as_uuid()))
+        .bind(fields.disputed.is_some())
+        .bind(true)
+        .bind(Json(fields.clone()))
+        .execute(&mut *conn)
+        .await
+        .doing("write a machine")?;
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Enrolment tokens at the border.
+
+use usher_domain::object::id::{ResourceId, TokenId};
+use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
+use usher_kernel::Generation;
+
+use crate::error::Error;
+use crate::store::{Inner, Store, verbs};
+
+verbs! {
+    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// nothing.
+    fn issue(
+        key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime
+    ) -> Result<(), Error>;
+    /// Redeems a token and registers the peer it becomes, or says why not.
+    fn redeem(request: Request) -> Result<Outcome, Error>;
+    /// Reads a token.
+    fn token(id: TokenId) -> Result<Option<Token>, Error>;
+    /// Reads the tokens of a resource, oldest generation first.
+    fn tokens(resource: ResourceId) -> Result<Vec<Token>, Error>;
+    /// Reads tokens after an id, in the order of their ids, gone ones too.
+    fn tokens_after(after: Option<TokenId>, count: u32) -> Result<Vec<Token>, Error>;
+}
