@@ -141,37 +141,11 @@ CREATE TABLE queue (
     attempts bigint NOT NULL CONSTRAINT queue_attempts_check CHECK (attempts >= 0),
     wake_seq bigint NOT NULL CONSTRAINT queue_wake_seq_check CHECK (wake_seq >= 0),
     parked boolean NOT NULL,
-    -- Why the last finished step did what it did.
+    -- Why the last finished step did what it did; reasons are the code's own, so no CHECK.
     reason text,
     -- What the last step met, if it was not finished.
     trouble text,
-    PRIMARY KEY (life, kind),
-    CONSTRAINT queue_resource_reason_check CHECK (kind <> 'resource' OR reason IN (
-        'NamespaceNotReady', 'CreatingAnchor', 'RecordingAnchor', 'AnchorNameTaken',
-        'AnchorLost', 'IssuingToken', 'WaitingForProviderConfig', 'CreatingSubstrate',
-        'NameTaken', 'RecordingSubstrate', 'WaitingForSubstrate', 'SubstrateLeaving',
-        'SubstrateLost', 'SubstrateReplaced', 'WaitingForNode', 'TokenExpired',
-        'TokenRevoked', 'NodeLost', 'NodeRemoved', 'Degraded', 'Correcting', 'Steady',
-        'ProvisioningFailed', 'DrainingNode', 'ReleasingProtection', 'InUse',
-        'RecordingComposed', 'DeletingSubstrate', 'WaitingForDeletion',
-        'WaitingForComposed', 'KindRemoved', 'QuietTime', 'DeletingAnchor',
-        'UnsettledRows', 'GenerationReplaced', 'Gone', 'Unreachable', 'Forbidden',
-        'ClusterReplaced', 'RailTripped', 'NodeUnknown', 'ProvisioningOverdue',
-        'EnrolmentOverdue', 'DrainOverdue', 'TeardownOverdue'
-    )),
-    CONSTRAINT queue_tombstone_reason_check CHECK (kind <> 'tombstone' OR reason IN (
-        'AtRest', 'RemovingSubstrate', 'RemovingAnchor', 'Recording',
-        'ReleasingProtection', 'InUse', 'WaitingToGo', 'Unreachable', 'Forbidden',
-        'ClusterReplaced', 'RailTripped'
-    )),
-    CONSTRAINT queue_provider_config_reason_check CHECK (
-        kind <> 'provider_config' OR reason IN (
-        'NamespaceNotReady', 'CreatingAnchor', 'Recording', 'AnchorNameTaken',
-        'AnchorLost', 'Creating', 'Correcting', 'NameTaken', 'LeavingUnasked', 'Steady',
-        'NoUsers', 'Deleting', 'WaitingToGo', 'QuietTime', 'DeletingAnchor',
-        'UnsettledRows', 'GenerationReplaced', 'Gone', 'Unreachable', 'Forbidden',
-        'ClusterReplaced', 'RailTripped'
-    ))
+    PRIMARY KEY (life, kind)
 );
 CREATE INDEX queue_due ON queue (due) WHERE due IS NOT NULL AND NOT parked;
 
