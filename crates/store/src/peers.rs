@@ -20,13 +20,24 @@ pub struct Attended {
     pub acknowledged: u64,
 }
 
+/// Which peers are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerFilter {
+    /// Of this project; nothing means of each.
+    pub project: Option<ProjectId>,
+    /// Whether deregistered ones are listed too.
+    pub deregistered: bool,
+}
+
 verbs! {
     /// Reads a peer.
     fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
     /// Reads the peers of a resource, oldest generation first.
     fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
-    /// Reads peers after an id, in the order of their ids, deregistered ones too.
-    fn peers_after(after: Option<PeerId>, count: u32) -> Result<Vec<Attended>, Error>;
+    /// Lists peers after an id with the names of their resources, in one query.
+    fn list_peers(
+        filter: PeerFilter, after: Option<PeerId>, count: u32
+    ) -> Result<Vec<(Attended, String)>, Error>;
     /// Reads the peers of a project that are not deregistered, and the database's time if there
     /// are any.
     fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<Attended>), Error>;

@@ -56,6 +56,26 @@ impl ConfigState {
     }
 }
 
+/// Which resources are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceFilter {
+    /// Of this project; nothing means of each.
+    pub project: Option<ProjectId>,
+    /// Only the newest of this name in each project, deleted or not.
+    pub name: Option<String>,
+    /// Whether deleted ones are listed too.
+    pub deleted: bool,
+}
+
+/// A resource of a list, with what people call it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedResource {
+    /// The resource with its identity rows.
+    pub record: Record<Resource>,
+    /// What people call it.
+    pub titles: Titles,
+}
+
 /// What people call a resource and what it was declared from, as far as those are still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Titles {
@@ -95,14 +115,14 @@ verbs! {
     fn provider_config(id: ProviderConfigId) -> Result<Record<ProviderConfig>, Error>;
     /// Reads these resources, in any order; one that breaks its own rules spoils no other.
     fn records(ids: &[ResourceId]) -> Result<Vec<Result<Record<Resource>, Error>>, Error>;
-    /// Finds the newest life of a name, in one project or in each.
-    fn find_resources(project: Option<ProjectId>, name: &str) -> Result<Vec<ResourceId>, Error>;
-    /// Lists the resources of a project after an id, deleted ones too.
-    fn resources(
-        project: ProjectId, after: Option<ResourceId>, count: u32
+    /// Lists resources after an id with what people call them, in one query.
+    fn list_resources(
+        filter: &ResourceFilter, after: Option<ResourceId>, count: u32
+    ) -> Result<Vec<ListedResource>, Error>;
+    /// Lists the ids of resources after an id, of one project or of all, deleted ones too.
+    fn resources_after(
+        project: Option<ProjectId>, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ResourceId>, Error>;
-    /// Reads resources after an id, in the order of their ids, deleted ones too.
-    fn resources_after(after: Option<ResourceId>, count: u32) -> Result<Vec<ResourceId>, Error>;
     /// Reads what people call a resource and what it was declared from.
     fn titles(id: ResourceId) -> Result<Option<Titles>, Error>;
     /// Reads what is known of a resource beside its record.

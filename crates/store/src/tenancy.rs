@@ -123,6 +123,8 @@ verbs! {
     fn project(slug: &str) -> Result<Option<Project>, Error>;
     /// Reads where a project is placed.
     fn placement(project: ProjectId) -> Result<Option<Placement>, Error>;
+    /// Lists placements after a project, in the order of their projects.
+    fn placements(after: Option<ProjectId>, count: u32) -> Result<Vec<Placement>, Error>;
     /// Counts what a project still holds.
     fn occupancy(project: ProjectId) -> Result<Occupancy, Error>;
     /// Reads a tenancy resource.

@@ -1,7 +1,7 @@
 //! Enrolment tokens at the border.
 
-use usher_domain::object::id::{ResourceId, TokenId};
-use usher_domain::tokens::{Lifetime, Outcome, Request, ServerKey, Token};
+use usher_domain::object::id::{ProjectId, ResourceId, TokenId};
+use usher_domain::tokens::{Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
 use usher_kernel::Generation;
 
 use crate::error::Error;
@@ -19,6 +19,9 @@ verbs! {
     fn token(id: TokenId) -> Result<Option<Token>, Error>;
     /// Reads the tokens of a resource, oldest generation first.
     fn tokens(resource: ResourceId) -> Result<Vec<Token>, Error>;
-    /// Reads tokens after an id, in the order of their ids, gone ones too.
-    fn tokens_after(after: Option<TokenId>, count: u32) -> Result<Vec<Token>, Error>;
+    /// Lists tokens after an id, gone ones too, with what redeeming asks of their resources, in one
+    /// query.
+    fn list_tokens(
+        project: Option<ProjectId>, after: Option<TokenId>, count: u32
+    ) -> Result<Vec<(Token, ResourceView)>, Error>;
 }

@@ -67,11 +67,7 @@ impl Services {
     async fn wake_reached(&self, project: Option<ProjectId>) -> Answer<()> {
         let mut after: Option<ResourceId> = None;
         loop {
-            let ids = match project {
-                Some(project) => self.store.resources(project, after, PAGE).await,
-                None => self.store.resources_after(after, PAGE).await,
-            };
-            let ids = ids.map_err(failure)?;
+            let ids = self.store.resources_after(project, after, PAGE).await.map_err(failure)?;
             let Some(last) = ids.last() else { return Ok(()) };
             after = Some(*last);
             for id in ids {

@@ -39,24 +39,8 @@ impl Services {
     ) -> Answer<ResourceView> {
         let id = resource.id();
         let titles = self.store.titles(id).await.map_err(failure)?;
-        let Some(Titles { name: _, project, blueprint, credential, reason }) = titles else {
-            return Err(Refusal::ProvisionedResourceNotFound { what: id.to_string() }.into());
-        };
-        let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
-        let project = project.unwrap_or_else(|| "gone".to_owned());
-        Ok(ResourceView {
-            resource: resource.clone(),
-            version,
-            reason: reason.and_then(|it| it.parse().ok()),
-            project: project.parse().map_err(|_| broken("the project"))?,
-            blueprint: match blueprint {
-                Some((name, version)) => {
-                    Some((name.parse().map_err(|_| broken("the blueprint"))?, version))
-                }
-                None => None,
-            },
-            credential: credential.and_then(|it| it.parse().ok()),
-        })
+        let refusal = || Refusal::ProvisionedResourceNotFound { what: id.to_string() };
+        shown(resource, version, titles.ok_or_else(refusal)?)
     }
 
     /// The project with this id.
@@ -130,6 +114,31 @@ impl Services {
         });
         found.ok_or_else(|| Refusal::CredentialNotFound { what: told(it) }.into())
     }
+}
+
+/// A resource with what its row does not say.
+pub(super) fn shown(
+    resource: &Resource,
+    version: Version,
+    titles: Titles,
+) -> Answer<ResourceView> {
+    let Titles { name: _, project, blueprint, credential, reason } = titles;
+    let id = resource.id();
+    let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
+    let project = project.unwrap_or_else(|| "gone".to_owned());
+    Ok(ResourceView {
+        resource: resource.clone(),
+        version,
+        reason: reason.and_then(|it| it.parse().ok()),
+        project: project.parse().map_err(|_| broken("the project"))?,
+        blueprint: match blueprint {
+            Some((name, version)) => {
+                Some((name.parse().map_err(|_| broken("the blueprint"))?, version))
+            }
+            None => None,
+        },
+        credential: credential.and_then(|it| it.parse().ok()),
+    })
 }
 
 /// What is told of something that is not there.

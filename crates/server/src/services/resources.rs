@@ -56,34 +56,16 @@ impl Resources for Services {
     }
 
     async fn list(&self, query: ResourceQuery, paging: Paging) -> Answer<Page<ResourceView>> {
-        if let Some(name) = &query.name {
-            let ids = self.store.find_resources(query.project, name).await.map_err(failure)?;
-            let mut items = Vec::new();
-            for id in ids {
-                items.push(self.view(&self.record(id).await?).await?);
-            }
-            return Ok(super::page_of_all(items, &paging, |it| it.resource.id().to_string()));
-        }
-        let mut place: Option<ResourceId> = after(&paging)?;
-        let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
-        let mut items = Vec::new();
-        while items.len() < wanted {
-            let count = paging.limit.saturating_add(1);
-            let ids = match query.project {
-                Some(project) => self.store.resources(project, place, count).await,
-                None => self.store.resources_after(place, count).await,
-            };
-            let ids = ids.map_err(failure)?;
-            let Some(last) = ids.last() else { break };
-            place = Some(*last);
-            for id in ids {
-                let record = self.record(id).await?;
-                if query.deleted || record.state.phase() != Phase::Deleted {
-                    items.push(self.view(&record).await?);
-                }
-            }
-        }
-        Ok(page(items, &paging, |it| it.resource.id().to_string()))
+        let filter = ResourceFilter {
+            project: query.project,
+            name: query.name,
+            deleted: query.deleted,
+        };
+        let count = paging.limit.saturating_add(1);
+        let listed = self.store.list_resources(&filter, after(&paging)?, count).await;
+        let listed = listed.map_err(failure)?.into_iter();
+        let items = listed.map(|it| shown(&it.record.state, it.record.version, it.titles));
+        Ok(page(items.collect::<Answer<_>>()?, &paging, |it| it.resource.id().to_string()))
     }
 
     async fn why(&self, id: ResourceId) -> Answer<Why> {

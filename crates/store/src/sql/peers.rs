@@ -1,5 +1,6 @@
 //! Peers: who enrolled, whether it is heard, and how far it is on its way out.
 
+use sqlx::QueryBuilder;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
 use usher_domain::tokens::{Consumption, Token};
@@ -12,15 +13,15 @@ use super::{Conn, Db, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::peers::Attended;
+use crate::peers::{Attended, PeerFilter};
 
 reads! {
     fn peer(id: PeerId) -> Option<Attended> = |conn| find(conn, id);
     fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
     fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<Attended>)
         = |conn| mesh(conn, project);
-    fn peers_after(after: Option<PeerId>, count: u32) -> Vec<Attended>
-        = |conn| list(conn, after, count);
+    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32) -> Vec<(Attended, String)>
+        = |conn| list(conn, filter, after, count);
     fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
     fn leaving(project: ProjectId) -> Vec<Attended> = |conn| leaving(conn, project);
 }
@@ -64,6 +65,13 @@ pub(crate) struct PeerRow {
 #[derive(sqlx::FromRow)]
 struct TimedPeerRow {
     now: Time,
+    #[sqlx(flatten)]
+    peer: PeerRow,
+}
+
+#[derive(sqlx::FromRow)]
+struct NamedPeerRow {
+    name: String,
     #[sqlx(flatten)]
     peer: PeerRow,
 }
@@ -159,16 +167,29 @@ async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, E
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
 }
 
+/// Peers after an id, in the order of their ids, with the names of their resources.
 async fn list(
     conn: &mut Conn,
+    filter: PeerFilter,
     after: Option<PeerId>,
     count: u32,
-) -> Result<Vec<Attended>, Error> {
-    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id > $1 ORDER BY id LIMIT $2");
-    let query = sqlx::query_as::<Db, PeerRow>(sql)
-        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
-        .bind(i64::from(count));
-    rows(conn, query).await
+) -> Result<Vec<(Attended, String)>, Error> {
+    let mut sql = QueryBuilder::<Db>::new(concat!(
+        "SELECT ",
+        peer_columns!(),
+        ", (SELECT r.name FROM resources AS r WHERE r.id = peers.resource) AS name
+        FROM peers WHERE id > "
+    ));
+    sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
+    if let Some(project) = filter.project {
+        sql.push(" AND project = ").push_bind(*project.as_uuid());
+    }
+    if !filter.deregistered {
+        sql.push(" AND stage <> 'deregistered'");
+    }
+    sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(count));
+    let rows = sql.build_query_as::<NamedPeerRow>().fetch_all(conn).await.doing("list peers")?;
+    rows.into_iter().map(|row| Ok((row.peer.attended()?, row.name))).collect()
 }
 
 async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {

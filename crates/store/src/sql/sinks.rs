@@ -107,7 +107,7 @@ async fn create(conn: &mut Conn, it: &Sink, from: Beginning) -> Result<(), Error
         .bind(epoch.cast_signed())
         .bind(transaction.to_string())
         .bind(seq.cast_signed());
-    super::siblings::insert(conn, query, &named(&it.name)).await
+    super::tenancy::insert(conn, query, &named(&it.name)).await
 }
 
 /// Changes where a sink is; its place in the log stays.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::{PeerId, ResourceId};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::object::name;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
-use usher_store::{Life, Release};
+use usher_store::{Life, PeerFilter, Release};
 use uuid::Uuid;
 
 use crate::bed::{Bed, on_both};
@@ -128,8 +128,11 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         let (now, mesh) = store.mesh(world.project).await.unwrap();
         assert!(now.unwrap() <= store.now().await.unwrap());
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
-        assert_eq!(store.peers_after(None, 5).await.unwrap(), mesh);
-        assert_eq!(store.peers_after(Some(peer), 5).await.unwrap(), []);
+        let listed = store.list_peers(PeerFilter::default(), None, 5).await.unwrap();
+        assert_eq!(listed, [(mesh[0].clone(), "web".to_owned())]);
+        let other = PeerFilter { project: Some(ProjectId::from_uuid(Uuid::nil())), ..PeerFilter::default() };
+        assert_eq!(store.list_peers(other, None, 5).await.unwrap(), []);
+        assert_eq!(store.list_peers(PeerFilter::default(), Some(peer), 5).await.unwrap(), []);
         let beside = store.beside(&store.resource(id).await.unwrap().state).await.unwrap();
         assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
     })

@@ -12,10 +12,7 @@ use usher_domain::object::occupancy::Occupied;
 use usher_domain::placements::NamespacePhase;
 use usher_kernel::{Standing, Timestamp};
 use usher_store::migrate::Way;
-use usher_store::{
-    Acceptance, Cursor, Error, Life, Moved, Order, Place, Provenance, RememberedKey, Settings,
-    Store,
-};
+use usher_store::{Acceptance, Cursor, Error, Life, Moved, Order, Place, Provenance, RememberedKey, ResourceFilter, Settings, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, Ground, on_both, on_both_grounds, told};
@@ -137,10 +134,16 @@ async fn a_name_is_one_among_the_not_deleted() {
         assert_eq!(config.unwrap().state.users, 1, "whoever was refused left nothing behind");
         let elsewhere = World::new(&bed.store).await;
         elsewhere.declare("web").await;
-        let found = bed.store.find_resources(None, "web").await.unwrap();
+        let mut named = ResourceFilter { name: Some("web".to_owned()), ..ResourceFilter::default() };
+        let found = bed.store.list_resources(&named, None, 9).await.unwrap();
         assert_eq!(found.len(), 2, "one per project");
-        let found = bed.store.find_resources(Some(world.project), "web").await.unwrap();
-        assert_eq!(found, [accepted[0].id()]);
+        named.project = Some(world.project);
+        let found = bed.store.list_resources(&named, None, 9).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].record.state, accepted[0]);
+        assert_eq!(found[0].titles, bed.store.titles(accepted[0].id()).await.unwrap().unwrap());
+        let page = bed.store.list_resources(&named, Some(accepted[0].id()), 9).await.unwrap();
+        assert_eq!(page, [], "nothing comes after the last");
     })
     .await;
 }

@@ -194,8 +194,8 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
             other.declare(name).await;
         }
         ids.sort();
-        let first = bed.store.resources(world.project, None, 2).await.unwrap();
-        let rest = bed.store.resources(world.project, first.last().copied(), 2).await.unwrap();
+        let first = bed.store.resources_after(Some(world.project), None, 2).await.unwrap();
+        let rest = bed.store.resources_after(Some(world.project), first.last().copied(), 2).await.unwrap();
         assert_eq!([first, rest].concat(), ids);
     })
     .await;

@@ -5,7 +5,7 @@ pub(crate) mod claim;
 
 use sqlx::QueryBuilder;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
-use usher_kernel::{Fence, Retry, Timestamp, Trouble, Wake};
+use usher_kernel::{Fence, Retry, Trouble, Wake};
 use uuid::Uuid;
 
 use super::port::Port;
@@ -367,7 +367,7 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
 }
 
 /// Makes every life due now: the listing that stands in for what a watch missed.
-async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
+pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
         now!(),

@@ -1,106 +1,134 @@
-//! Lists of resources, and what people call them.
+//! Lists of resources, each one query, and what people call them.
 
+use sqlx::QueryBuilder;
 use usher_domain::object::id::{ProjectId, ResourceId};
 use uuid::Uuid;
 
 use super::super::port::Port;
 use super::super::{Conn, Db};
+use super::load::{ResourceRow, record_columns, record_tables};
 use crate::error::{Doing as _, Error};
-use crate::resources::Titles;
+use crate::resources::{ListedResource, ResourceFilter, Titles};
 
 reads! {
     fn titles(id: ResourceId) -> Option<Titles> = |conn| titles(conn, id);
-    fn resources_after(after: Option<ResourceId>, count: u32) -> Vec<ResourceId>
-        = |conn| after_id(conn, after, count);
-    fn find_resources(project: Option<ProjectId>, name: &str) -> Vec<ResourceId>
-        = |conn| find(conn, project, name);
-    fn resources(project: ProjectId, after: Option<ResourceId>, count: u32) -> Vec<ResourceId>
-        = |conn| of_project(conn, project, after, count);
+    fn resources_after(project: Option<ProjectId>, after: Option<ResourceId>, count: u32)
+        -> Vec<ResourceId>
+        = |conn| ids(conn, project, after, count);
+    fn list_resources(filter: &ResourceFilter, after: Option<ResourceId>, count: u32)
+        -> Vec<ListedResource>
+        = |conn| list(conn, filter, after, count);
 }
 
 #[derive(sqlx::FromRow)]
 struct TitlesRow {
     name: String,
-    slug: Option<String>,
-    blueprint: Option<String>,
-    version: Option<String>,
-    credential: Option<String>,
+    project_slug: Option<String>,
+    blueprint_name: Option<String>,
+    version_name: Option<String>,
+    credential_name: Option<String>,
     reason: Option<String>,
 }
 
+#[derive(sqlx::FromRow)]
+struct ListedRow {
+    #[sqlx(flatten)]
+    record: ResourceRow,
+    #[sqlx(flatten)]
+    titles: TitlesRow,
+}
+
+/// What is read for [`TitlesRow`], but for the name.
+macro_rules! titles_columns {
+    () => {
+        "p.slug AS project_slug, b.name AS blueprint_name, v.version AS version_name,
+        c.name AS credential_name, q.reason"
+    };
+}
+
+macro_rules! titles_tables {
+    () => {
+        " LEFT JOIN projects AS p ON p.id = r.project
+        LEFT JOIN blueprint_versions AS v ON v.id = r.blueprint_version
+        LEFT JOIN blueprints AS b ON b.id = v.blueprint
+        LEFT JOIN credentials AS c ON c.id = r.credential
+        LEFT JOIN queue AS q ON q.life = r.id AND q.kind = 'resource'"
+    };
+}
+
 async fn titles(conn: &mut Conn, id: ResourceId) -> Result<Option<Titles>, Error> {
-        let sql = "SELECT r.name, p.slug, b.name AS blueprint, v.version, c.name AS credential,
-                q.reason
-            FROM resources AS r
-            LEFT JOIN projects AS p ON p.id = r.project
-            LEFT JOIN blueprint_versions AS v ON v.id = r.blueprint_version
-            LEFT JOIN blueprints AS b ON b.id = v.blueprint
-            LEFT JOIN credentials AS c ON c.id = r.credential
-            LEFT JOIN queue AS q ON q.life = r.id AND q.kind = 'resource'
-            WHERE r.id = $1";
-        let row = sqlx::query_as::<Db, TitlesRow>(sql)
-            .bind(id.as_uuid())
-            .fetch_optional(conn)
-            .await
-            .doing("read what a resource is called")?;
-        Ok(row.map(|it| Titles {
-            name: it.name,
-            project: it.slug,
-            blueprint: it.blueprint.zip(it.version),
-            credential: it.credential,
-            reason: it.reason,
-        }))
+    let sql = concat!(
+        "SELECT r.name, ",
+        titles_columns!(),
+        " FROM resources AS r",
+        titles_tables!(),
+        " WHERE r.id = $1"
+    );
+    let row = sqlx::query_as::<Db, TitlesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
+    Ok(row.doing("read what a resource is called")?.map(TitlesRow::titles))
 }
 
-async fn after_id(
-    conn: &mut Conn,
-    after: Option<ResourceId>,
-    count: u32,
-) -> Result<Vec<ResourceId>, Error> {
-        let sql = "SELECT id FROM resources WHERE id > $1 ORDER BY id LIMIT $2";
-        let ids = sqlx::query_scalar::<Db, Uuid>(sql)
-            .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
-            .bind(i64::from(count))
-            .fetch_all(conn)
-            .await
-            .doing("list resources")?;
-        Ok(ids.into_iter().map(ResourceId::from_uuid).collect())
-}
-
-/// The newest resource of a name, in one project or in all of them.
-async fn find(
+async fn ids(
     conn: &mut Conn,
     project: Option<ProjectId>,
-    name: &str,
-) -> Result<Vec<ResourceId>, Error> {
-    let sql = "SELECT id FROM resources AS r WHERE name = $2
-        AND (project = $1 OR CAST($1 AS text) IS NULL)
-        AND NOT EXISTS (SELECT 1 FROM resources AS other WHERE other.project = r.project
-            AND other.name = r.name AND (other.created_at, other.id) > (r.created_at, r.id))
-        ORDER BY id";
-    let ids = sqlx::query_scalar::<Db, Uuid>(sql)
-        .bind(project.map(|it| *it.as_uuid()))
-        .bind(name)
-        .fetch_all(conn)
-        .await
-        .doing("find a resource by its name")?;
-    Ok(ids.into_iter().map(ResourceId::from_uuid).collect())
-}
-
-/// The resources of a project after an id, deleted ones too, in the order of their ids.
-async fn of_project(
-    conn: &mut Conn,
-    project: ProjectId,
     after: Option<ResourceId>,
     count: u32,
 ) -> Result<Vec<ResourceId>, Error> {
-    let sql = "SELECT id FROM resources WHERE project = $1 AND id > $2 ORDER BY id LIMIT $3";
-    let ids = sqlx::query_scalar::<Db, Uuid>(sql)
-        .bind(project.as_uuid())
-        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
-        .bind(i64::from(count))
-        .fetch_all(conn)
-        .await
-        .doing("list the resources of a project")?;
+    let mut sql = QueryBuilder::<Db>::new("SELECT r.id FROM resources AS r WHERE r.id > ");
+    sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
+    if let Some(project) = project {
+        sql.push(" AND r.project = ").push_bind(*project.as_uuid());
+    }
+    sql.push(" ORDER BY r.id LIMIT ").push_bind(i64::from(count));
+    let ids = sql.build_query_scalar::<Uuid>().fetch_all(conn).await.doing("list resources")?;
     Ok(ids.into_iter().map(ResourceId::from_uuid).collect())
+}
+
+/// Resources with their names, in the order of their ids. A name means its newest resource in each
+/// project, deleted or not.
+async fn list(
+    conn: &mut Conn,
+    filter: &ResourceFilter,
+    after: Option<ResourceId>,
+    count: u32,
+) -> Result<Vec<ListedResource>, Error> {
+    let mut sql = QueryBuilder::<Db>::new(concat!(
+        "SELECT ",
+        record_columns!(),
+        ", ",
+        titles_columns!(),
+        record_tables!(),
+        titles_tables!(),
+        " WHERE r.id > "
+    ));
+    sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
+    if let Some(project) = filter.project {
+        sql.push(" AND r.project = ").push_bind(*project.as_uuid());
+    }
+    if let Some(name) = &filter.name {
+        sql.push(" AND r.name = ").push_bind(name.clone()).push(
+            " AND NOT EXISTS (SELECT 1 FROM resources AS other WHERE other.project = r.project
+                AND other.name = r.name AND (other.created_at, other.id) > (r.created_at, r.id))",
+        );
+    } else if !filter.deleted {
+        sql.push(" AND r.phase <> 'Deleted'");
+    }
+    sql.push(" ORDER BY r.id LIMIT ").push_bind(i64::from(count));
+    let rows = sql.build_query_as::<ListedRow>().fetch_all(conn).await.doing("list resources")?;
+    let listed = |row: ListedRow| {
+        Ok(ListedResource { record: row.record.record()?, titles: row.titles.titles() })
+    };
+    rows.into_iter().map(listed).collect()
+}
+
+impl TitlesRow {
+    fn titles(self) -> Titles {
+        Titles {
+            name: self.name,
+            project: self.project_slug,
+            blueprint: self.blueprint_name.zip(self.version_name),
+            credential: self.credential_name,
+            reason: self.reason,
+        }
+    }
 }

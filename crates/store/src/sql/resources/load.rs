@@ -26,6 +26,29 @@ reads! {
         = |conn| these(conn, ids);
 }
 
+/// What is read of a resource `r` and its record `l`.
+macro_rules! record_columns {
+    () => {
+        concat!(
+            "l.version AS version, ",
+            book!(),
+            " AS book, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
+            r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
+            r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
+            r.tenure, r.deletion_requested_at, r.quiet_until, r.substrate_ready_at, r.outcome,
+            r.created_at, r.updated_at, r.phase_since"
+        )
+    };
+}
+pub(super) use record_columns;
+
+macro_rules! record_tables {
+    () => {
+        " FROM lives AS l JOIN resources AS r ON r.id = l.id"
+    };
+}
+pub(super) use record_tables;
+
 async fn these(conn: &mut Conn, ids: &[ResourceId]) -> Result<Vec<Read<Resource>>, Error> {
     let read = many(conn, ids.iter().map(|it| *it.as_uuid()).collect()).await?;
     Ok(read.into_iter().map(|(_, read)| read).collect())
@@ -55,17 +78,7 @@ pub(crate) async fn many(
     conn: &mut Conn,
     ids: Vec<Uuid>,
 ) -> Result<Vec<(Uuid, Read<Resource>)>, Error> {
-    let sql = concat!(
-        "SELECT l.version AS version, ",
-        book!(),
-        " AS book, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
-        r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
-        r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
-        r.tenure, r.deletion_requested_at, r.quiet_until, r.substrate_ready_at, r.outcome,
-        r.created_at, r.updated_at, r.phase_since
-        FROM lives AS l JOIN resources AS r ON r.id = l.id WHERE l.id",
-        any!("$1")
-    );
+    let sql = concat!("SELECT ", record_columns!(), record_tables!(), " WHERE l.id", any!("$1"));
     let rows = sqlx::query_as::<Db, ResourceRow>(sql)
         .bind(Ids(ids))
         .fetch_all(&mut *conn)
@@ -76,7 +89,7 @@ pub(crate) async fn many(
 
 /// One resource, with its version and its identity rows.
 #[derive(sqlx::FromRow)]
-struct ResourceRow {
+pub(super) struct ResourceRow {
     version: i64,
     book: String,
     id: Uuid,
@@ -139,7 +152,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
 }
 
 impl ResourceRow {
-    fn record(self) -> Read<Resource> {
+    pub(super) fn record(self) -> Read<Resource> {
         let row = format!("resource \"{}\"", self.id);
         let (version, book) = (version(self.version), names::read(&row, &self.book)?);
         let resource = Resource::hydrate(self.fields(&row)?);

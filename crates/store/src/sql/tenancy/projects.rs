@@ -20,6 +20,8 @@ reads! {
     fn project(slug: &str) -> Option<Project> = |conn| find(conn, slug);
     fn project_of(id: ProjectId) -> Option<Project> = |conn| find_by_id(conn, id);
     fn placement(project: ProjectId) -> Option<Placement> = |conn| placement(conn, project);
+    fn placements(after: Option<ProjectId>, count: u32) -> Vec<Placement>
+        = |conn| placements(conn, after, count);
     fn occupancy(project: ProjectId) -> Occupancy = |conn| occupancy(conn, project);
     fn tenancy(id: TenancyId) -> Option<TenancyResource> = |conn| tenancy(conn, id);
 }
@@ -123,11 +125,8 @@ async fn place(conn: &mut Conn, placement: &Placement) -> Result<(), Error> {
     insert(conn, query, &format!("the placement of project \"{}\"", placement.project)).await
 }
 
-async fn placement(
-    conn: &mut Conn,
-    project: ProjectId,
-) -> Result<Option<Placement>, Error> {
-    let sql = "SELECT world, phase FROM placements WHERE project = $1";
+async fn placement(conn: &mut Conn, project: ProjectId) -> Result<Option<Placement>, Error> {
+    let sql = "SELECT project, world, phase FROM placements WHERE project = $1";
     read_placement(conn, project, sql).await
 }
 
@@ -136,14 +135,36 @@ async fn read_placement(
     project: ProjectId,
     sql: &'static str,
 ) -> Result<Option<Placement>, Error> {
-    let row = sqlx::query_as::<Db, (String, String)>(sql)
+    let row = sqlx::query_as::<Db, PlacementRow>(sql)
         .bind(project.as_uuid())
         .fetch_optional(conn)
         .await
         .doing("read a placement")?;
-    let Some((world, phase)) = row else { return Ok(None) };
+    row.map(read_row).transpose()
+}
+
+type PlacementRow = (Uuid, String, String);
+
+fn read_row((project, world, phase): PlacementRow) -> Result<Placement, Error> {
     let phase = word(&format!("placement of \"{project}\""), "phase", &phase)?;
-    Ok(Some(Placement { project, world, phase }))
+    Ok(Placement { project: ProjectId::from_uuid(project), world, phase })
+}
+
+/// Placements after a project, in the order of their projects.
+async fn placements(
+    conn: &mut Conn,
+    after: Option<ProjectId>,
+    count: u32,
+) -> Result<Vec<Placement>, Error> {
+    let sql = "SELECT project, world, phase FROM placements
+        WHERE project > $1 ORDER BY project LIMIT $2";
+    let rows = sqlx::query_as::<Db, PlacementRow>(sql)
+        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
+        .bind(i64::from(count))
+        .fetch_all(conn)
+        .await
+        .doing("list placements")?;
+    rows.into_iter().map(read_row).collect()
 }
 
 /// Writes how far a placement is, if it still is where it was read.
@@ -165,7 +186,7 @@ async fn terminate(
     conn: &mut Conn,
     project: ProjectId,
 ) -> Result<Result<Placement, Occupied>, Error> {
-    let sql = concat!("SELECT world, phase FROM placements WHERE project = $1", lock!());
+    let sql = concat!("SELECT project, world, phase FROM placements WHERE project = $1", lock!());
     let Some(placement) = read_placement(conn, project, sql).await? else {
         return Err(Error::NotFound { what: format!("a placement of project \"{project}\"") });
     };

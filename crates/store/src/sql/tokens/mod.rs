@@ -6,9 +6,11 @@ pub(crate) mod revoke;
 
 use std::time::Duration;
 
+use sqlx::QueryBuilder;
+use usher_domain::broker::facts::Tenure;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
-use usher_domain::tokens::{Consumption, Lifetime, Token, Verifier};
+use usher_domain::tokens::{Consumption, Lifetime, ResourceView, Token, Verifier};
 use usher_kernel::{Generation, Timestamp};
 use uuid::Uuid;
 
@@ -21,8 +23,9 @@ use crate::error::{Doing as _, Error};
 reads! {
     fn token(id: TokenId) -> Option<Token> = |conn| one(conn, id, false);
     fn tokens(resource: ResourceId) -> Vec<Token> = |conn| of_resource(conn, resource);
-    fn tokens_after(after: Option<TokenId>, count: u32) -> Vec<Token>
-        = |conn| list(conn, after, count);
+    fn list_tokens(project: Option<ProjectId>, after: Option<TokenId>, count: u32)
+        -> Vec<(Token, ResourceView)>
+        = |conn| list(conn, project, after, count);
 }
 
 #[derive(sqlx::FromRow)]
@@ -99,21 +102,48 @@ async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Token>
     rows.into_iter().map(TokenRow::token).collect()
 }
 
-/// Tokens after an id, in the order of their ids.
+/// Tokens after an id, in the order of their ids, with what redeeming asks of their resources.
 async fn list(
     conn: &mut Conn,
+    project: Option<ProjectId>,
     after: Option<TokenId>,
     count: u32,
-) -> Result<Vec<Token>, Error> {
-    let sql =
-        concat!("SELECT ", token_columns!(), " FROM tokens WHERE id > $1 ORDER BY id LIMIT $2");
-    let rows = sqlx::query_as::<Db, TokenRow>(sql)
-        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
-        .bind(i64::from(count))
-        .fetch_all(&mut *conn)
-        .await
-        .doing("read tokens")?;
-    rows.into_iter().map(TokenRow::token).collect()
+) -> Result<Vec<(Token, ResourceView)>, Error> {
+    let mut sql = QueryBuilder::<Db>::new(
+        "SELECT t.id, t.resource, t.project, t.generation, t.key_id, t.verifier, t.issued_at,
+            t.first_ready_at, t.lifetime_us, t.consumed_by, t.consumed_nonce, t.consumed_key,
+            t.consumed_at, t.revoked_at, r.generation AS resource_generation,
+            r.deletion_requested_at, r.tenure
+        FROM tokens AS t JOIN resources AS r ON r.id = t.resource WHERE t.id > ",
+    );
+    sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
+    if let Some(project) = project {
+        sql.push(" AND t.project = ").push_bind(*project.as_uuid());
+    }
+    sql.push(" ORDER BY t.id LIMIT ").push_bind(i64::from(count));
+    let rows = sql.build_query_as::<ListedTokenRow>().fetch_all(conn).await.doing("list tokens")?;
+    rows.into_iter().map(ListedTokenRow::listed).collect()
+}
+
+#[derive(sqlx::FromRow)]
+struct ListedTokenRow {
+    #[sqlx(flatten)]
+    token: TokenRow,
+    resource_generation: i64,
+    deletion_requested_at: Option<Time>,
+    tenure: String,
+}
+
+impl ListedTokenRow {
+    fn listed(self) -> Result<(Token, ResourceView), Error> {
+        let row = format!("resource \"{}\"", self.token.resource);
+        let resource = ResourceView {
+            generation: generation(&row, self.resource_generation)?,
+            deletion_requested: self.deletion_requested_at.is_some(),
+            replacing: word::<Tenure>(&row, "tenure", &self.tenure)? == Tenure::Leaving,
+        };
+        Ok((self.token.token()?, resource))
+    }
 }
 
 impl TokenRow {
