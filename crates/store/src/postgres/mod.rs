@@ -26,7 +26,7 @@ const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
 /// How many groups of one kind of write are under way at once.
-pub(crate) const LANES: usize = 4;
+pub(crate) const GROUP_WORKERS: usize = 4;
 /// Whoever writes together waits for nobody's row as long as one who writes alone.
 pub(crate) const BOUND_GROUP: Option<&str> = Some("SET LOCAL lock_timeout = '250ms'");
 /// Changes whenever a server is promoted or recovered to a point in time.

@@ -1,8 +1,8 @@
 //! Writes of one kind that wait at the same time share statements and a commit.
 //!
-//! Nobody waits for company: whoever finds a lane free is written at once, and what comes while
-//! the lanes are busy goes together. A group that fails as a whole is undone and each of its
-//! members written alone, beside the lanes: none of them bears another's failure, and a row that
+//! Nobody waits for company: whoever finds a worker free is written at once, and what comes while
+//! the workers are busy goes together. A group that fails as a whole is undone and each of its
+//! members written alone, beside the workers: none of them bears another's failure, and a row that
 //! somebody outside holds delays nobody but its own write by more than the bound of a group.
 
 use std::collections::VecDeque;
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::super::{BOUND_GROUP, LANES};
+use super::super::{BOUND_GROUP, GROUP_WORKERS};
 use super::{Conn, Door};
 use crate::error::{Doing as _, Error};
 
-/// How long one group holds its lane; after that it goes on beside it.
-const LANE_HELD_MAX: Duration = Duration::from_millis(250);
+/// How long one group holds its worker; after that it goes on beside it.
+const WORKER_HELD_MAX: Duration = Duration::from_millis(250);
 
 /// A write that can share its statements with others of its kind.
-pub(crate) trait Together: Sized + Send + Sync + 'static {
+pub(crate) trait Batchable: Sized + Send + Sync + 'static {
     /// Writes them all, or fails.
     fn write(
         conn: &mut Conn,
@@ -28,7 +28,7 @@ pub(crate) trait Together: Sized + Send + Sync + 'static {
 }
 
 #[derive(Debug)]
-pub(crate) struct Gather<W> {
+pub(crate) struct GroupCommit<W> {
     state: Mutex<State<W>>,
     group_max: usize,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Gather<W> {
 #[derive(Debug)]
 struct State<W> {
     waiting: VecDeque<Member<W>>,
-    lanes: usize,
+    workers: usize,
 }
 
 #[derive(Debug)]
@@ -45,9 +45,9 @@ struct Member<W> {
     answer: oneshot::Sender<Result<(), Error>>,
 }
 
-impl<W: Together> Gather<W> {
+impl<W: Batchable> GroupCommit<W> {
     pub(crate) fn new(group_max: usize) -> Arc<Self> {
-        let state = State { waiting: VecDeque::new(), lanes: 0 };
+        let state = State { waiting: VecDeque::new(), workers: 0 };
         Arc::new(Self { state: Mutex::new(state), group_max })
     }
 
@@ -57,31 +57,31 @@ impl<W: Together> Gather<W> {
         let begins = {
             let mut state = self.state();
             state.waiting.push_back(Member { write, answer });
-            let begins = state.lanes < LANES;
-            state.lanes += usize::from(begins);
+            let begins = state.workers < GROUP_WORKERS;
+            state.workers += usize::from(begins);
             begins
         };
         if begins {
-            tokio::spawn(Arc::clone(self).run_lane(door.clone()));
+            tokio::spawn(Arc::clone(self).run_worker(door.clone()));
         }
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    async fn run_lane(self: Arc<Self>, door: Door) {
+    async fn run_worker(self: Arc<Self>, door: Door) {
         while let Some(group) = self.next() {
             let written = tokio::spawn(write_group(door.clone(), group));
             // One that waits for a row of its own does not hold the others up.
-            let _ = tokio::time::timeout(LANE_HELD_MAX, written).await;
+            let _ = tokio::time::timeout(WORKER_HELD_MAX, written).await;
         }
     }
 
-    /// Whoever goes together next; without anybody the lane ends. Groups have few sizes, because
+    /// Whoever goes together next; without anybody the worker ends. Groups have few sizes, because
     /// the database prepares the statements of each size once.
     fn next(&self) -> Option<Vec<Member<W>>> {
         let mut state = self.state();
         let count = state.waiting.len().min(self.group_max);
         if count == 0 {
-            state.lanes -= 1;
+            state.workers -= 1;
             return None;
         }
         let count = 1 << count.ilog2();
@@ -93,7 +93,7 @@ impl<W: Together> Gather<W> {
     }
 }
 
-async fn write_group<W: Together>(door: Door, group: Vec<Member<W>>) {
+async fn write_group<W: Batchable>(door: Door, group: Vec<Member<W>>) {
     let writes = group.iter().map(|it| Arc::clone(&it.write)).collect();
     match write_all(&door, writes).await {
         Ok(()) => group.into_iter().for_each(|it| it.tell(Ok(()))),
@@ -113,12 +113,12 @@ async fn write_group<W: Together>(door: Door, group: Vec<Member<W>>) {
     }
 }
 
-async fn write_alone<W: Together>(door: Door, member: Member<W>) {
+async fn write_alone<W: Batchable>(door: Door, member: Member<W>) {
     let written = write_all(&door, vec![Arc::clone(&member.write)]).await;
     member.tell(written);
 }
 
-async fn write_all<W: Together>(door: &Door, group: Vec<Arc<W>>) -> Result<(), Error> {
+async fn write_all<W: Batchable>(door: &Door, group: Vec<Arc<W>>) -> Result<(), Error> {
     door.count(group.len().saturating_sub(1));
     door.write(move |conn| {
         Box::pin(async move {

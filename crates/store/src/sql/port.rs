@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-use super::group::Gather;
+use super::group::GroupCommit;
 use super::machines::rows as machines;
 use super::resources::accept::Declared;
 use super::resources::commit::Step;
@@ -83,8 +83,8 @@ pub(crate) struct Port {
     pub(crate) signals: Arc<Signals>,
     /// Whether the last claim found anything due.
     pub(super) busy: AtomicBool,
-    pub(super) accepts: Arc<Gather<Declared>>,
-    pub(super) commits: Arc<Gather<Step>>,
+    pub(super) accepts: Arc<GroupCommit<Declared>>,
+    pub(super) commits: Arc<GroupCommit<Step>>,
 }
 
 reads! {
@@ -94,8 +94,8 @@ reads! {
 impl Port {
     pub(crate) fn new(door: Door, settings: Settings, installation: Installation) -> Self {
         Self {
-            accepts: Gather::new(settings.group_max),
-            commits: Gather::new(settings.group_max),
+            accepts: GroupCommit::new(settings.group_max),
+            commits: GroupCommit::new(settings.group_max),
             door,
             settings,
             installation,

@@ -25,7 +25,7 @@ pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
     WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
 
 /// There is one writer, so one group waits while another is written.
-pub(crate) const LANES: usize = 1;
+pub(crate) const GROUP_WORKERS: usize = 1;
 /// There is one writer, so nobody waits for a row.
 pub(crate) const BOUND_GROUP: Option<&str> = None;
 /// Places are row ids, so the first one of an epoch is larger than any that the epoch before can

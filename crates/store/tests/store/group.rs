@@ -13,7 +13,7 @@ use usher_store::{Acceptance, Cursor, Error, Place, ResourceWrite, Settings};
 use crate::bed::{Bed, on_both, on_both_with, told};
 use crate::declare::{World, write};
 
-/// More than all lanes together can take at once.
+/// More than all workers together can take at once.
 const MANY: usize = 40;
 
 async fn acceptance(world: &World, name: &str) -> Acceptance {
@@ -135,7 +135,7 @@ async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other(
     .await;
 }
 
-/// Red by: a lane, or a group, that waits as long as one of its members does.
+/// Red by: a worker, or a group, that waits as long as one of its members does.
 #[tokio::test]
 async fn commits_beside_lives_that_are_held_outside_are_done_while_those_wait() {
     let patience = Duration::from_mins(2);

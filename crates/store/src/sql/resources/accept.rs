@@ -8,7 +8,7 @@ use sqlx::types::Json;
 use usher_domain::broker::aggregate::Resource;
 use uuid::Uuid;
 
-use super::super::group::Together;
+use super::super::group::Batchable;
 use super::super::port::Port;
 use super::super::{
     Conn, Db, audit, events, idempotency, names, provider_configs, queue, record,
@@ -52,7 +52,7 @@ impl Declared {
     }
 }
 
-impl Together for Declared {
+impl Batchable for Declared {
     /// Writes accepted declarations, or says which of the views moved since they were resolved.
     async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
         for it in group {

@@ -8,7 +8,7 @@ use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::consequence::Consequences;
 use uuid::Uuid;
 
-use super::super::group::Together;
+use super::super::group::Batchable;
 use super::super::port::Port;
 use super::super::record::{self, Move};
 use super::super::{Conn, Db, events, names, provider_configs, queue, tokens};
@@ -43,7 +43,7 @@ pub(crate) struct Step {
     bound: Duration,
 }
 
-impl Together for Step {
+impl Batchable for Step {
     /// Writes the steps whose versions still hold; if one of them does not, none is written.
     async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
         let moves: Vec<Move> = group
