@@ -1,4 +1,4 @@
-//! The SQL ledger: one commit door, a due-queue, an event log with a cursor, migrations.
+//! The SQL ledger: one commit pool, a due-queue, an event log with a cursor, migrations.
 //!
 //! ```text
 //!   Store ──┬─ postgres: pool ─────────────── one transaction per write

@@ -93,8 +93,8 @@ impl Store {
     /// How many writes this process has asked for.
     pub fn writes(&self) -> u64 {
         match &self.inner {
-            Inner::Postgres(port) => port.door.writes.load(Ordering::Relaxed),
-            Inner::Sqlite(port) => port.door.writes.load(Ordering::Relaxed),
+            Inner::Postgres(port) => port.pool.writes.load(Ordering::Relaxed),
+            Inner::Sqlite(port) => port.pool.writes.load(Ordering::Relaxed),
         }
     }
 

@@ -1,6 +1,6 @@
-//! PostgreSQL: what it spells its own way, and the door to it.
+//! PostgreSQL: what it spells its own way, and the pool to it.
 
-mod door;
+mod pool;
 
 use sqlx::Connection as _;
 
@@ -8,7 +8,7 @@ use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
 use crate::settings::Settings;
 
-pub(crate) use door::Door;
+pub(crate) use pool::Pool;
 
 /// The database.
 pub(crate) type Db = sqlx::Postgres;
@@ -156,10 +156,10 @@ pub(crate) mod sql;
 
 /// Opens the store behind a URL.
 pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Port, Error> {
-    let door = Door::open(url, &settings).await?;
-    sql::migrate::require_current(&mut *door.read().await?).await?;
+    let pool = Pool::open(url, &settings).await?;
+    sql::migrate::require_current(&mut *pool.read().await?).await?;
     let moved = settings.moved;
-    let installation = door
+    let installation = pool
         .write(move |conn| {
             Box::pin(async move {
                 let identifier = sqlx::query_scalar::<Db, String>(IDENTIFIER)
@@ -174,7 +174,7 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
             })
         })
         .await?;
-    Ok(sql::port::Port::new(door, settings, installation))
+    Ok(sql::port::Port::new(pool, settings, installation))
 }
 
 /// Brings the schema behind a URL up or down.

@@ -33,7 +33,7 @@ writes! {
 impl Port {
     pub(crate) async fn is_held_back(&self, after: Cursor) -> Result<bool, Error> {
         match HELD_BACK {
-            Some(sql) => is_held_back(&mut *self.door.read().await?, sql, after).await,
+            Some(sql) => is_held_back(&mut *self.pool.read().await?, sql, after).await,
             None => Ok(false),
         }
     }

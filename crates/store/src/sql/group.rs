@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::super::{BOUND_GROUP, GROUP_WORKERS};
-use super::{Conn, Door};
+use super::{Conn, Pool};
 use crate::error::{Doing as _, Error};
 
 /// How long one group holds its worker; after that it goes on beside it.
@@ -52,7 +52,7 @@ impl<W: Batchable> GroupCommit<W> {
     }
 
     /// Writes it, alone or with others. It is written also if the caller gives up waiting.
-    pub(crate) async fn write(self: &Arc<Self>, door: &Door, write: Arc<W>) -> Result<(), Error> {
+    pub(crate) async fn write(self: &Arc<Self>, pool: &Pool, write: Arc<W>) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         let begins = {
             let mut state = self.state();
@@ -62,14 +62,14 @@ impl<W: Batchable> GroupCommit<W> {
             begins
         };
         if begins {
-            tokio::spawn(Arc::clone(self).run_worker(door.clone()));
+            tokio::spawn(Arc::clone(self).run_worker(pool.clone()));
         }
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    async fn run_worker(self: Arc<Self>, door: Door) {
+    async fn run_worker(self: Arc<Self>, pool: Pool) {
         while let Some(group) = self.next() {
-            let written = tokio::spawn(write_group(door.clone(), group));
+            let written = tokio::spawn(write_group(pool.clone(), group));
             // One that waits for a row of its own does not hold the others up.
             let _ = tokio::time::timeout(WORKER_HELD_MAX, written).await;
         }
@@ -93,9 +93,9 @@ impl<W: Batchable> GroupCommit<W> {
     }
 }
 
-async fn write_group<W: Batchable>(door: Door, group: Vec<Member<W>>) {
+async fn write_group<W: Batchable>(pool: Pool, group: Vec<Member<W>>) {
     let writes = group.iter().map(|it| Arc::clone(&it.write)).collect();
-    match write_all(&door, writes).await {
+    match write_all(&pool, writes).await {
         Ok(()) => group.into_iter().for_each(|it| it.tell(Ok(()))),
         Err(Error::OutcomeUnknown { source }) => {
             for member in group {
@@ -106,21 +106,21 @@ async fn write_group<W: Batchable>(door: Door, group: Vec<Member<W>>) {
             Ok([alone]) => alone.tell(Err(error)),
             Err(group) => {
                 for member in group {
-                    tokio::spawn(write_alone(door.clone(), member));
+                    tokio::spawn(write_alone(pool.clone(), member));
                 }
             }
         },
     }
 }
 
-async fn write_alone<W: Batchable>(door: Door, member: Member<W>) {
-    let written = write_all(&door, vec![Arc::clone(&member.write)]).await;
+async fn write_alone<W: Batchable>(pool: Pool, member: Member<W>) {
+    let written = write_all(&pool, vec![Arc::clone(&member.write)]).await;
     member.tell(written);
 }
 
-async fn write_all<W: Batchable>(door: &Door, group: Vec<Arc<W>>) -> Result<(), Error> {
-    door.count(group.len().saturating_sub(1));
-    door.write(move |conn| {
+async fn write_all<W: Batchable>(pool: &Pool, group: Vec<Arc<W>>) -> Result<(), Error> {
+    pool.count(group.len().saturating_sub(1));
+    pool.write(move |conn| {
         Box::pin(async move {
             if group.len() > 1
                 && let Some(bound) = BOUND_GROUP

@@ -1,7 +1,7 @@
 //! Every statement of the store, once, by noun.
 //!
 //! This folder is compiled twice, as `postgres::sql` and as `sqlite::sql`. What differs stands in
-//! the two modules around it: the types `Db`, `Conn` and `Door`, and the macros for the few pieces
+//! the two modules around it: the types `Db`, `Conn` and `Pool`, and the macros for the few pieces
 //! of SQL that the databases spell differently. Everything else is one text for both.
 //!
 //! **Invariants**
@@ -31,4 +31,4 @@ pub(crate) mod tenancy;
 pub(crate) mod tokens;
 pub(crate) mod worlds;
 
-pub(crate) use super::{Conn, Db, Door};
+pub(crate) use super::{Conn, Db, Pool};

@@ -10,7 +10,7 @@ use super::group::GroupCommit;
 use super::machines::rows as machines;
 use super::resources::accept::Declared;
 use super::resources::commit::Step;
-use super::{Door, events, idempotency, record};
+use super::{Pool, events, idempotency, record};
 use crate::error::Error;
 use crate::port::Installation;
 use crate::retention::{Retention, Swept};
@@ -22,7 +22,7 @@ macro_rules! reads {
     ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty = |$conn:ident| $call:expr;)+) => {
         impl Port {$(
             pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<$answer, Error> {
-                let $conn = &mut *self.door.read().await?;
+                let $conn = &mut *self.pool.read().await?;
                 $call.await
             }
         )+}
@@ -34,7 +34,7 @@ macro_rules! writes {
     ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty = |$conn:ident| $call:expr;)+) => {
         impl Port {$(
             pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<$answer, Error> {
-                self.door.write(move |$conn| Box::pin(async move { $call.await })).await
+                self.pool.write(move |$conn| Box::pin(async move { $call.await })).await
             }
         )+}
     };
@@ -45,7 +45,7 @@ macro_rules! wakes {
     ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty = |$conn:ident| $call:expr;)+) => {
         impl Port {$(
             pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<$answer, Error> {
-                let written = self.door.write(move |$conn| Box::pin(async move { $call.await }));
+                let written = self.pool.write(move |$conn| Box::pin(async move { $call.await }));
                 self.stirring(written.await)
             }
         )+}
@@ -61,7 +61,7 @@ macro_rules! audited {
                 $($arg: $kind,)*
                 audit: Option<usher_domain::audit::Entry>,
             ) -> Result<$answer, Error> {
-                let written = self.door.write(move |$conn| {
+                let written = self.pool.write(move |$conn| {
                     Box::pin(async move {
                         let done = $call.await?;
                         Self::write_audit($conn, audit.as_ref()).await?;
@@ -77,7 +77,7 @@ macro_rules! audited {
 /// A store on one of the two databases.
 #[derive(Debug)]
 pub(crate) struct Port {
-    pub(crate) door: Door,
+    pub(crate) pool: Pool,
     pub(crate) settings: Settings,
     pub(crate) installation: Installation,
     pub(crate) signals: Arc<Signals>,
@@ -92,11 +92,11 @@ reads! {
 }
 
 impl Port {
-    pub(crate) fn new(door: Door, settings: Settings, installation: Installation) -> Self {
+    pub(crate) fn new(pool: Pool, settings: Settings, installation: Installation) -> Self {
         Self {
             accepts: GroupCommit::new(settings.group_max),
             commits: GroupCommit::new(settings.group_max),
-            door,
+            pool,
             settings,
             installation,
             signals: Arc::default(),
@@ -105,7 +105,7 @@ impl Port {
     }
 
     pub(crate) async fn close(&self) {
-        self.door.close().await;
+        self.pool.close().await;
     }
 
     /// Wakes the readers of the log, unless it is certain that no event was written.
@@ -127,7 +127,7 @@ impl Port {
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<Swept, Error> {
         let Retention { events: kept, batch, .. } = retention;
         let (old, has_old_keys, has_old_machines) = {
-            let conn = &mut *self.door.read().await?;
+            let conn = &mut *self.pool.read().await?;
             let now = record::now(conn).await?;
             let old = events::old(conn, before(now, kept), batch).await?;
             let has_old_machines = machines::has_forgotten(conn).await?;
@@ -136,7 +136,7 @@ impl Port {
         let mut swept = Swept { held_by: old.held_by, ..Swept::default() };
         if old.rows > 0 {
             swept.events = self
-                .door
+                .pool
                 .write(move |conn| {
                     Box::pin(async move {
                         let now = record::now(conn).await?;
@@ -149,7 +149,7 @@ impl Port {
             swept.keys = self.forget_keys(batch).await?;
         }
         if has_old_machines {
-            let forget = self.door.write(move |conn| Box::pin(machines::forget(conn, batch)));
+            let forget = self.pool.write(move |conn| Box::pin(machines::forget(conn, batch)));
             swept.machines = forget.await?;
         }
         let most = swept.events.max(swept.keys).max(swept.machines);

@@ -30,7 +30,7 @@ impl Port {
         let write_id = Uuid::now_v7();
         let (id, version) = (*write.next.id.as_uuid(), write.version);
         let written = self
-            .door
+            .pool
             .write(move |conn| Box::pin(async move { commit(conn, &write, write_id).await }))
             .await;
         self.stir(&written);

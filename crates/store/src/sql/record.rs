@@ -82,7 +82,7 @@ impl Port {
     /// the row, so that this waits for its end.
     pub(super) async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
         let sql = concat!("SELECT version, write_id FROM lives WHERE id = $1", lock!());
-        let conn: &mut Conn = &mut *self.door.read().await?;
+        let conn: &mut Conn = &mut *self.pool.read().await?;
         let found = sqlx::query_as::<Db, (i64, Uuid)>(sql)
             .bind(id)
             .fetch_optional(conn)

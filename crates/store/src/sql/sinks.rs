@@ -33,7 +33,7 @@ macro_rules! sink_writes {
         impl Port {$(
             pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<(), Error> {
                 let done =
-                    self.door.write(move |$conn| Box::pin(async move { $call.await })).await;
+                    self.pool.write(move |$conn| Box::pin(async move { $call.await })).await;
                 self.signals.sinks_changed();
                 done
             }

@@ -1,6 +1,6 @@
-//! SQLite: what it spells its own way, and the door to it.
+//! SQLite: what it spells its own way, and the pool to it.
 
-mod door;
+mod pool;
 mod file;
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
 use crate::settings::Settings;
 
-pub(crate) use door::Door;
+pub(crate) use pool::Pool;
 
 /// The database.
 pub(crate) type Db = sqlx::Sqlite;
@@ -142,12 +142,12 @@ pub(crate) mod sql;
 /// Opens the store in a file.
 pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::Port, Error> {
     let lock = file::Lock::take(path)?;
-    let mut writer = door::writer(path, false).await?;
+    let mut writer = pool::writer(path, false).await?;
     sql::migrate::require_current(&mut writer).await?;
     let identifier = lock.identifier().to_owned();
-    let door = Door::open(path, writer, lock, &settings).await?;
+    let pool = Pool::open(path, writer, lock, &settings).await?;
     let moved = settings.moved;
-    let installation = door
+    let installation = pool
         .write(move |conn| {
             Box::pin(async move {
                 end_leases(conn).await?;
@@ -155,7 +155,7 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
             })
         })
         .await?;
-    Ok(sql::port::Port::new(door, settings, installation))
+    Ok(sql::port::Port::new(pool, settings, installation))
 }
 
 /// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
@@ -182,7 +182,7 @@ pub(crate) async fn migrate(
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
     let _lock = file::Lock::take(path)?;
-    let mut conn = door::writer(path, way == Way::Up).await?;
+    let mut conn = pool::writer(path, way == Way::Up).await?;
     let done = sql::migrate::run(&mut conn, way, progress).await;
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = sqlx::Connection::close(conn).await;

@@ -1,4 +1,4 @@
-//! The one door: versions, consequences, and what is not written.
+//! The one pool: versions, consequences, and what is not written.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ impl Port {
     ) -> Result<StoredMachine, Error> {
         let write_id = Uuid::now_v7();
         let written = self
-            .door
+            .pool
             .write(move |conn| {
                 Box::pin(async move {
                     let machine = carry_out(conn, id, order, write_id).await?;

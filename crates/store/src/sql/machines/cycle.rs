@@ -39,7 +39,7 @@ impl Port {
         // Resources that wait for a machine look again when there are new ones.
         let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
         let written = self
-            .door
+            .pool
             .write(move |conn| {
                 Box::pin(async move { commit(conn, &cycle, write_id).await })
             })
@@ -64,7 +64,7 @@ impl Port {
         (lives, adopted): (&[MachineLifeId], &[Adopted]),
         write_id: Uuid,
     ) -> Result<Option<Written>, Error> {
-        let conn = &mut *self.door.read().await?;
+        let conn = &mut *self.pool.read().await?;
         shards::quiesce(conn, shard).await?;
         let done = written_by(conn, lives, write_id).await?;
         let begun = begun_by(conn, adopted, write_id).await?;

@@ -24,12 +24,12 @@ use crate::port::{Batch, Held, Leased};
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
         // At rest a look is enough; where there was work a moment ago there likely is more.
-        if !self.busy.load(Ordering::Relaxed) && !is_due(&mut *self.door.read().await?).await? {
+        if !self.busy.load(Ordering::Relaxed) && !is_due(&mut *self.pool.read().await?).await? {
             return Ok(Batch::default());
         }
         let (pace, bound) = (self.settings.pace, self.settings.request_bound);
         let claimed = self
-            .door
+            .pool
             .write(move |conn| Box::pin(async move { claim(conn, count, (&pace, bound)).await }))
             .await;
         let busy = claimed.as_ref().is_ok_and(|it| !it.leased.is_empty());

@@ -30,7 +30,7 @@ impl Port {
     /// Whether the lease was its own still.
     pub(crate) async fn release(&self, release: Release) -> Result<bool, Error> {
         let given = self
-            .door
+            .pool
             .write_one(move |conn| Box::pin(async move { self::release(conn, &[&release]).await }))
             .await;
         if given.as_ref().map_or(true, |it| it.due) {
@@ -47,7 +47,7 @@ impl Port {
         trouble: Trouble,
     ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
-        let written = self.door.write(move |conn| {
+        let written = self.pool.write(move |conn| {
             Box::pin(
                 async move { postpone(conn, (life, claim), &trouble, (&pace, jitter)).await },
             )
@@ -56,12 +56,12 @@ impl Port {
     }
 
     pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.stirring(self.door.write_one(move |conn| Box::pin(self::wake(conn, life))).await)
+        self.stirring(self.pool.write_one(move |conn| Box::pin(self::wake(conn, life))).await)
     }
 
     pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
         let written =
-            self.door.write_one(move |conn| Box::pin(wake_labels(conn, ids.clone()))).await;
+            self.pool.write_one(move |conn| Box::pin(wake_labels(conn, ids.clone()))).await;
         self.stirring(written)
     }
 }

@@ -22,7 +22,7 @@ impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
         let declared = Arc::new(Declared { acceptance, write_id: Uuid::now_v7() });
         let id = declared.life().id();
-        let written = self.accepts.write(&self.door, declared).await;
+        let written = self.accepts.write(&self.pool, declared).await;
         self.tell(&written);
         self.stir(&written);
         match written {

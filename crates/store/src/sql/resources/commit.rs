@@ -22,7 +22,7 @@ impl Port {
         let (id, version) = (*write.next.id().as_uuid(), write.version);
         let (tells, ends) = (write.event.is_some(), write.lease.is_none());
         let step = Arc::new(Step { write, write_id, bound });
-        let written = self.commits.write(&self.door, step).await;
+        let written = self.commits.write(&self.pool, step).await;
         if tells {
             self.tell(&written);
         }

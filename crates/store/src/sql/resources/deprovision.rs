@@ -27,7 +27,7 @@ impl Port {
         audit: Option<audit::Entry>,
     ) -> Result<(Resource, Version), Error> {
         let bound = self.settings.request_bound;
-        let written = self.door.write(move |conn| {
+        let written = self.pool.write(move |conn| {
             Box::pin(async move { carry_out(conn, (id, &order), audit, bound).await })
         });
         let written = written.await;

@@ -38,7 +38,7 @@ impl Port {
             credential: command.credential,
             key,
         };
-        read(&mut *self.door.read().await?, &named).await
+        read(&mut *self.pool.read().await?, &named).await
     }
 }
 

@@ -22,12 +22,12 @@ writes! {
 impl Port {
     /// Looks before it writes: at rest there is no transaction.
     pub(crate) async fn wake_buried(&self, keep: Duration, count: u32) -> Result<u64, Error> {
-        let kept = expired(&mut *self.door.read().await?, keep, count).await?;
+        let kept = expired(&mut *self.pool.read().await?, keep, count).await?;
         if kept.is_empty() {
             return Ok(0);
         }
         let written =
-            self.door.write(move |conn| Box::pin(queue::wake_kind(conn, "tombstone", kept))).await;
+            self.pool.write(move |conn| Box::pin(queue::wake_kind(conn, "tombstone", kept))).await;
         self.stirring(written)
     }
 }

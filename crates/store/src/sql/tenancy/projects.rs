@@ -42,7 +42,7 @@ impl Port {
         project: ProjectId,
         audit: Option<audit::Entry>,
     ) -> Result<Result<Placement, Occupied>, Error> {
-        self.door
+        self.pool
             .write(move |conn| {
                 Box::pin(async move {
                     let ended = terminate(conn, project).await?;

@@ -1,4 +1,4 @@
-//! The door to SQLite: one writer that commits many writes at once, and readers beside it.
+//! The pool to SQLite: one writer that commits many writes at once, and readers beside it.
 
 use std::future::Future;
 use std::path::Path;
@@ -45,7 +45,7 @@ struct Reply {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Pool {
     readers: SqlitePool,
     writer: mpsc::Sender<Message>,
     /// How many writes were asked for.
@@ -70,7 +70,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY)
 }
 
-impl Door {
+impl Pool {
     pub(crate) async fn open(
         path: &Path,
         writer: Conn,
@@ -130,7 +130,7 @@ impl Door {
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    /// As [`Door::write`], for a job of statements that each may be repeated and stand alone.
+    /// As [`Pool::write`], for a job of statements that each may be repeated and stand alone.
     pub(crate) async fn write_one<T, J>(&self, job: J) -> Result<T, Error>
     where
         J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The door to PostgreSQL: a pool, and one transaction per write.
+//! The pool to PostgreSQL: a pool, and one transaction per write.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,14 +25,14 @@ const STATEMENTS_MAX: usize = 512;
 pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
-    pool: PgPool,
+pub(crate) struct Pool {
+    connections: PgPool,
     connections_max: u32,
     /// How many writes were asked for.
     pub(crate) writes: Arc<AtomicU64>,
 }
 
-impl Door {
+impl Pool {
     pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Self, Error> {
         let millis = |span: Duration| format!("{}ms", span.as_millis());
         let options = PgConnectOptions::from_str(url).doing("read the database URL")?;
@@ -56,7 +56,7 @@ impl Door {
             .await
             .doing("reach PostgreSQL")?;
         let connections_max = settings.connections_max;
-        Ok(Self { pool, connections_max, writes: Arc::default() })
+        Ok(Self { connections: pool, connections_max, writes: Arc::default() })
     }
 
     /// So many more writes were asked for.
@@ -66,7 +66,7 @@ impl Door {
 
     /// A connection for one read.
     pub(crate) async fn read(&self) -> Result<PoolConnection<Db>, Error> {
-        self.pool.acquire().await.doing("reach PostgreSQL")
+        self.connections.acquire().await.doing("reach PostgreSQL")
     }
 
     /// One transaction around a job. If the connection is lost during the commit, nobody here
@@ -119,14 +119,14 @@ impl Door {
     }
 
     pub(crate) async fn close(&self) {
-        self.pool.close().await;
+        self.connections.close().await;
     }
 
     /// Connections that broke while they rested are found out here, before anything was done.
     async fn begin(&self) -> Result<Transaction<'static, Db>, Error> {
         let mut tries = self.connections_max;
         loop {
-            match self.pool.begin().await {
+            match self.connections.begin().await {
                 Ok(transaction) => return Ok(transaction),
                 Err(source) if tries > 0 && Error::is_connection(&source) => tries -= 1,
                 Err(source) => return Err(Error::new("reach PostgreSQL", source)),
