@@ -17,7 +17,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Attended, Beside, Error, Life, Store, WorldState};
+use usher_store::{PeerStatus, ResourceContext, Error, Life, Store, WorldState};
 
 use super::alarm::Alarms;
 use super::mesh::Mesh;
@@ -44,14 +44,14 @@ pub struct Joined {
 
 impl Inside for Joined {
     async fn of_resource(&self, resource: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
-        let beside = self.store.beside(resource).await.map_err(told)?;
-        let Beside { now, config, world, tokens, peers, labels, definitions } = beside;
+        let beside = self.store.resource_context(resource).await.map_err(told)?;
+        let ResourceContext { now, config, world, tokens, peers, labels, definitions } = beside;
         let authority = self.judged(&resource.pinned().world, world.as_ref(), ask).await?;
         let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let token = |it: Token| (it.generation, token_state(&it, now));
-        let peer = |it: Attended| (it.peer.registration.generation, peer_look(&it));
+        let peer = |it: PeerStatus| (it.peer.registration.generation, peer_look(&it));
         Ok(Known {
             trust: Trust { now, authority, rail_tripped },
             config_ready: config.is_ready(),
@@ -125,8 +125,8 @@ impl Joined {
     /// One step of a drain, or the time of the next one.
     async fn drain(
         &self,
-        leaver: &Attended,
-        mesh: &[Attended],
+        leaver: &PeerStatus,
+        mesh: &[PeerStatus],
         now: Timestamp,
     ) -> Result<(), Trouble> {
         let peer = &leaver.peer;
@@ -157,7 +157,7 @@ impl Joined {
     /// by another server; whether there is anything to wait for by what is known here.
     async fn await_acknowledgements(
         &self,
-        leaver: &Attended,
+        leaver: &PeerStatus,
         survivors: &[Survivor],
         snapshot: u64,
     ) -> Result<bool, Trouble> {
@@ -192,9 +192,9 @@ impl Joined {
         self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)
     }
 
-    fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {
-        let stays = |it: &&Attended| it.peer.id != leaver && it.peer.stage == Stage::Registered;
-        let survivor = |it: &Attended| Survivor {
+    fn survivors(&self, leaver: PeerId, mesh: &[PeerStatus]) -> Vec<Survivor> {
+        let stays = |it: &&PeerStatus| it.peer.id != leaver && it.peer.stage == Stage::Registered;
+        let survivor = |it: &PeerStatus| Survivor {
             id: it.peer.id,
             acknowledged: self.mesh.last_heard(it.peer.id).1.max(it.acknowledged),
             liveness: self.mesh.liveness(it),
@@ -231,7 +231,7 @@ fn token_state(token: &Token, now: Timestamp) -> TokenState {
     }
 }
 
-fn peer_look(attended: &Attended) -> PeerLook {
+fn peer_look(attended: &PeerStatus) -> PeerLook {
     let state = if attended.peer.is_gone() {
         PeerState::Deregistered
     } else if attended.lost_since.is_some() {

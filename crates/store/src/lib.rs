@@ -1,4 +1,4 @@
-//! The SQL ledger: one commit pool, a due-queue, an event log with a cursor, migrations.
+//! The SQL ledger: one commit path, a due-queue, an event log with a cursor, migrations.
 //!
 //! ```text
 //!   Store ──┬─ postgres: pool ─────────────── one transaction per write
@@ -50,13 +50,13 @@ pub use machines::{
     Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineOrder, MachineQuery,
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
-pub use peers::{Attended, PeerFilter};
+pub use peers::{PeerStatus, PeerFilter};
 pub use port::{
     About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
     Order, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
 };
-pub use queue::Attention;
-pub use resources::{Beside, ConfigState, ListedResource, ResourceFilter, Titles};
+pub use queue::QueueStatus;
+pub use resources::{ResourceContext, ConfigState, ListedResource, ResourceFilter, DisplayNames};
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
 pub use signal::Signal;

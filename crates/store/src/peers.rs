@@ -9,7 +9,7 @@ use crate::store::{Inner, Store, verbs};
 
 /// A peer, and since when it is not heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attended {
+pub struct PeerStatus {
     /// The peer.
     pub peer: Peer,
     /// Since when it is lost, if it is.
@@ -31,23 +31,23 @@ pub struct PeerFilter {
 
 verbs! {
     /// Reads a peer.
-    fn peer(id: PeerId) -> Result<Option<Attended>, Error>;
+    fn peer(id: PeerId) -> Result<Option<PeerStatus>, Error>;
     /// Reads the peers of a resource, oldest generation first.
     fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
     /// Lists peers after an id with the names of their resources, in one query.
     fn list_peers(
         filter: PeerFilter, after: Option<PeerId>, count: u32
-    ) -> Result<Vec<(Attended, String)>, Error>;
+    ) -> Result<Vec<(PeerStatus, String)>, Error>;
     /// Reads the peers of a project that are not deregistered, and the database's time if there
     /// are any.
-    fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<Attended>), Error>;
+    fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error>;
     /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
     /// known.
     fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
     /// The projects that somebody is on the way out of.
     fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
     /// Reads the peers of a project that are on their way out.
-    fn leaving(project: ProjectId) -> Result<Vec<Attended>, Error>;
+    fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
     /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
     fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
     /// Writes down who acknowledged a snapshot and wakes whoever asked for that in the project.

@@ -11,7 +11,7 @@ use crate::store::{Inner, Store, verbs};
 
 /// A life's place in the queue, and what its last steps said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attention {
+pub struct QueueStatus {
     /// The entry.
     pub entry: Entry,
     /// Why the newest step that wrote or was finished did what it did.
@@ -43,5 +43,5 @@ verbs! {
     /// Reads the entry of a life in the queue.
     fn entry(life: Life) -> Result<Option<Entry>, Error>;
     /// Reads a life's place in the queue, and what its last steps said.
-    fn attention(life: Life) -> Result<Option<Attention>, Error>;
+    fn queue_status(life: Life) -> Result<Option<QueueStatus>, Error>;
 }

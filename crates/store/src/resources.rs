@@ -16,14 +16,14 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{Record, Timestamp, Version};
 
 use crate::error::Error;
-use crate::peers::Attended;
+use crate::peers::PeerStatus;
 use crate::port::{Acceptance, ConfigWrite, Order, ResourceWrite, Snapshot};
 use crate::store::{Inner, Store, verbs};
 use crate::worlds::WorldState;
 
 /// What is known of a resource beside its record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct ResourceContext {
     /// The database's time of this look.
     pub now: Timestamp,
     /// What its ProviderConfig is like.
@@ -33,7 +33,7 @@ pub struct Beside {
     /// Its tokens, oldest generation first.
     pub tokens: Vec<Token>,
     /// Its peers, oldest generation first.
-    pub peers: Vec<Attended>,
+    pub peers: Vec<PeerStatus>,
     /// The labels in force.
     pub labels: Labels,
     /// What is known of label keys, if any label is in force.
@@ -73,12 +73,12 @@ pub struct ListedResource {
     /// The resource with its identity rows.
     pub record: Record<Resource>,
     /// What people call it.
-    pub titles: Titles,
+    pub names: DisplayNames,
 }
 
 /// What people call a resource and what it was declared from, as far as those are still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Titles {
+pub struct DisplayNames {
     /// Its name.
     pub name: String,
     /// Its project's slug.
@@ -124,9 +124,9 @@ verbs! {
         project: Option<ProjectId>, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ResourceId>, Error>;
     /// Reads what people call a resource and what it was declared from.
-    fn titles(id: ResourceId) -> Result<Option<Titles>, Error>;
+    fn display_names(id: ResourceId) -> Result<Option<DisplayNames>, Error>;
     /// Reads what is known of a resource beside its record.
-    fn beside(resource: &Resource) -> Result<Beside, Error>;
+    fn resource_context(resource: &Resource) -> Result<ResourceContext, Error>;
     /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
     fn put_away(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
     /// Wakes up to so many tombstones that were kept so long: their steps put them away.

@@ -152,7 +152,7 @@ impl Holding {
         if !resource.is_showing_out() && resource.phase() != ResourcePhase::Deleted {
             return Ok(false);
         }
-        let beside = self.store.beside(resource).await?;
+        let beside = self.store.resource_context(resource).await?;
         let believed = beside.world.is_some_and(|it| {
             it.tripped_at.is_none() && it.pin.judge(answered) == Authority::Pinned
         });

@@ -15,7 +15,7 @@ use usher_domain::object::offender::shortened;
 use usher_domain::object::slug::Slug;
 use usher_domain::projects::Project;
 use usher_kernel::{Record, Version};
-use usher_store::Titles;
+use usher_store::DisplayNames;
 
 use super::{Services, failure, missing};
 
@@ -38,7 +38,7 @@ impl Services {
         version: Version,
     ) -> Answer<ResourceView> {
         let id = resource.id();
-        let titles = self.store.titles(id).await.map_err(failure)?;
+        let titles = self.store.display_names(id).await.map_err(failure)?;
         let refusal = || Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         shown(resource, version, titles.ok_or_else(refusal)?)
     }
@@ -120,9 +120,9 @@ impl Services {
 pub(super) fn shown(
     resource: &Resource,
     version: Version,
-    titles: Titles,
+    titles: DisplayNames,
 ) -> Answer<ResourceView> {
-    let Titles { name: _, project, blueprint, credential, reason } = titles;
+    let DisplayNames { name: _, project, blueprint, credential, reason } = titles;
     let id = resource.id();
     let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
     let project = project.unwrap_or_else(|| "gone".to_owned());

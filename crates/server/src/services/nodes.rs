@@ -9,7 +9,7 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::facts::Tenure;
 use usher_domain::object::id::{PeerId, ProjectId, TokenId};
 use usher_domain::tokens::ResourceView;
-use usher_store::{Attended, Error};
+use usher_store::{PeerStatus, Error};
 
 use super::names::not_found;
 use super::{Services, after, failure, page};
@@ -42,13 +42,13 @@ impl Nodes for Services {
         let found = self.store.peer(id).await.map_err(failure)?;
         let found = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let resource = found.peer.registration.resource;
-        let titles = self.store.titles(resource).await.map_err(failure)?;
+        let titles = self.store.display_names(resource).await.map_err(failure)?;
         Ok(self.node(found, titles.map_or_else(|| resource.to_string(), |it| it.name)))
     }
 
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView> {
         let found = self.store.peer(id).await.map_err(failure)?;
-        let Attended { peer, .. } = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
+        let PeerStatus { peer, .. } = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let now = self.store.now().await.map_err(failure)?;
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
@@ -65,7 +65,7 @@ impl Nodes for Services {
 }
 
 impl Services {
-    fn node(&self, attended: Attended, resource: String) -> NodeView {
+    fn node(&self, attended: PeerStatus, resource: String) -> NodeView {
         let liveness = self.mesh().liveness(&attended);
         let (heard, _) = self.mesh().last_heard(attended.peer.id);
         let ago = heard.as_ref().map(|it| it.at.elapsed());

@@ -64,7 +64,7 @@ impl Resources for Services {
         let count = paging.limit.saturating_add(1);
         let listed = self.store.list_resources(&filter, after(&paging)?, count).await;
         let listed = listed.map_err(failure)?.into_iter();
-        let items = listed.map(|it| shown(&it.record.state, it.record.version, it.titles));
+        let items = listed.map(|it| shown(&it.record.state, it.record.version, it.names));
         Ok(page(items.collect::<Answer<_>>()?, &paging, |it| it.resource.id().to_string()))
     }
 

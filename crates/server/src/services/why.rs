@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
-use usher_store::{Attended, Beside, Error, Life};
+use usher_store::{PeerStatus, ResourceContext, Error, Life};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
@@ -19,7 +19,7 @@ impl Services {
     pub(super) async fn explain(&self, id: ResourceId) -> Answer<Why> {
         let record = self.record(id).await?;
         let resource = self.view(&record).await?;
-        let attention = self.store.attention(awake(&record.state)).await.map_err(failure)?;
+        let attention = self.store.queue_status(awake(&record.state)).await.map_err(failure)?;
         let blockers = self.blockers(&record).await?;
         let live = Live {
             name: record.state.fields().name.clone(),
@@ -51,7 +51,7 @@ impl Services {
         if resource.phase() == Phase::Deleted {
             return Ok(vec![]);
         }
-        let beside = match self.store.beside(resource).await {
+        let beside = match self.store.resource_context(resource).await {
             Ok(beside) => beside,
             // Whoever asks why must be told of it, not refused because of it.
             Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => {
@@ -82,7 +82,7 @@ impl Services {
         Ok(blockers)
     }
 
-    fn node_blocker(&self, attended: &Attended) -> Blocker {
+    fn node_blocker(&self, attended: &PeerStatus) -> Blocker {
         let peer = &attended.peer;
         let heard = match self.mesh().liveness(attended) {
             Liveness::Live => "it is heard",
@@ -150,7 +150,7 @@ fn standing(record: &Record<Resource>) -> Vec<Blocker> {
 }
 
 /// What something that comes waits for.
-fn converging(resource: &Resource, beside: &Beside) -> Vec<Blocker> {
+fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if !beside.config.is_ready() && resource.phase() == Phase::Pending {
         blockers.push(Blocker {

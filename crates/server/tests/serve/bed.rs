@@ -62,7 +62,7 @@ impl Bed {
     }
 
     /// Whether a life is parked, and when it is due.
-    pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::Attention {
-        self.store.attention(Life::Resource(id)).await.unwrap().unwrap()
+    pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::QueueStatus {
+        self.store.queue_status(Life::Resource(id)).await.unwrap().unwrap()
     }
 }

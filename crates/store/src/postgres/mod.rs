@@ -1,4 +1,4 @@
-//! PostgreSQL: what it spells its own way, and the pool to it.
+//! PostgreSQL: what it spells its own way, and its pool.
 
 mod pool;
 

@@ -1,4 +1,4 @@
-//! The pool to PostgreSQL: a pool, and one transaction per write.
+//! The pool of PostgreSQL: connections, and one transaction per write.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -13,17 +13,17 @@ use super::{Conn, Db, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::peers::{Attended, PeerFilter};
+use crate::peers::{PeerStatus, PeerFilter};
 
 reads! {
-    fn peer(id: PeerId) -> Option<Attended> = |conn| find(conn, id);
+    fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);
     fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
-    fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<Attended>)
+    fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<PeerStatus>)
         = |conn| mesh(conn, project);
-    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32) -> Vec<(Attended, String)>
+    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32) -> Vec<(PeerStatus, String)>
         = |conn| list(conn, filter, after, count);
     fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
-    fn leaving(project: ProjectId) -> Vec<Attended> = |conn| leaving(conn, project);
+    fn leaving(project: ProjectId) -> Vec<PeerStatus> = |conn| leaving(conn, project);
 }
 
 writes! {
@@ -125,14 +125,14 @@ pub(crate) async fn register(
 
 /// The peers of a resource, oldest generation first.
 async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
-    Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())
+    Ok(status(conn, resource).await?.into_iter().map(|it| it.peer).collect())
 }
 
 /// The peers of a resource, oldest generation first, and whether they are heard.
-async fn attended(
+async fn status(
     conn: &mut Conn,
     resource: ResourceId,
-) -> Result<Vec<Attended>, Error> {
+) -> Result<Vec<PeerStatus>, Error> {
     let sql =
         concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
@@ -142,7 +142,7 @@ async fn attended(
 async fn mesh(
     conn: &mut Conn,
     project: ProjectId,
-) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
+) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error> {
     let sql = concat!(
         "SELECT ",
         now!(),
@@ -153,12 +153,12 @@ async fn mesh(
     let query = sqlx::query_as::<Db, TimedPeerRow>(sql).bind(project.as_uuid());
     let rows = query.fetch_all(conn).await.doing("read peers")?;
     let now = rows.first().map(|it| it.now.0);
-    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.attended()).collect();
+    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.status()).collect();
     Ok((now, mesh?))
 }
 
 /// The peers of a project that are on their way out.
-async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<PeerStatus>, Error> {
     let sql = concat!(
         "SELECT ",
         peer_columns!(),
@@ -173,7 +173,7 @@ async fn list(
     filter: PeerFilter,
     after: Option<PeerId>,
     count: u32,
-) -> Result<Vec<(Attended, String)>, Error> {
+) -> Result<Vec<(PeerStatus, String)>, Error> {
     let mut sql = QueryBuilder::<Db>::new(concat!(
         "SELECT ",
         peer_columns!(),
@@ -189,10 +189,10 @@ async fn list(
     }
     sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(count));
     let rows = sql.build_query_as::<NamedPeerRow>().fetch_all(conn).await.doing("list peers")?;
-    rows.into_iter().map(|row| Ok((row.peer.attended()?, row.name))).collect()
+    rows.into_iter().map(|row| Ok((row.peer.status()?, row.name))).collect()
 }
 
-async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
+async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<PeerStatus>, Error> {
     let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
     let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
     Ok(found.into_iter().next())
@@ -201,9 +201,9 @@ async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
 async fn rows(
     conn: &mut Conn,
     query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
-) -> Result<Vec<Attended>, Error> {
+) -> Result<Vec<PeerStatus>, Error> {
     let rows = query.fetch_all(conn).await.doing("read peers")?;
-    rows.into_iter().map(PeerRow::attended).collect()
+    rows.into_iter().map(PeerRow::status).collect()
 }
 
 /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
@@ -265,11 +265,11 @@ async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Err
 
 impl PeerRow {
     /// The peer, and whether it is heard.
-    pub(crate) fn attended(self) -> Result<Attended, Error> {
+    pub(crate) fn status(self) -> Result<PeerStatus, Error> {
         let lost_since = self.lost_since.map(|it| it.0);
         let asked_at = self.asked_at.map(|it| it.0);
         let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
-        Ok(Attended { peer: self.peer()?, lost_since, asked_at, acknowledged })
+        Ok(PeerStatus { peer: self.peer()?, lost_since, asked_at, acknowledged })
     }
 
     fn peer(self) -> Result<Peer, Error> {

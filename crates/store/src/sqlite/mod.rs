@@ -1,4 +1,4 @@
-//! SQLite: what it spells its own way, and the pool to it.
+//! SQLite: what it spells its own way, and its pool.
 
 mod pool;
 mod file;

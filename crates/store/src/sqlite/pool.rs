@@ -1,4 +1,4 @@
-//! The pool to SQLite: one writer that commits many writes at once, and readers beside it.
+//! The pool of SQLite: one writer that commits many writes at once, and readers beside it.
 
 use std::future::Future;
 use std::path::Path;

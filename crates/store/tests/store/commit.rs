@@ -1,4 +1,4 @@
-//! The one pool: versions, consequences, and what is not written.
+//! Commits: versions, consequences, and what is not written.
 
 use std::time::Duration;
 

@@ -133,7 +133,7 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         let other = PeerFilter { project: Some(ProjectId::from_uuid(Uuid::nil())), ..PeerFilter::default() };
         assert_eq!(store.list_peers(other, None, 5).await.unwrap(), []);
         assert_eq!(store.list_peers(PeerFilter::default(), Some(peer), 5).await.unwrap(), []);
-        let beside = store.beside(&store.resource(id).await.unwrap().state).await.unwrap();
+        let beside = store.resource_context(&store.resource(id).await.unwrap().state).await.unwrap();
         assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
     })
     .await;
@@ -200,11 +200,11 @@ async fn the_last_words_of_a_life_are_read_back() {
         let leased = batch.leased.iter().find(|it| it.life == life).unwrap();
         let (claim, wake) = (leased.claim, Wake::OnChange);
         store.release(Release { life, claim, wake, reason: "Steady" }).await.unwrap();
-        let attention = store.attention(life).await.unwrap().unwrap();
+        let attention = store.queue_status(life).await.unwrap().unwrap();
         assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("Steady"), None));
-        let titles = store.titles(id).await.unwrap().unwrap();
-        assert_eq!((titles.name.as_str(), titles.reason.as_deref()), ("web", Some("Steady")));
-        assert!(titles.project.is_some() && titles.blueprint.is_some());
+        let names = store.display_names(id).await.unwrap().unwrap();
+        assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("Steady")));
+        assert!(names.project.is_some() && names.blueprint.is_some());
     })
     .await;
 }

@@ -56,7 +56,7 @@ mod trouble;
 
 /// A setting of a soak, which is this program with larger figures.
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one pool")]
+#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one place")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

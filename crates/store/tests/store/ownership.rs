@@ -141,7 +141,7 @@ async fn a_name_is_one_among_the_not_deleted() {
         let found = bed.store.list_resources(&named, None, 9).await.unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].record.state, accepted[0]);
-        assert_eq!(found[0].titles, bed.store.titles(accepted[0].id()).await.unwrap().unwrap());
+        assert_eq!(found[0].names, bed.store.display_names(accepted[0].id()).await.unwrap().unwrap());
         let page = bed.store.list_resources(&named, Some(accepted[0].id()), 9).await.unwrap();
         assert_eq!(page, [], "nothing comes after the last");
     })

@@ -2,7 +2,7 @@
 //!
 //! Everything outside the store is simulated, as in every simulated life; the store is a file, its
 //! clock is the real one, and a tick is a millisecond of it. Drivers die before and after commits,
-//! oversleep their leases and lose answers as the seed says. Beside that, commits are given up by
+//! oversleep their leases and lose answers as the seed says. Besides, commits are given up by
 //! their callers half-way, or the whole process dies in the middle of one and opens the file again.
 //! The checkers are the broker's; they judge what is read back from the file. How often a commit is
 //! met by what depends on the clock, so a seed is not quite the same life twice.

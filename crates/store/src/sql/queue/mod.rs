@@ -14,12 +14,12 @@ use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
 use crate::port::{Release, Stay};
-use crate::queue::Attention;
+use crate::queue::QueueStatus;
 use crate::{jitter, keepable};
 
 reads! {
     fn entry(life: Life) -> Option<Entry> = |conn| rules_entry(conn, life);
-    fn attention(life: Life) -> Option<Attention> = |conn| attention(conn, life);
+    fn queue_status(life: Life) -> Option<QueueStatus> = |conn| queue_status(conn, life);
 }
 
 wakes! {
@@ -108,7 +108,7 @@ async fn rules_entry(conn: &mut Conn, life: Life) -> Result<Option<Entry>, Error
 }
 
 /// An entry, and what the last steps said.
-async fn attention(conn: &mut Conn, life: Life) -> Result<Option<Attention>, Error> {
+async fn queue_status(conn: &mut Conn, life: Life) -> Result<Option<QueueStatus>, Error> {
     let Some(entry) = entry(conn, life, false).await? else { return Ok(None) };
         let sql = "SELECT reason, trouble FROM queue WHERE life = $1 AND kind = $2";
         let words = sqlx::query_as::<Db, (Option<String>, Option<String>)>(sql)
@@ -118,7 +118,7 @@ async fn attention(conn: &mut Conn, life: Life) -> Result<Option<Attention>, Err
             .await
             .doing("read an entry of the queue")?;
         let (reason, trouble) = words.unwrap_or_default();
-        Ok(Some(Attention { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
+        Ok(Some(QueueStatus { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
 }
 
 /// Of whom was listed, those whom nobody overtook.

@@ -16,16 +16,16 @@ use super::super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::port::Layer;
-use crate::resources::{Beside, ConfigState};
+use crate::resources::{ResourceContext, ConfigState};
 use crate::worlds::WorldState;
 
 reads! {
-    fn beside(resource: &Resource) -> Beside = |conn| read(conn, resource);
+    fn resource_context(resource: &Resource) -> ResourceContext = |conn| read(conn, resource);
 }
 
 /// What there is once, beside one token of many with its peer.
 #[derive(sqlx::FromRow)]
-struct BesideRow {
+struct ContextRow {
     now: Time,
     identity: Option<String>,
     revision: Option<i64>,
@@ -78,7 +78,7 @@ struct PeerCells {
 }
 
 /// Reads it. A peer has a token, and a token has at most one peer.
-async fn read(conn: &mut Conn, resource: &Resource) -> Result<Beside, Error> {
+async fn read(conn: &mut Conn, resource: &Resource) -> Result<ResourceContext, Error> {
     let sql = concat!(
         "SELECT ",
         now!(),
@@ -99,7 +99,7 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<Beside, Error> {
         ORDER BY t.generation"
     );
     let (id, project) = (resource.id(), resource.fields().project);
-    let rows = sqlx::query_as::<Db, BesideRow>(sql)
+    let rows = sqlx::query_as::<Db, ContextRow>(sql)
         .bind(&resource.pinned().world)
         .bind(resource.pinned().provider_config.as_uuid())
         .bind(id.as_uuid())
@@ -115,7 +115,7 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<Beside, Error> {
     Ok(beside)
 }
 
-fn told(rows: Vec<BesideRow>, resource: &Resource) -> Result<Beside, Error> {
+fn told(rows: Vec<ContextRow>, resource: &Resource) -> Result<ResourceContext, Error> {
     let config = resource.pinned().provider_config;
     let mut rows = rows.into_iter().peekable();
     let missing = || Error::NotFound { what: format!("provider_config \"{config}\"") };
@@ -127,7 +127,7 @@ fn told(rows: Vec<BesideRow>, resource: &Resource) -> Result<Beside, Error> {
         provider: word(&row, "provider", &provider)?,
         phase: word(&row, "phase", &phase)?,
     };
-    let mut beside = Beside {
+    let mut beside = ResourceContext {
         now: first.now.0,
         config,
         world: first.world(),
@@ -137,10 +137,10 @@ fn told(rows: Vec<BesideRow>, resource: &Resource) -> Result<Beside, Error> {
         definitions: vec![],
     };
     let (id, project) = (*resource.id().as_uuid(), *resource.fields().project.as_uuid());
-    for BesideRow { token, peer, .. } in rows {
+    for ContextRow { token, peer, .. } in rows {
         let Some(token) = token.row((id, project)) else { continue };
         if let Some(peer) = peer.row(&token) {
-            beside.peers.push(peer.attended()?);
+            beside.peers.push(peer.status()?);
         }
         beside.tokens.push(token.token()?);
     }
@@ -163,7 +163,7 @@ fn in_force(text: &str, id: ResourceId) -> Result<Labels, Error> {
     Ok(labels::effective(all.each_ref()))
 }
 
-impl BesideRow {
+impl ContextRow {
     fn world(&mut self) -> Option<WorldState> {
         let (identity, revision) = self.identity.take().zip(self.revision)?;
         Some(WorldState {

@@ -8,10 +8,10 @@ use super::super::port::Port;
 use super::super::{Conn, Db};
 use super::load::{ResourceRow, record_columns, record_tables};
 use crate::error::{Doing as _, Error};
-use crate::resources::{ListedResource, ResourceFilter, Titles};
+use crate::resources::{ListedResource, ResourceFilter, DisplayNames};
 
 reads! {
-    fn titles(id: ResourceId) -> Option<Titles> = |conn| titles(conn, id);
+    fn display_names(id: ResourceId) -> Option<DisplayNames> = |conn| display_names(conn, id);
     fn resources_after(project: Option<ProjectId>, after: Option<ResourceId>, count: u32)
         -> Vec<ResourceId>
         = |conn| ids(conn, project, after, count);
@@ -21,7 +21,7 @@ reads! {
 }
 
 #[derive(sqlx::FromRow)]
-struct TitlesRow {
+struct DisplayNamesRow {
     name: String,
     project_slug: Option<String>,
     blueprint_name: Option<String>,
@@ -35,18 +35,18 @@ struct ListedRow {
     #[sqlx(flatten)]
     record: ResourceRow,
     #[sqlx(flatten)]
-    titles: TitlesRow,
+    names: DisplayNamesRow,
 }
 
-/// What is read for [`TitlesRow`], but for the name.
-macro_rules! titles_columns {
+/// What is read for [`DisplayNamesRow`], but for the name.
+macro_rules! display_columns {
     () => {
         "p.slug AS project_slug, b.name AS blueprint_name, v.version AS version_name,
         c.name AS credential_name, q.reason"
     };
 }
 
-macro_rules! titles_tables {
+macro_rules! display_tables {
     () => {
         " LEFT JOIN projects AS p ON p.id = r.project
         LEFT JOIN blueprint_versions AS v ON v.id = r.blueprint_version
@@ -56,16 +56,16 @@ macro_rules! titles_tables {
     };
 }
 
-async fn titles(conn: &mut Conn, id: ResourceId) -> Result<Option<Titles>, Error> {
+async fn display_names(conn: &mut Conn, id: ResourceId) -> Result<Option<DisplayNames>, Error> {
     let sql = concat!(
         "SELECT r.name, ",
-        titles_columns!(),
+        display_columns!(),
         " FROM resources AS r",
-        titles_tables!(),
+        display_tables!(),
         " WHERE r.id = $1"
     );
-    let row = sqlx::query_as::<Db, TitlesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
-    Ok(row.doing("read what a resource is called")?.map(TitlesRow::titles))
+    let row = sqlx::query_as::<Db, DisplayNamesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
+    Ok(row.doing("read what a resource is called")?.map(DisplayNamesRow::display_names))
 }
 
 async fn ids(
@@ -96,9 +96,9 @@ async fn list(
         "SELECT ",
         record_columns!(),
         ", ",
-        titles_columns!(),
+        display_columns!(),
         record_tables!(),
-        titles_tables!(),
+        display_tables!(),
         " WHERE r.id > "
     ));
     sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
@@ -116,14 +116,14 @@ async fn list(
     sql.push(" ORDER BY r.id LIMIT ").push_bind(i64::from(count));
     let rows = sql.build_query_as::<ListedRow>().fetch_all(conn).await.doing("list resources")?;
     let listed = |row: ListedRow| {
-        Ok(ListedResource { record: row.record.record()?, titles: row.titles.titles() })
+        Ok(ListedResource { record: row.record.record()?, names: row.names.display_names() })
     };
     rows.into_iter().map(listed).collect()
 }
 
-impl TitlesRow {
-    fn titles(self) -> Titles {
-        Titles {
+impl DisplayNamesRow {
+    fn display_names(self) -> DisplayNames {
+        DisplayNames {
             name: self.name,
             project: self.project_slug,
             blueprint: self.blueprint_name.zip(self.version_name),
