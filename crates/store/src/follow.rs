@@ -40,7 +40,7 @@ pub struct News {
 impl<'s> Follower<'s> {
     /// A reader that begins after this place.
     pub(crate) fn new(store: &'s Store, after: Cursor) -> Self {
-        Self { store, cursor: after, signal: store.signals().told(), written: false }
+        Self { store, cursor: after, signal: store.signals().log(), written: false }
     }
 
     /// Everything up to this place was read.

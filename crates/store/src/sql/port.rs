@@ -46,7 +46,7 @@ macro_rules! wakes {
         impl Port {$(
             pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<$answer, Error> {
                 let written = self.pool.write(move |$conn| Box::pin(async move { $call.await }));
-                self.stirring(written.await)
+                self.notifying_due(written.await)
             }
         )+}
     };
@@ -68,7 +68,7 @@ macro_rules! audited {
                         Ok(done)
                     })
                 });
-                self.stirring(written.await)
+                self.notifying_due(written.await)
             }
         )+}
     };
@@ -109,17 +109,17 @@ impl Port {
     }
 
     /// Wakes the readers of the log, unless it is certain that no event was written.
-    pub(super) fn tell<T>(&self, written: &Result<T, Error>) {
-        self.signals.tell_of(written);
+    pub(super) fn notify_log<T>(&self, written: &Result<T, Error>) {
+        self.signals.log_written(written);
     }
 
     /// Wakes the worker, unless it is certain that nothing became due.
-    pub(super) fn stir<T>(&self, written: &Result<T, Error>) {
-        self.signals.stir_of(written);
+    pub(super) fn notify_due<T>(&self, written: &Result<T, Error>) {
+        self.signals.due_written(written);
     }
 
-    pub(super) fn stirring<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
-        self.stir(&written);
+    pub(super) fn notifying_due<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        self.notify_due(&written);
         written
     }
 

@@ -33,7 +33,7 @@ impl Port {
             .pool
             .write(move |conn| Box::pin(async move { commit(conn, &write, write_id).await }))
             .await;
-        self.stir(&written);
+        self.notify_due(&written);
         self.known(written, (id, version), write_id).await
     }
 }

@@ -34,8 +34,8 @@ impl Port {
                 })
             })
             .await;
-        self.tell(&written);
-        self.stirring(written)
+        self.notify_log(&written);
+        self.notifying_due(written)
     }
 }
 

@@ -45,7 +45,7 @@ impl Port {
             })
             .await;
         if tells {
-            self.tell(&written);
+            self.notify_log(&written);
         }
         match written {
             Err(Error::OutcomeUnknown { source }) => {

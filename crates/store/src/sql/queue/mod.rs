@@ -34,7 +34,7 @@ impl Port {
             .write_one(move |conn| Box::pin(async move { self::release(conn, &[&release]).await }))
             .await;
         if given.as_ref().map_or(true, |it| it.due) {
-            self.stir(&given);
+            self.notify_due(&given);
         }
         Ok(given?.count > 0)
     }
@@ -52,17 +52,17 @@ impl Port {
                 async move { postpone(conn, (life, claim), &trouble, (&pace, jitter)).await },
             )
         });
-        self.stirring(written.await)
+        self.notifying_due(written.await)
     }
 
     pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.stirring(self.pool.write_one(move |conn| Box::pin(self::wake(conn, life))).await)
+        self.notifying_due(self.pool.write_one(move |conn| Box::pin(self::wake(conn, life))).await)
     }
 
     pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
         let written =
             self.pool.write_one(move |conn| Box::pin(wake_labels(conn, ids.clone()))).await;
-        self.stirring(written)
+        self.notifying_due(written)
     }
 }
 

@@ -23,8 +23,8 @@ impl Port {
         let declared = Arc::new(Declared { acceptance, write_id: Uuid::now_v7() });
         let id = declared.life().id();
         let written = self.accepts.write(&self.pool, declared).await;
-        self.tell(&written);
-        self.stir(&written);
+        self.notify_log(&written);
+        self.notify_due(&written);
         match written {
             Err(Error::OutcomeUnknown { source }) => match self.written(id).await? {
                 Some(_) => Ok(()),

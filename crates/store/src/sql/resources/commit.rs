@@ -24,11 +24,11 @@ impl Port {
         let step = Arc::new(Step { write, write_id, bound });
         let written = self.commits.write(&self.pool, step).await;
         if tells {
-            self.tell(&written);
+            self.notify_log(&written);
         }
         // A step that goes on under its lease is not due and makes nothing due.
         if ends {
-            self.stir(&written);
+            self.notify_due(&written);
         }
         self.known(written, (id, version), write_id).await
     }

@@ -31,8 +31,8 @@ impl Port {
             Box::pin(async move { carry_out(conn, (id, &order), audit, bound).await })
         });
         let written = written.await;
-        self.tell(&written);
-        self.stirring(written)
+        self.notify_log(&written);
+        self.notifying_due(written)
     }
 }
 

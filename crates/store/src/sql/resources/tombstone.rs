@@ -28,7 +28,7 @@ impl Port {
         }
         let written =
             self.pool.write(move |conn| Box::pin(queue::wake_kind(conn, "tombstone", kept))).await;
-        self.stirring(written)
+        self.notifying_due(written)
     }
 }
 
