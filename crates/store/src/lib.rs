@@ -47,13 +47,13 @@ pub use follow::{Follower, News};
 pub use ledger::{InTime, LeasedLedger};
 pub use life::Life;
 pub use machines::{
-    Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineOrder, MachineQuery,
+    Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineCommand, MachineQuery,
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
 pub use peers::{PeerStatus, PeerFilter};
 pub use port::{
     About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
-    Order, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
+    Command, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
 };
 pub use queue::QueueStatus;
 pub use resources::{ResourceContext, ConfigState, ListedResource, ResourceFilter, DisplayNames};

@@ -186,7 +186,7 @@ pub struct ListedAt {
 
 /// What a person, or the broker, orders about a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MachineOrder {
+pub enum MachineCommand {
     /// It stands behind a resource from now on, and is no candidate of any plan.
     Hold {
         /// The resource.
@@ -298,8 +298,8 @@ verbs! {
     /// Finds the newest life of a machine's name, of one provider or of each.
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
     /// Carries out what is ordered about a machine, and lets its shard know.
-    fn order_machine(
-        id: MachineLifeId, order: MachineOrder, audit: Option<audit::Entry>
+    fn command_machine(
+        id: MachineLifeId, command: MachineCommand, audit: Option<audit::Entry>
     ) -> Result<StoredMachine, Error>;
     /// Hears a roll-up: it is judged once, here, and replaces the demand if it is believed.
     fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<Heard, Error>;

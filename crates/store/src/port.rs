@@ -184,7 +184,7 @@ pub struct ConfigWrite {
 
 /// What a person orders about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Command {
     /// It shall go.
     Deprovision,
     /// It shall be made again.

@@ -17,7 +17,7 @@ use usher_kernel::{Record, Timestamp, Version};
 
 use crate::error::Error;
 use crate::peers::PeerStatus;
-use crate::port::{Acceptance, ConfigWrite, Order, ResourceWrite, Snapshot};
+use crate::port::{Acceptance, ConfigWrite, Command, ResourceWrite, Snapshot};
 use crate::store::{Inner, Store, verbs};
 use crate::worlds::WorldState;
 
@@ -106,8 +106,8 @@ verbs! {
     fn commit_config(write: ConfigWrite) -> Result<(), Error>;
     /// Carries out what a person orders about a resource, and wakes it; how it is then, and its
     /// version. It is noted in the resource's own project.
-    fn order(
-        id: ResourceId, order: Order, audit: Option<audit::Entry>
+    fn command(
+        id: ResourceId, command: Command, audit: Option<audit::Entry>
     ) -> Result<(Resource, Version), Error>;
     /// Reads a resource with its identity rows.
     fn resource(id: ResourceId) -> Result<Record<Resource>, Error>;

@@ -13,7 +13,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::idempotency::{self, Scope, Verdict};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
-use usher_store::{Acceptance, Error, Order, RememberedKey, Snapshot};
+use usher_store::{Acceptance, Error, Command, RememberedKey, Snapshot};
 use uuid::Uuid;
 
 use super::{Services, after, entry, failure, missing, page};
@@ -48,7 +48,7 @@ impl Resources for Services {
     }
 
     async fn deprovision(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Deprovision, Action::ResourceDeprovision)).await
+        self.order(caller, id, (Command::Deprovision, Action::ResourceDeprovision)).await
     }
 
     async fn get(&self, id: ResourceId) -> Answer<ResourceView> {
@@ -89,15 +89,15 @@ impl Resources for Services {
     }
 
     async fn retry(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Retry, Action::ResourceRetry)).await
+        self.order(caller, id, (Command::Retry, Action::ResourceRetry)).await
     }
 
     async fn replace(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Replace, Action::ResourceReplace)).await
+        self.order(caller, id, (Command::Replace, Action::ResourceReplace)).await
     }
 
     async fn abandon(&self, caller: &Caller, id: ResourceId, why: &str) -> Answer<ResourceView> {
-        let order = Order::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
+        let order = Command::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
         self.order(caller, id, (order, Action::ResourceAbandon)).await
     }
 }
@@ -181,16 +181,16 @@ impl Services {
         &self,
         caller: &Caller,
         id: ResourceId,
-        (order, action): (Order, Action),
+        (order, action): (Command, Action),
     ) -> Answer<ResourceView> {
         let mut detail = Map::new();
-        if let Order::Abandon { reason, .. } = &order {
+        if let Command::Abandon { reason, .. } = &order {
             detail.insert("reason".to_owned(), Value::from(reason.as_str()));
         }
         let note = entry(caller, action, (None, id.to_string()), detail);
         let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         Failpoint::BeforeOrder.pass();
-        let ordered = self.store.order(id, order, Some(note)).await;
+        let ordered = self.store.command(id, order, Some(note)).await;
         Failpoint::AfterOrder.pass();
         let (resource, version) = ordered.map_err(missing(refusal))?;
         self.view_of(&resource, version).await

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use usher_domain::object::id::InstallationId;
 use usher_store::migrate::Way;
 use usher_store::{
-    Beginning, Cursor, Life, Moved, Order, Place, Provenance, Settings, Store, Told,
+    Beginning, Cursor, Life, Moved, Command, Place, Provenance, Settings, Store, Told,
 };
 
 use crate::bed::{Folder, Ground, on_both_grounds, told};
@@ -74,7 +74,7 @@ impl Writers {
                             return;
                         }
                         let id = world.declare(&format!("w{writer}-{turn}")).await.id();
-                        world.store.order(id, Order::Deprovision, None).await.unwrap();
+                        world.store.command(id, Command::Deprovision, None).await.unwrap();
                         written.fetch_add(1, Ordering::SeqCst);
                     }
                 })

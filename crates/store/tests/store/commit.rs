@@ -8,7 +8,7 @@ use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
-use usher_store::{Cursor, Error, Life, Order, Place, Release, Settings, Store};
+use usher_store::{Cursor, Error, Life, Command, Place, Release, Settings, Store};
 
 use crate::bed::{Bed, of_resource, on_both, on_both_with, told};
 use crate::declare::{World, ending, record, server_key, write};
@@ -145,7 +145,7 @@ async fn a_commit_held_open_on_one_life_hinders_no_other() {
         let read = bed.store.resource(free).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
         bed.store.commit(step).await.unwrap();
-        bed.store.order(free, Order::Deprovision, None).await.unwrap();
+        bed.store.command(free, Command::Deprovision, None).await.unwrap();
         world.claim(Life::Resource(free)).await;
         world.declare("another").await;
         let read = bed.store.resource(held).await.unwrap();

@@ -9,7 +9,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{Cause, DrainStep, Stage};
 use usher_domain::tokens::{Lifetime, Outcome, Refusal, Request};
 use usher_kernel::Generation;
-use usher_store::{Error, Life, Order, Place, Store};
+use usher_store::{Error, Life, Command, Place, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, on_both};
@@ -67,7 +67,7 @@ async fn nobody_enrols_after_deletion_was_accepted() {
         let world = World::new(&bed.store).await;
         let id = world.declare("web").await.id();
         issue(&bed.store, id).await.unwrap();
-        bed.store.order(id, Order::Deprovision, None).await.unwrap();
+        bed.store.command(id, Command::Deprovision, None).await.unwrap();
         let token = bed.store.token(name::token(id, Generation::FIRST)).await.unwrap().unwrap();
         assert!(token.revoked_at.is_some(), "revoked with the intent");
         let refused = bed.store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
@@ -103,7 +103,7 @@ async fn the_resource_is_locked_before_its_token() {
                 match verb {
                     0 => store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.map(|_| ()),
                     1 => issue(&store, id).await,
-                    _ => store.order(id, Order::Deprovision, None).await.map(|_| ()),
+                    _ => store.command(id, Command::Deprovision, None).await.map(|_| ()),
                 }
             }));
         }
@@ -149,7 +149,7 @@ async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
                             Err(Error::Leaving { .. }) => Ok(()),
                             other => other,
                         },
-                        _ => store.order(id, Order::Deprovision, None).await.map(|_| ()),
+                        _ => store.command(id, Command::Deprovision, None).await.map(|_| ()),
                     }
                 }));
             }
@@ -181,8 +181,8 @@ async fn a_peer_is_moved_from_where_it_was_read() {
         let late = bed.store.move_peer(peer, cordoned.clone()).await.unwrap_err();
         assert!(matches!(late, Error::Conflict), "{late}");
         assert_eq!(bed.store.peers(id).await.unwrap(), std::slice::from_ref(&cordoned));
-        let refused = Order::Abandon { by: "ann".to_owned(), reason: "it is lost".to_owned() };
-        let live = bed.store.order(id, refused.clone(), None).await.unwrap_err();
+        let refused = Command::Abandon { by: "ann".to_owned(), reason: "it is lost".to_owned() };
+        let live = bed.store.command(id, refused.clone(), None).await.unwrap_err();
         assert!(matches!(live, Error::Refused(_)), "a peer is live: {live}");
         let draining = cordoned.advance(DrainStep::RevokeKey, now);
         bed.store.move_peer(cordoned, draining.clone()).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_peer_is_moved_from_where_it_was_read() {
         bed.store.move_peer(draining, out).await.unwrap();
         let gone = bed.store.peers(id).await.unwrap().remove(0);
         assert!(matches!(gone.stage, Stage::Deregistered { cause: Cause::Forced, .. }));
-        bed.store.order(id, refused, None).await.unwrap();
+        bed.store.command(id, refused, None).await.unwrap();
     })
     .await;
 }

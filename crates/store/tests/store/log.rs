@@ -9,7 +9,7 @@ use sqlx::{Connection as _, PgConnection};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Version;
-use usher_store::{Cursor, Error, Order, Place, Store, Told};
+use usher_store::{Cursor, Error, Command, Place, Store, Told};
 use uuid::Uuid;
 
 use crate::asked;
@@ -124,7 +124,7 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
                 acknowledged.push((id, record.version));
             }
         }
-        world.store.order(id, Order::Deprovision, None).await.unwrap();
+        world.store.command(id, Command::Deprovision, None).await.unwrap();
         acknowledged.push((id, record.version.next()));
         turn += 1;
     }
@@ -229,8 +229,8 @@ async fn an_event_says_who_what_when_and_with_which_version() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
         let resource = world.declare("web").await;
-        bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
-        let (again, _) = bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
+        bed.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
+        let (again, _) = bed.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
         let told = told(&bed.store, Cursor::START, 2).await;
         let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();

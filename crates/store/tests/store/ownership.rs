@@ -12,7 +12,7 @@ use usher_domain::object::occupancy::Occupied;
 use usher_domain::placements::NamespacePhase;
 use usher_kernel::{Standing, Timestamp};
 use usher_store::migrate::Way;
-use usher_store::{Acceptance, Cursor, Error, Life, Moved, Order, Place, Provenance, RememberedKey, ResourceFilter, Settings, Store};
+use usher_store::{Acceptance, Cursor, Error, Life, Moved, Command, Place, Provenance, RememberedKey, ResourceFilter, Settings, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, Ground, on_both, on_both_grounds, told};
@@ -256,14 +256,14 @@ async fn an_order_is_noted_with_what_it_did() {
             detail: serde_json::Map::new(),
         };
         let asked = entry(audit::Action::ResourceDeprovision);
-        bed.store.order(id, Order::Deprovision, Some(asked.clone())).await.unwrap();
+        bed.store.command(id, Command::Deprovision, Some(asked.clone())).await.unwrap();
         let reap = entry(audit::Action::ResourceReap);
-        let refused = bed.store.order(id, Order::Reap { by: "ann".to_owned() }, Some(reap)).await;
+        let refused = bed.store.command(id, Command::Reap { by: "ann".to_owned() }, Some(reap)).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotAbandoned { .. }))));
         assert_eq!(bed.store.audit(None, 9).await.unwrap(), [asked]);
         let unknown = ResourceId::from_uuid(Uuid::now_v7());
-        for order in [Order::Deprovision, Order::Replace, Order::Retry] {
-            let refused = bed.store.order(unknown, order, None).await.unwrap_err();
+        for order in [Command::Deprovision, Command::Replace, Command::Retry] {
+            let refused = bed.store.command(unknown, order, None).await.unwrap_err();
             let missing = Refusal::ProvisionedResourceNotFound { what: unknown.to_string() };
             assert!(matches!(&refused, Error::Refused(it) if *it == missing), "{refused}");
         }
@@ -278,14 +278,14 @@ async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
         let id = world.declare("web").await.id();
-        let order = Order::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
-        bed.store.order(id, order, None).await.unwrap();
+        let order = Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
+        bed.store.command(id, order, None).await.unwrap();
         let record = bed.store.resource(id).await.unwrap();
         assert!(record.book.rows().iter().all(|it| it.standing == Standing::Abandoned));
         assert_eq!(bed.store.entry(Life::Tombstone(id)).await.unwrap(), None);
         let config = record.state.pinned().provider_config;
         assert_eq!(bed.store.provider_config(config).await.unwrap().state.users, 0);
-        bed.store.order(id, Order::Reap { by: "ann".to_owned() }, None).await.unwrap();
+        bed.store.command(id, Command::Reap { by: "ann".to_owned() }, None).await.unwrap();
         let leased = world.claim(Life::Tombstone(id)).await;
         let open = crate::declare::record(&leased).book.rows().iter();
         assert!(open.into_iter().all(|it| it.standing == Standing::Intended));

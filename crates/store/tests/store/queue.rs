@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace};
 use usher_kernel::{Timestamp, Trouble, Wake};
 use usher_store::migrate::Way;
-use usher_store::{Life, Order, Place, Release, Settings, Store};
+use usher_store::{Life, Command, Place, Release, Settings, Store};
 
 use crate::bed::{Bed, Ground, on_both, on_both_with};
 use crate::declare::{World, record, write};
@@ -318,7 +318,7 @@ impl Twin {
             }
             (4, _) => {
                 let Life::Resource(id) = life else { panic!("{life}") };
-                self.world.store.order(id, Order::Retry, None).await.unwrap();
+                self.world.store.command(id, Command::Retry, None).await.unwrap();
                 Box::new(|entry, _, now| entry.unpark(now))
             }
             (_, _) => {

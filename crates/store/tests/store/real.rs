@@ -246,13 +246,13 @@ impl Port for Real {
     fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No> {
         let by = "admin".to_owned();
         let order = match order {
-            Order::Deprovision => usher_store::Order::Deprovision,
-            Order::Replace => usher_store::Order::Replace,
-            Order::Abandon => usher_store::Order::Abandon { by, reason: "given up".to_owned() },
-            Order::Reap => usher_store::Order::Reap { by },
-            Order::Retry => usher_store::Order::Retry,
+            Order::Deprovision => usher_store::Command::Deprovision,
+            Order::Replace => usher_store::Command::Replace,
+            Order::Abandon => usher_store::Command::Abandon { by, reason: "given up".to_owned() },
+            Order::Reap => usher_store::Command::Reap { by },
+            Order::Retry => usher_store::Command::Retry,
         };
-        self.run(self.store.order(resource, order, None)).map(|(resource, _)| resource)
+        self.run(self.store.command(resource, order, None)).map(|(resource, _)| resource)
     }
 
     fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No> {

@@ -8,7 +8,7 @@ use usher_domain::sinks::{Parked, Proof, Scheme, SecretCoordinate, SecretPlace, 
 use usher_kernel::schedule::Pace;
 use usher_store::relay::Figures;
 use usher_store::{
-    Beginning, Cursor, Error, Moved, Order, RoundEnd, Settings, Settlement, SinkState, Store,
+    Beginning, Cursor, Error, Moved, Command, RoundEnd, Settings, Settlement, SinkState, Store,
 };
 
 use crate::bed::{Bed, on_both, on_both_with, told};
@@ -74,7 +74,7 @@ async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
         receiver.heard(1).await;
         for turn in 0..5 {
             let id = world.declare(&format!("r{turn}")).await.id();
-            bed.store.order(id, Order::Deprovision, None).await.unwrap();
+            bed.store.command(id, Command::Deprovision, None).await.unwrap();
         }
         let heard = receiver.heard(11).await;
         assert_eq!(ids(&heard), logged(&bed.store, 11).await);
@@ -448,7 +448,7 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
             tokio::spawn(async move {
                 for turn in 0..40 {
                     let id = world.declare(&format!("r{turn}")).await.id();
-                    world.store.order(id, Order::Deprovision, None).await.unwrap();
+                    world.store.command(id, Command::Deprovision, None).await.unwrap();
                 }
             })
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use usher_kernel::Trouble;
 use usher_store::migrate::Way;
-use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
+use usher_store::{Cursor, Error, Life, Command, Place, Settings, Store};
 
 use crate::bed::{Bed, Folder, Ground, of_resource, on_both, told};
 use crate::declare::{World, marked};
@@ -49,7 +49,7 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
             let error = bed.store.resource(id).await.unwrap_err();
             assert!(matches!(&error, Error::Corrupt { field: it, .. } if it == field), "{error}");
             assert!(matches!(error.trouble(), Trouble::Corrupt { .. }));
-            let refused = bed.store.order(id, Order::Deprovision, None).await;
+            let refused = bed.store.command(id, Command::Deprovision, None).await;
             assert!(matches!(refused, Err(Error::Corrupt { .. })), "nothing is decided on it");
         }
         let again = bed.store.claim_due(64).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_row_that_was_mended_goes_on_by_command() {
         bed.ground.execute(&format!("UPDATE resources SET world = ' ' WHERE id = {id}")).await;
         assert_eq!(bed.store.claim_due(9).await.unwrap().parked.len(), 1);
         bed.ground.execute(&format!("UPDATE resources SET world = 'local' WHERE id = {id}")).await;
-        bed.store.order(resource.id(), Order::Retry, None).await.unwrap();
+        bed.store.command(resource.id(), Command::Retry, None).await.unwrap();
         world.claim(Life::Resource(resource.id())).await;
     })
     .await;
@@ -155,7 +155,7 @@ async fn every_session_has_its_limits() {
     let Place::Postgres(url) = &ground.place else { return };
     let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE lives").execute(&mut conn).await.unwrap();
-    let ended = world.store.order(id, Order::Deprovision, None).await.unwrap_err();
+    let ended = world.store.command(id, Command::Deprovision, None).await.unwrap_err();
     let Error::Database { source, .. } = &ended else { panic!("{ended}") };
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
     assert_eq!(code, "55P03", "lock_not_available");

@@ -4,7 +4,7 @@ use sqlx::types::Json;
 use usher_domain::audit;
 use usher_domain::broker::phase::Phase as ResourcePhase;
 use usher_domain::fleet::aggregate::Machine;
-use usher_domain::fleet::command::{self, Change};
+use usher_domain::fleet::command::{self as rules, Change};
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::object::id::{MachineLifeId, ResourceId};
 use usher_kernel::{Record, Timestamp};
@@ -14,13 +14,13 @@ use super::super::port::Port;
 use super::super::{Conn, Db, record};
 use super::{cycle, rows};
 use crate::error::{Doing as _, Error};
-use crate::machines::{MachineOrder, StoredMachine};
+use crate::machines::{MachineCommand, StoredMachine};
 
 impl Port {
-    pub(crate) async fn order_machine(
+    pub(crate) async fn command_machine(
         &self,
         id: MachineLifeId,
-        order: MachineOrder,
+        command: MachineCommand,
         audit: Option<audit::Entry>,
     ) -> Result<StoredMachine, Error> {
         let write_id = Uuid::now_v7();
@@ -28,7 +28,7 @@ impl Port {
             .pool
             .write(move |conn| {
                 Box::pin(async move {
-                    let machine = carry_out(conn, id, order, write_id).await?;
+                    let machine = carry_out(conn, id, command, write_id).await?;
                     Self::write_audit(conn, audit.as_ref()).await?;
                     Ok(machine)
                 })
@@ -43,25 +43,25 @@ impl Port {
 async fn carry_out(
     conn: &mut Conn,
     id: MachineLifeId,
-    order: MachineOrder,
+    command: MachineCommand,
     write_id: Uuid,
 ) -> Result<StoredMachine, Error> {
-    if let MachineOrder::Hold { holder, .. } = &order {
+    if let MachineCommand::Hold { holder, .. } = &command {
         hold_no_other(conn, id, *holder).await?;
     }
     let StoredMachine { record, .. } = rows::one(conn, id, lock!()).await?;
     let now: Timestamp = record::now(conn).await?;
     let machine = &record.state;
-    if let MachineOrder::Aim { read, .. } | MachineOrder::LetGo { read, .. } = &order
+    if let MachineCommand::Aim { read, .. } | MachineCommand::LetGo { read, .. } = &command
         && *read != record.version
     {
         return Err(Error::Conflict);
     }
-    let changed = match order {
-        MachineOrder::Hold { holder, wanted } => command::hold(machine, holder, wanted),
-        MachineOrder::Aim { holder, wanted, .. } => command::aim(machine, holder, wanted),
-        MachineOrder::LetGo { holder, .. } => command::let_go(machine, holder),
-        MachineOrder::Settle(settlement) => command::settle(machine, settlement, now),
+    let changed = match command {
+        MachineCommand::Hold { holder, wanted } => rules::hold(machine, holder, wanted),
+        MachineCommand::Aim { holder, wanted, .. } => rules::aim(machine, holder, wanted),
+        MachineCommand::LetGo { holder, .. } => rules::let_go(machine, holder),
+        MachineCommand::Settle(settlement) => rules::settle(machine, settlement, now),
     };
     let Change { next, event } = changed.map_err(Error::FleetRefused)?;
     if next == *machine {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use usher_domain::audit;
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::command::{self, Change, Outstanding};
+use usher_domain::broker::command::{self as rules, Change, Outstanding};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
@@ -17,18 +17,18 @@ use super::super::{Conn, Db, queue, record};
 use super::{commit, load, tombstone};
 use crate::error::{Doing as _, Error};
 use crate::life::Life;
-use crate::port::{Order, ResourceWrite};
+use crate::port::{Command, ResourceWrite};
 
 impl Port {
-    pub(crate) async fn order(
+    pub(crate) async fn command(
         &self,
         id: ResourceId,
-        order: Order,
+        command: Command,
         audit: Option<audit::Entry>,
     ) -> Result<(Resource, Version), Error> {
         let bound = self.settings.request_bound;
         let written = self.pool.write(move |conn| {
-            Box::pin(async move { carry_out(conn, (id, &order), audit, bound).await })
+            Box::pin(async move { carry_out(conn, (id, &command), audit, bound).await })
         });
         let written = written.await;
         self.notify_log(&written);
@@ -41,12 +41,12 @@ impl Port {
 /// resource's own project.
 async fn carry_out(
     conn: &mut Conn,
-    (id, order): (ResourceId, &Order),
+    (id, command): (ResourceId, &Command),
     audit: Option<audit::Entry>,
     bound: Duration,
 ) -> Result<(Resource, Version), Error> {
     let (record, now) = load::locked(conn, id).await?;
-    if matches!(order, Order::Abandon { .. }) {
+    if matches!(command, Command::Abandon { .. }) {
         record::lock(conn, *record.state.pinned().provider_config.as_uuid()).await?;
     }
     let project = Some(record.state.fields().project);
@@ -55,7 +55,7 @@ async fn carry_out(
     let now = entry.as_ref().map_or(now, |it| it.now.0);
     let heard_until = entry.and_then(|it| it.entry().heard_until());
     let outstanding = Outstanding { heard_until, request_bound: bound };
-    let change = decide(conn, &record, order, (&outstanding, now)).await?;
+    let change = decide(conn, &record, command, (&outstanding, now)).await?;
     let (next, mut version) = (change.next.clone(), record.version);
     if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {
         record::advance(conn, &[(*id.as_uuid(), record.version, Uuid::now_v7())]).await?;
@@ -73,10 +73,10 @@ async fn carry_out(
         // The last step looked at something else than what is wanted now.
         queue::forget_reason(conn, life).await?;
     }
-    match order {
-        Order::Retry => queue::unpark(conn, life).await?,
-        Order::Reap { .. } => tombstone::create(conn, &next).await?,
-        Order::Deprovision | Order::Replace | Order::Abandon { .. } => {}
+    match command {
+        Command::Retry => queue::unpark(conn, life).await?,
+        Command::Reap { .. } => tombstone::create(conn, &next).await?,
+        Command::Deprovision | Command::Replace | Command::Abandon { .. } => {}
     }
     queue::wake(conn, awake(&next)).await?;
     let audit = audit.map(|it| audit::Entry { project, ..it });
@@ -97,19 +97,19 @@ fn awake(resource: &Resource) -> Life {
 async fn decide(
     conn: &mut Conn,
     record: &Record<Resource>,
-    order: &Order,
+    command: &Command,
     (outstanding, now): (&Outstanding, Timestamp),
 ) -> Result<Change, Error> {
     let resource = &record.state;
-    match order {
-        Order::Deprovision => Ok(command::deprovision(resource, outstanding, now)),
-        Order::Replace => command::replace(resource, outstanding, now).map_err(Error::Refused),
-        Order::Abandon { by, reason } => {
+    match command {
+        Command::Deprovision => Ok(rules::deprovision(resource, outstanding, now)),
+        Command::Replace => rules::replace(resource, outstanding, now).map_err(Error::Refused),
+        Command::Abandon { by, reason } => {
             let registered = has_live_peer(conn, resource.id()).await?;
-            command::abandon(record, registered, (by, reason), now).map_err(Error::Refused)
+            rules::abandon(record, registered, (by, reason), now).map_err(Error::Refused)
         }
-        Order::Reap { by } => command::reap(record, by, now).map_err(Error::Refused),
-        Order::Retry => Ok(Change { next: resource.clone(), rows: vec![], event: None }),
+        Command::Reap { by } => rules::reap(record, by, now).map_err(Error::Refused),
+        Command::Retry => Ok(Change { next: resource.clone(), rows: vec![], event: None }),
     }
 }
 

@@ -12,7 +12,7 @@ use usher_domain::object::id::ResourceId;
 use usher_kernel::schedule::Pace;
 use usher_kernel::{Trouble, Wake};
 use usher_sim::rng::Rng;
-use usher_store::{Held, Leased, Life, Order, Place, Release, Settings, Store};
+use usher_store::{Held, Leased, Life, Command, Place, Release, Settings, Store};
 use uuid::Uuid;
 
 use super::Bend;
@@ -77,7 +77,7 @@ impl Writer {
     async fn retire(&mut self) {
         let Some(id) = self.one() else { return };
         if self.random.percent(30)
-            && self.world.store.order(id, Order::Deprovision, None).await.is_ok()
+            && self.world.store.command(id, Command::Deprovision, None).await.is_ok()
         {
             say(&Line::Retired(id));
         }
