@@ -104,7 +104,7 @@ impl LocalSteps {
             outcome,
             Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
         );
-        if at_rest && over && self.store.put_away(id, claim, self.lives.tombstone.keep).await? {
+        if at_rest && over && self.store.expire_tombstone(id, claim, self.lives.tombstone.keep).await? {
             return Ok(None);
         }
         ledger.finish(&outcome, tombstone::Reason::as_str).await

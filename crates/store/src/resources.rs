@@ -128,7 +128,7 @@ verbs! {
     /// Reads what is known of a resource beside its record.
     fn resource_context(resource: &Resource) -> Result<ResourceContext, Error>;
     /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
-    fn put_away(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
+    fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
     /// Wakes up to so many tombstones that were kept so long: their steps put them away.
-    fn wake_buried(keep: Duration, count: u32) -> Result<u64, Error>;
+    fn wake_tombstones(keep: Duration, count: u32) -> Result<u64, Error>;
 }

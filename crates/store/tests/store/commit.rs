@@ -199,8 +199,8 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         let leased = world.claim(tombstone).await;
         let (id, claim) = (first.id(), leased.claim);
         let day = Duration::from_hours(24);
-        assert!(!bed.store.put_away(id, claim, day).await.unwrap(), "it is kept for a day");
-        assert!(bed.store.put_away(id, claim, Duration::ZERO).await.unwrap());
+        assert!(!bed.store.expire_tombstone(id, claim, day).await.unwrap(), "it is kept for a day");
+        assert!(bed.store.expire_tombstone(id, claim, Duration::ZERO).await.unwrap());
         assert_eq!(bed.store.occupancy(world.project).await.unwrap().tombstones, 0);
         assert!(bed.store.resource(id).await.is_ok(), "its receipt stays");
     })

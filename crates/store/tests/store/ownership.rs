@@ -46,7 +46,7 @@ async fn a_life_holds_its_siblings_until_it_is_deleted() {
         held(store.displace_project(world.project).await);
 
         let leased = world.claim(Life::Tombstone(id)).await;
-        assert!(store.put_away(id, leased.claim, Duration::ZERO).await.unwrap());
+        assert!(store.expire_tombstone(id, leased.claim, Duration::ZERO).await.unwrap());
         let ended = store.terminate_placement(world.project).await.unwrap().unwrap();
         assert_eq!(ended.phase, NamespacePhase::Terminating);
         store.displace_project(world.project).await.unwrap();

@@ -76,13 +76,13 @@ pub(crate) async fn change(conn: &mut Conn, changes: &[Change<'_>]) -> Result<()
     // ProviderConfigs are locked in one order.
     ordered.sort_by_key(|(it, _)| it.next.pinned().provider_config);
     for (it, bound) in ordered {
-        follow(conn, (&it.before, &it.next), *bound).await?;
+        apply_side_writes(conn, (&it.before, &it.next), *bound).await?;
     }
     Ok(())
 }
 
 /// What goes with a write, as the domain says.
-async fn follow(
+async fn apply_side_writes(
     conn: &mut Conn,
     (before, after): (&Resource, &Resource),
     bound: Duration,

@@ -15,13 +15,13 @@ use crate::error::{Doing as _, Error};
 use crate::life::Life;
 
 writes! {
-    fn put_away(id: ResourceId, claim: Claim, keep: Duration) -> bool
+    fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> bool
         = |conn| expire(conn, (id, claim), keep);
 }
 
 impl Port {
     /// Looks before it writes: at rest there is no transaction.
-    pub(crate) async fn wake_buried(&self, keep: Duration, count: u32) -> Result<u64, Error> {
+    pub(crate) async fn wake_tombstones(&self, keep: Duration, count: u32) -> Result<u64, Error> {
         let kept = expired(&mut *self.pool.read().await?, keep, count).await?;
         if kept.is_empty() {
             return Ok(0);
