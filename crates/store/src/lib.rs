@@ -62,7 +62,7 @@ pub use settings::{Moved, Place, Settings};
 pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
-pub use tenancy::Noted;
+pub use tenancy::WithAudit;
 pub use worlds::WorldState;
 
 use usher_kernel::schedule::Jitter;

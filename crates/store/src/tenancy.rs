@@ -24,15 +24,15 @@ use crate::store::{Inner, Store, verbs};
 /// The next write, and the row of the audit log that goes with it in one transaction.
 #[derive(Debug)]
 #[must_use]
-pub struct Noted<'s> {
+pub struct WithAudit<'s> {
     store: &'s Store,
     entry: audit::Entry,
 }
 
 impl Store {
     /// Says who orders the next write.
-    pub const fn noted(&self, entry: audit::Entry) -> Noted<'_> {
-        Noted { store: self, entry }
+    pub const fn with_audit(&self, entry: audit::Entry) -> WithAudit<'_> {
+        WithAudit { store: self, entry }
     }
 }
 
@@ -49,7 +49,7 @@ macro_rules! orders {
             }
         )+}
 
-        impl Noted<'_> {$(
+        impl WithAudit<'_> {$(
             $(#[$doc])*
             pub async fn $name(self, $($arg: $kind),*) -> $answer {
                 match &self.store.inner {

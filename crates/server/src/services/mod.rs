@@ -33,7 +33,7 @@ use usher_domain::audit::{Action, Entry};
 use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::id::{AuditId, ProjectId};
 use usher_domain::object::offender::shortened;
-use usher_store::{Error, Noted, Store};
+use usher_store::{Error, WithAudit, Store};
 use uuid::Uuid;
 
 use self::fleet::Machines;
@@ -114,8 +114,8 @@ impl Services {
         caller: &Caller,
         action: Action,
         subject: (Option<ProjectId>, String),
-    ) -> Noted<'_> {
-        self.store.noted(entry(caller, action, subject, Map::new()))
+    ) -> WithAudit<'_> {
+        self.store.with_audit(entry(caller, action, subject, Map::new()))
     }
 }
 

@@ -9,7 +9,7 @@ use usher_domain::object::id::{AuditId, ResourceId};
 use usher_kernel::{Timestamp, Uid};
 use usher_server::rails::{Figures, Rails};
 use usher_server::tally::{Count, Tally};
-use usher_store::Noted;
+use usher_store::WithAudit;
 use uuid::Uuid;
 
 use crate::bed::Bed;
@@ -37,8 +37,8 @@ async fn vanish(bed: &Bed, rails: &Rails, number: u128, at: Timestamp) -> bool {
 }
 
 /// The order to open a rail.
-fn order(bed: &Bed) -> Noted<'_> {
-    bed.store.noted(Entry {
+fn order(bed: &Bed) -> WithAudit<'_> {
+    bed.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
         at: Timestamp::from_millis(1),
         actor: "ann".to_owned(),

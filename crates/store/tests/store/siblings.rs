@@ -222,11 +222,11 @@ async fn an_order_and_its_row_of_the_audit_log_are_one() {
             name: "Demo".parse().unwrap(),
         };
         let made = entry(Action::ProjectCreate);
-        store.noted(made.clone()).create_project(project(1)).await.unwrap();
+        store.with_audit(made.clone()).create_project(project(1)).await.unwrap();
         assert_eq!(store.audit(None, 9).await.unwrap(), std::slice::from_ref(&made));
-        let taken = store.noted(entry(Action::ProjectCreate)).create_project(project(2)).await;
+        let taken = store.with_audit(entry(Action::ProjectCreate)).create_project(project(2)).await;
         assert!(matches!(taken, Err(Error::Taken { .. })), "{taken:?}");
-        let unknown = store.noted(entry(Action::ProjectDelete)).delete_project(project(2).id).await;
+        let unknown = store.with_audit(entry(Action::ProjectDelete)).delete_project(project(2).id).await;
         assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
         assert_eq!(
             store.audit(None, 9).await.unwrap(),
@@ -234,7 +234,7 @@ async fn an_order_and_its_row_of_the_audit_log_are_one() {
             "nothing was done"
         );
         // The same row again is refused, and so is what it goes with.
-        let twice = store.noted(made.clone()).delete_project(project(1).id).await;
+        let twice = store.with_audit(made.clone()).delete_project(project(1).id).await;
         assert!(twice.is_err(), "{twice:?}");
         assert!(store.project("demo").await.unwrap().is_some());
         for action in Action::ALL {
