@@ -3,12 +3,12 @@
 use usher_kernel::Timestamp;
 
 use crate::error::Error;
-use crate::port::{Cursor, Told};
+use crate::port::{Cursor, LoggedEvent};
 use crate::store::{Inner, Store, verbs};
 
 verbs! {
     /// Reads what was told after a place in the log, in its order; nothing is ever skipped.
-    fn events(after: Cursor, count: u32) -> Result<Vec<Told>, Error>;
+    fn events(after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error>;
     /// Whether something was told after a place that may not be read yet, because an open
     /// transaction could still come before it.
     fn is_held_back(after: Cursor) -> Result<bool, Error>;

@@ -53,7 +53,7 @@ pub use machines::{
 pub use peers::{PeerStatus, PeerFilter};
 pub use port::{
     About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
-    Command, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
+    Command, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, LoggedEvent,
 };
 pub use queue::QueueStatus;
 pub use resources::{ResourceContext, ConfigState, ListedResource, ResourceFilter, DisplayNames};

@@ -248,7 +248,7 @@ impl FromStr for Cursor {
 
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct LoggedEvent {
     /// Its place.
     pub cursor: Cursor,
     /// Its id, the same in every delivery.

@@ -18,10 +18,10 @@ use super::{Conn, Db, sinks};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
-use crate::port::{About, Cursor, Told};
+use crate::port::{About, Cursor, LoggedEvent};
 
 reads! {
-    fn events(after: Cursor, count: u32) -> Vec<Told> = |conn| read(conn, after, count);
+    fn events(after: Cursor, count: u32) -> Vec<LoggedEvent> = |conn| read(conn, after, count);
     fn log_end() -> Cursor = |conn| sinks::end(conn);
 }
 
@@ -61,7 +61,7 @@ struct EventRow {
 pub(crate) type Crossing<'a> = (&'a Resource, Version, &'a Event);
 
 /// Tells of crossings, in their transaction.
-pub(crate) async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
+pub(crate) async fn write(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
     }
@@ -102,7 +102,7 @@ fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
 
 /// The next rows after a cursor. Rows that an open transaction could still come before are left
 /// for the next call.
-async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
+async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error> {
     let rows = sqlx::query_as::<Db, EventRow>(READ_EVENTS)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())
@@ -119,7 +119,7 @@ async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, E
     if after != Cursor::START && after < floor {
         return Err(Error::Forgotten { after, floor });
     }
-    rows.into_iter().map(EventRow::told).collect()
+    rows.into_iter().map(EventRow::event).collect()
 }
 
 /// The last place of the log that was forgotten.
@@ -249,9 +249,9 @@ impl EventRow {
         })
     }
 
-    fn told(self) -> Result<Told, Error> {
+    fn event(self) -> Result<LoggedEvent, Error> {
         let row = format!("event \"{}\"", self.id);
-        Ok(Told {
+        Ok(LoggedEvent {
             cursor: cursor(self.epoch, &self.xid, self.seq)?,
             id: EventId::from_uuid(self.id),
             about: self.about(&row)?,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use usher_domain::object::id::InstallationId;
 use usher_store::migrate::Way;
 use usher_store::{
-    Beginning, Cursor, Life, Moved, Command, Place, Provenance, Settings, Store, Told,
+    Beginning, Cursor, Life, Moved, Command, Place, Provenance, Settings, Store, LoggedEvent,
 };
 
 use crate::bed::{Folder, Ground, on_both_grounds, told};
@@ -101,7 +101,7 @@ impl Writers {
 }
 
 /// Reads the whole log of a store in which nobody writes.
-async fn whole(store: &Store) -> Vec<Told> {
+async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
         let told = store.events(after, 1_000).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
 }
 
 /// Everything that was acknowledged before the backup began is there, with its event and entry.
-async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen: &[Told]) {
+async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen: &[LoggedEvent]) {
     let lives = ground.number("SELECT COUNT(*) FROM resources").await;
     assert!(lives >= i64::try_from(sure).unwrap(), "{lives} of {sure}");
     for sql in [
@@ -179,7 +179,7 @@ async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen:
 
 /// New things are told after everything, also to whoever had read what is lost now; nobody gets an
 /// id that was given to something else.
-async fn goes_on(world: &World, seen: &[Told]) {
+async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;
     let new = told(&world.store, last, 1).await;
@@ -228,7 +228,7 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
     .await;
 }
 
-async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
+async fn goes_on_without_sinks(world: &World, seen: &[LoggedEvent]) {
     let resource = world.declare("after").await;
     let new = told(&world.store, seen.last().unwrap().cursor, 1).await;
     assert_eq!(new[0].about.resource(), Some(resource.id()));

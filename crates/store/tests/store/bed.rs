@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_store::migrate::Way;
-use usher_store::{About, Cursor, Place, Settings, Store, Told};
+use usher_store::{About, Cursor, Place, Settings, Store, LoggedEvent};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -167,7 +167,7 @@ pub(crate) async fn on_both_grounds(test: impl AsyncFn(Ground)) {
 }
 
 /// About which resource, in which project and what was told; machines tell nothing here.
-pub(crate) fn of_resource(it: &Told) -> (ResourceId, ProjectId, EventType) {
+pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType) {
     match it.about {
         About::Resource { id, project, event_type } => (id, project, event_type),
         About::Machine { id, .. } => panic!("machine {id} told something"),
@@ -176,7 +176,7 @@ pub(crate) fn of_resource(it: &Told) -> (ResourceId, ProjectId, EventType) {
 
 /// Reads events until there are so many: whoever has a transaction open anywhere on the server
 /// delays them, and other tests do.
-pub(crate) async fn told(store: &Store, after: Cursor, count: usize) -> Vec<Told> {
+pub(crate) async fn told(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
     for _ in 0..12_000 {
         let told = store.events(after, 100).await.unwrap();
         if told.len() >= count {

@@ -9,7 +9,7 @@ use sqlx::{Connection as _, PgConnection};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Version;
-use usher_store::{Cursor, Error, Command, Place, Store, Told};
+use usher_store::{Cursor, Error, Command, Place, Store, LoggedEvent};
 use uuid::Uuid;
 
 use crate::asked;
@@ -174,7 +174,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
 }
 
 /// Reads until the writers are done and so many were read.
-async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<Told> {
+async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
     // Other tests may delay the last ones, so there are a few more looks.

@@ -62,19 +62,19 @@ pub(crate) fn no(error: &Error) -> No {
     }
 }
 
-pub(crate) const fn life(life: Life) -> usher_store::Life {
+pub(crate) const fn life(life: Life) -> usher_store::WorkItem {
     match life {
-        Life::Resource(id) => usher_store::Life::Resource(id),
-        Life::Tombstone(id) => usher_store::Life::Tombstone(id),
-        Life::Config(id) => usher_store::Life::ProviderConfig(id),
+        Life::Resource(id) => usher_store::WorkItem::Resource(id),
+        Life::Tombstone(id) => usher_store::WorkItem::Tombstone(id),
+        Life::Config(id) => usher_store::WorkItem::ProviderConfig(id),
     }
 }
 
-const fn life_of(life: usher_store::Life) -> Life {
+const fn life_of(life: usher_store::WorkItem) -> Life {
     match life {
-        usher_store::Life::Resource(id) => Life::Resource(id),
-        usher_store::Life::Tombstone(id) => Life::Tombstone(id),
-        usher_store::Life::ProviderConfig(id) => Life::Config(id),
+        usher_store::WorkItem::Resource(id) => Life::Resource(id),
+        usher_store::WorkItem::Tombstone(id) => Life::Tombstone(id),
+        usher_store::WorkItem::ProviderConfig(id) => Life::Config(id),
     }
 }
 
@@ -118,7 +118,7 @@ fn leased(it: usher_store::Leased) -> Leased {
     Leased { life: life_of(it.life), claim: it.claim, record, now: it.now }
 }
 
-fn row(it: &usher_store::Told) -> Told {
+fn row(it: &usher_store::LoggedEvent) -> Told {
     let text = |key: &str| it.data.get(key).and_then(|it| it.as_str()).unwrap_or_default();
     let event = match of_resource(it).2 {
         EventType::Requested => Event::Requested,

@@ -70,7 +70,7 @@ async fn carry_out(
     let version = record.version.next();
     mark(conn, (id, &next), write_id).await?;
     if let Some(event) = &event {
-        cycle::tell(conn, &[(id, &next, version, event)]).await?;
+        cycle::write_events(conn, &[(id, &next, version, event)]).await?;
     }
     Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
 }

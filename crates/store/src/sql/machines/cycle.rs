@@ -93,7 +93,7 @@ async fn commit(
         let told = kept.iter().filter_map(|it| {
             it.event.as_ref().map(|event| (it.id, &it.next, it.version.next(), event))
         });
-        tell(conn, &told.collect::<Vec<_>>()).await?;
+        write_events(conn, &told.collect::<Vec<_>>()).await?;
     }
     for adopted in cycle.adopted.chunks(ROWS_MAX) {
         written.adopted.extend(insert(conn, adopted, write_id).await?);
@@ -179,7 +179,7 @@ async fn insert(
 type Crossing<'a> = (MachineLifeId, &'a Machine, Version, &'a Event);
 
 /// Tells of crossings in the one log, in their transaction.
-pub(super) async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
+pub(super) async fn write_events(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
     }

@@ -75,7 +75,7 @@ impl Batchable for Declared {
         let told = group
             .iter()
             .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));
-        events::tell(conn, &told.collect::<Vec<_>>()).await?;
+        events::write(conn, &told.collect::<Vec<_>>()).await?;
         let notes = group.iter().filter_map(|it| it.acceptance.audit.as_ref());
         audit::write(conn, &notes.collect::<Vec<_>>()).await?;
         // Last, because other declarations with the same credential wait for this row.

@@ -71,7 +71,7 @@ pub(crate) async fn change(conn: &mut Conn, changes: &[Change<'_>]) -> Result<()
     let crossings = changes
         .iter()
         .filter_map(|(it, _)| it.event.as_ref().map(|event| (&it.next, it.version.next(), event)));
-    events::tell(conn, &crossings.collect::<Vec<_>>()).await?;
+    events::write(conn, &crossings.collect::<Vec<_>>()).await?;
     let mut ordered: Vec<&Change<'_>> = changes.iter().collect();
     // ProviderConfigs are locked in one order.
     ordered.sort_by_key(|(it, _)| it.next.pinned().provider_config);

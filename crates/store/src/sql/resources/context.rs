@@ -108,14 +108,14 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<ResourceContext, E
         .fetch_all(&mut *conn)
         .await
         .doing("read what is beside a resource")?;
-    let mut beside = told(rows, resource)?;
+    let mut beside = context(rows, resource)?;
     if !beside.labels.is_empty() {
         beside.definitions = layers::definitions(conn).await?;
     }
     Ok(beside)
 }
 
-fn told(rows: Vec<ContextRow>, resource: &Resource) -> Result<ResourceContext, Error> {
+fn context(rows: Vec<ContextRow>, resource: &Resource) -> Result<ResourceContext, Error> {
     let config = resource.pinned().provider_config;
     let mut rows = rows.into_iter().peekable();
     let missing = || Error::NotFound { what: format!("provider_config \"{config}\"") };
