@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{PeerStatus, Error, Life, Store};
+use usher_store::{PeerStatus, Error, WorkItem, Store};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
@@ -453,7 +453,7 @@ impl Inner {
 /// Wakes resources that waited for an acknowledgement.
 pub(super) async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), Error> {
     for resource in waited {
-        store.wake(Life::Resource(resource)).await?;
+        store.wake(WorkItem::Resource(resource)).await?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! One step of each kind of life, between the store and the local world.
+//! One step of each kind of item, between the store and the local world.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
 };
-use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Life, Store};
+use usher_store::{Error, Held, InTime, Leased, LeasedLedger, WorkItem, Store};
 
 use super::inside::Joined;
 use super::tally::{Count, Tally};
@@ -22,7 +22,7 @@ use super::worker::Steps;
 use usher_failpoint::Failpoint;
 use usher_local::LocalWorld;
 
-/// The lives with their figures.
+/// The items with their figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lives {
     /// Of a resource.
@@ -33,7 +33,7 @@ pub struct Lives {
     pub config: provider_config::Life,
 }
 
-/// Steps the lives of a store in one world.
+/// Steps the items of a store in one world.
 pub struct LocalSteps {
     /// The store.
     pub store: Arc<Store>,
@@ -48,41 +48,41 @@ pub struct LocalSteps {
 #[async_trait]
 impl Steps for LocalSteps {
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
-        let Leased { life, claim, record, now } = leased;
+        let Leased { item, claim, record, now } = leased;
         let in_time = move || Instant::now() < keeps_until;
-        let lease: Lease<'_> = (life, claim, &in_time);
-        let kept = match (life, record) {
-            (Life::Resource(_), Held::Resource(record)) => {
+        let lease: Lease<'_> = (item, claim, &in_time);
+        let kept = match (item, record) {
+            (WorkItem::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
                 let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
-                self.told(life, &outcome);
+                self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
                 kept.map(held)
             }
-            (Life::Tombstone(_), Held::Resource(record)) => {
+            (WorkItem::Tombstone(_), Held::Resource(record)) => {
                 let kept = self.tombstone(lease, *record, now).await?;
                 kept.map(held)
             }
-            (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
+            (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
                 let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
-                self.told(life, &outcome);
+                self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
                 kept.map(Held::ProviderConfig)
             }
-            (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
-            | (Life::ProviderConfig(_), Held::Resource(_)) => {
-                let what = format!("the record of {life}");
-                self.store.postpone(life, claim, Trouble::Corrupt { what }).await?;
+            (WorkItem::Resource(_) | WorkItem::Tombstone(_), Held::ProviderConfig(_))
+            | (WorkItem::ProviderConfig(_), Held::Resource(_)) => {
+                let what = format!("the record of {item}");
+                self.store.postpone(item, claim, Trouble::Corrupt { what }).await?;
                 None
             }
         };
-        Ok(kept.map(|record| Leased { life, claim, record, now }))
+        Ok(kept.map(|record| Leased { item, claim, record, now }))
     }
 }
 
 /// Whose lease it is, and whether there is time to keep it.
-type Lease<'a> = (Life, Claim, &'a InTime);
+type Lease<'a> = (WorkItem, Claim, &'a InTime);
 
 fn held(record: Record<Resource>) -> Held {
     Held::Resource(Box::new(record))
@@ -92,14 +92,14 @@ impl LocalSteps {
     /// A tombstone that was kept long enough and has nothing left to watch is put away.
     async fn tombstone(
         &self,
-        (life, claim, in_time): Lease<'_>,
+        (item, claim, in_time): Lease<'_>,
         record: Record<Resource>,
         now: Timestamp,
     ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
-        let ledger = self.ledger((life, claim, in_time), record);
+        let ledger = self.ledger((item, claim, in_time), record);
         let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
-        self.told(life, &outcome);
+        self.told(item, &outcome);
         let at_rest = matches!(
             outcome,
             Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
@@ -112,10 +112,10 @@ impl LocalSteps {
 
     fn ledger<'a, S: Clone>(
         &'a self,
-        (life, claim, in_time): Lease<'a>,
+        (item, claim, in_time): Lease<'a>,
         record: Record<S>,
     ) -> Written<'a, S> {
-        let ledger = LeasedLedger::new(&self.store, (life, claim), record, in_time);
+        let ledger = LeasedLedger::new(&self.store, (item, claim), record, in_time);
         Written { ledger, tally: &self.tally }
     }
 
@@ -123,18 +123,18 @@ impl LocalSteps {
         Seen { world: &self.world, tally: &self.tally }
     }
 
-    fn told<R: Copy + Display>(&self, life: Life, outcome: &Result<Report<R>, Stopped>) {
+    fn told<R: Copy + Display>(&self, item: WorkItem, outcome: &Result<Report<R>, Stopped>) {
         match outcome {
             Ok(Report { reason, committed, .. }) => {
                 self.tally.count(Count::Steps);
-                tracing::debug!(%life, %reason, committed, "step");
+                tracing::debug!(%item, %reason, committed, "step");
             }
             Err(Stopped { stage, trouble: trouble @ Trouble::Conflict }) => {
-                tracing::debug!(%life, %stage, %trouble, "step");
+                tracing::debug!(%item, %stage, %trouble, "step");
             }
             Err(Stopped { stage, trouble }) => {
                 self.tally.count(Count::Troubles);
-                tracing::warn!(%life, %stage, %trouble, "a step met trouble");
+                tracing::warn!(%item, %stage, %trouble, "a step met trouble");
             }
         }
     }

@@ -1,13 +1,13 @@
-//! The worker: leases what is due, steps each life alone, and gives every lease back.
+//! The worker: leases what is due, steps each item alone, and gives every lease back.
 //!
 //! ```text
-//!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per life
+//!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per item
 //!                                                                          ├ panic: parked
 //!                                                                          └ too slow: postponed
 //! ```
 //!
 //! **Invariants**
-//! - One life in trouble stops no other: the steps of each lease are a task of their own.
+//! - One item in trouble stops no other: the steps of each lease are a task of their own.
 //! - The steps under one lease end by their deadline, which is shorter than the lease.
 //! - At rest there is one cheap look per pause and nothing else.
 //! - Whoever is told to stop takes nothing new and ends when its steps have.
@@ -22,7 +22,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
-use usher_store::{Error, Leased, Life, Store};
+use usher_store::{Error, Leased, WorkItem, Store};
 
 use super::tally::{Count, Tally};
 use usher_wire::chain;
@@ -48,10 +48,10 @@ impl Default for Figures {
     }
 }
 
-/// One step of one leased life.
+/// One step of one leased item.
 #[async_trait]
 pub trait Steps: Send + Sync + 'static {
-    /// Does it; what to step next if the life goes on under its lease, else that was given back.
+    /// Does it; what to step next if the item goes on under its lease, else that was given back.
     /// After this time it goes on no more. An error is the store's: the lease was not given back.
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error>;
 }
@@ -64,7 +64,7 @@ pub struct Worker {
     tally: Arc<Tally>,
     running: JoinSet<Ended>,
     /// Whose step a task is, for one that panics.
-    leases: HashMap<Id, (Life, Claim)>,
+    leases: HashMap<Id, (WorkItem, Claim)>,
 }
 
 /// How a task ended, if it did not panic.
@@ -134,9 +134,9 @@ impl Worker {
         match self.store.claim_due(u32::try_from(room).unwrap_or(u32::MAX)).await {
             Ok(batch) => {
                 self.tally.answered();
-                for (life, what) in batch.parked {
+                for (item, what) in batch.parked {
                     self.tally.count(Count::Parked);
-                    tracing::error!(%life, what, "parked: the row breaks its own rules");
+                    tracing::error!(%item, what, "parked: the row breaks its own rules");
                 }
                 let count = batch.leased.len();
                 for leased in batch.leased {
@@ -152,9 +152,9 @@ impl Worker {
         }
     }
 
-    /// Steps a life whose lease began then or later.
+    /// Steps an item whose lease began then or later.
     fn spawn(&mut self, leased: Leased, begun: Instant) {
-        let (life, claim) = (leased.life, leased.claim);
+        let (item, claim) = (leased.item, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
         let task = self.running.spawn(async move {
             let driven = drive(&*steps, leased, begun + deadline / 2);
@@ -164,7 +164,7 @@ impl Worker {
                 Err(_) => Ended::TooSlow,
             }
         });
-        self.leases.insert(task.id(), (life, claim));
+        self.leases.insert(task.id(), (item, claim));
     }
 
     /// Whoever did not give its lease back has it given back here.
@@ -187,18 +187,18 @@ impl Worker {
                 (error.id(), Some(Trouble::Corrupt { what }))
             }
         };
-        let Some((life, claim)) = self.leases.remove(&id) else { return };
+        let Some((item, claim)) = self.leases.remove(&id) else { return };
         let Some(trouble) = trouble else { return };
-        tracing::warn!(%life, %trouble, "a step was not finished");
-        let given_back = match self.store.postpone(life, claim, trouble).await {
+        tracing::warn!(%item, %trouble, "a step was not finished");
+        let given_back = match self.store.postpone(item, claim, trouble).await {
             Ok(true) => Ok(true),
             // Whoever overtook it may have looked before it did.
-            Ok(false) => self.store.wake(life).await,
+            Ok(false) => self.store.wake(item).await,
             Err(error) => Err(error),
         };
         if let Err(error) = given_back {
             // The lease ends by itself.
-            tracing::warn!(%life, error = %chain(&error), "cannot give a lease back");
+            tracing::warn!(%item, error = %chain(&error), "cannot give a lease back");
         }
     }
 
@@ -212,16 +212,16 @@ impl Worker {
                 Err(_) => self.running.shutdown().await,
             }
         }
-        let left: Vec<(Life, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
-        for (life, claim) in left {
+        let left: Vec<(WorkItem, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
+        for (item, claim) in left {
             let trouble = Trouble::Unavailable { what: "a server that was stopped".to_owned() };
             // The lease ends by itself if this cannot be written.
-            let _ = self.store.postpone(life, claim, trouble).await;
+            let _ = self.store.postpone(item, claim, trouble).await;
         }
     }
 }
 
-/// Steps a life until its lease is given back. No step begins with less than half of the time left.
+/// Steps an item until its lease is given back. No step begins with less than half of the time left.
 async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result<(), Error> {
     // The clock of a step may be late, and is never ahead: absence counts by it.
     let (begun, claimed_at) = (Instant::now(), first.now);

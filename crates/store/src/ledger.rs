@@ -1,4 +1,4 @@
-//! The kernel's ledger on the store: one leased life, from its claim to the end of its step.
+//! The kernel's ledger on the store: one leased item, from its claim to the end of its step.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -14,20 +14,20 @@ use usher_kernel::{
 };
 
 use crate::error::Error;
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 use crate::store::Store;
 
-/// The ledger of one step of a leased life.
+/// The ledger of one step of a leased item.
 ///
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
-/// not: whether the effect was done is known only afterwards. A life that wants to look again at
+/// not: whether the effect was done is known only afterwards. An item that wants to look again at
 /// once keeps its lease for the next step while there is time. A wake-up during a step is written
-/// like every other, and makes the life due when its lease is given back.
+/// like every other, and makes the item due when its lease is given back.
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
-    life: Life,
+    item: WorkItem,
     claim: Claim,
     record: Record<S>,
     in_time: &'s InTime,
@@ -72,28 +72,28 @@ enum Lease {
 }
 
 impl<'s, S: Clone> LeasedLedger<'s, S> {
-    /// The ledger of a leased life, which keeps its lease while it is in time.
+    /// The ledger of a leased item, which keeps its lease while it is in time.
     pub fn new(
         store: &'s Store,
-        (life, claim): (Life, Claim),
+        (item, claim): (WorkItem, Claim),
         record: Record<S>,
         in_time: &'s InTime,
     ) -> Self {
         let (written, ended) = (OnceLock::new(), OnceLock::new());
-        Self { store, life, claim, record, in_time, written, ended }
+        Self { store, item, claim, record, in_time, written, ended }
     }
 
-    /// Gives the lease back, unless the commit did or the life goes on; with which record, then.
+    /// Gives the lease back, unless the commit did or the item goes on; with which record, then.
     pub async fn finish<R: Copy>(
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
     ) -> Result<Option<Record<S>>, Error> {
-        let (life, claim) = (self.life, self.claim);
+        let (item, claim) = (self.item, self.claim);
         let Report { reason, wake, .. } = match outcome {
             Ok(report) => report,
             Err(stopped) => {
-                let own = self.store.postpone(life, claim, stopped.trouble.clone()).await?;
+                let own = self.store.postpone(item, claim, stopped.trouble.clone()).await?;
                 self.wake_if_overtaken(own).await?;
                 return Ok(None);
             }
@@ -103,7 +103,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
             return Ok(Some(self.written.get().unwrap_or(&self.record).clone()));
         }
         if self.ended.get().is_none() {
-            let release = Release { life, claim, wake: *wake, reason: word(*reason) };
+            let release = Release { item, claim, wake: *wake, reason: word(*reason) };
             let own = self.store.release(release).await?;
             self.wake_if_overtaken(own).await?;
         }
@@ -113,7 +113,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
     /// A newer lease holder may have gone idle on a snapshot that is older than this step's.
     async fn wake_if_overtaken(&self, own: bool) -> Result<(), Error> {
         if !own {
-            self.store.wake_labels(vec![self.life.id()]).await?;
+            self.store.wake_labels(vec![self.item.id()]).await?;
         }
         Ok(())
     }
@@ -125,12 +125,12 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
 
     /// What a commit says of the lease.
     fn ending<L: Lifecycle>(&self, decision: &Decision<L>, reason: &'static str) -> Ending {
-        let (life, claim, wake) = (self.life, self.claim, decision.wake);
+        let (item, claim, wake) = (self.item, self.claim, decision.wake);
         let finished = decision.effect.is_none();
         if finished && self.next_lease(wake) == Lease::GivenBack {
-            return Ending::Ends(Release { life, claim, wake, reason });
+            return Ending::Ends(Release { item, claim, wake, reason });
         }
-        Ending::Stays(Stay { life, claim, reason, finished })
+        Ending::Stays(Stay { item, claim, reason, finished })
     }
 
     /// The record after a commit, and how that ended the step.

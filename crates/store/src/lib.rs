@@ -23,7 +23,7 @@ mod error;
 mod events;
 mod follow;
 mod ledger;
-mod life;
+mod work_item;
 mod machines;
 pub mod migrate;
 mod peers;
@@ -45,7 +45,7 @@ mod worlds;
 pub use error::Error;
 pub use follow::{Follower, News};
 pub use ledger::{InTime, LeasedLedger};
-pub use life::Life;
+pub use work_item::WorkItem;
 pub use machines::{
     Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineCommand, MachineQuery,
     MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,

@@ -91,7 +91,7 @@ pub enum Brake {
 /// One machine, as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredMachine {
-    /// Which life.
+    /// Which machine.
     pub id: MachineLifeId,
     /// The record.
     pub record: Record<Machine>,
@@ -128,7 +128,7 @@ pub struct MachineQuery {
 /// What a step, or an aim, changes of one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineWrite {
-    /// Which life.
+    /// Which machine.
     pub id: MachineLifeId,
     /// The version that must still hold.
     pub version: Version,
@@ -145,7 +145,7 @@ pub struct MachineWrite {
 pub struct Cycle {
     /// By what right.
     pub lease: ShardLease,
-    /// Machines that changed, each life once.
+    /// Machines that changed, each machine once.
     pub writes: Vec<MachineWrite>,
     /// Machines that no row knew.
     pub adopted: Vec<Adopted>,
@@ -157,7 +157,7 @@ pub struct Cycle {
 /// hinders nobody; its shard reads it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// For each machine that was to be adopted the life that began, in their order; none where a
+    /// For each machine that was to be adopted the row that began, in their order; none where a
     /// row knows the name by now.
     pub adopted: Vec<Option<MachineLifeId>>,
     /// The machines whose version did not hold, or that are not this shard's.
@@ -295,7 +295,7 @@ verbs! {
     fn machine_holders(shard: &ShardId) -> Result<Vec<ResourceId>, Error>;
     /// Finds a resource that holds a machine of another provider than this, and that provider.
     fn holder_beside(provider: &str) -> Result<Option<(ResourceId, String)>, Error>;
-    /// Finds the newest life of a machine's name, of one provider or of each.
+    /// Finds the newest machine of a name, of one provider or of each.
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
     /// Carries out what is ordered about a machine, and lets its shard know.
     fn command_machine(

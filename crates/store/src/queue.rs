@@ -5,11 +5,11 @@ use usher_kernel::{Timestamp, Trouble};
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::{Batch, Release};
 use crate::store::{Inner, Store, verbs};
 
-/// A life's place in the queue, and what its last steps said.
+/// An item's place in the queue, and what its last steps said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
     /// The entry.
@@ -23,7 +23,7 @@ pub struct QueueStatus {
 }
 
 verbs! {
-    /// Leases up to so many due lives and reads their records; rows that break their own rules are
+    /// Leases up to so many due items and reads their records; rows that break their own rules are
     /// parked.
     fn claim_due(count: u32) -> Result<Batch, Error>;
     /// Gives a lease back after a step that changed nothing; `false` for whoever was overtaken, who
@@ -31,17 +31,17 @@ verbs! {
     fn release(release: Release) -> Result<bool, Error>;
     /// Gives a lease back after trouble; `false` if a newer lease holder has the item, and then
     /// nothing changes.
-    fn postpone(life: Life, claim: Claim, trouble: Trouble) -> Result<bool, Error>;
+    fn postpone(item: WorkItem, claim: Claim, trouble: Trouble) -> Result<bool, Error>;
     /// Makes an item due now, also while it is leased; `false` if it is not in the queue.
-    fn wake(life: Life) -> Result<bool, Error>;
+    fn wake(item: WorkItem) -> Result<bool, Error>;
     /// Makes the items of these ids due now, in one transaction: the tombstone of a deleted
     /// resource, else the record's own item. How many are due. It is for changes outside: see the
     /// statement.
     fn wake_labels(ids: Vec<Uuid>) -> Result<u64, Error>;
-    /// Makes every life due now, for what a watch may have missed.
+    /// Makes every item due now, for what a watch may have missed.
     fn wake_all() -> Result<u64, Error>;
-    /// Reads the entry of a life in the queue.
-    fn entry(life: Life) -> Result<Option<Entry>, Error>;
-    /// Reads a life's place in the queue, and what its last steps said.
-    fn queue_status(life: Life) -> Result<Option<QueueStatus>, Error>;
+    /// Reads the entry of an item in the queue.
+    fn entry(item: WorkItem) -> Result<Option<Entry>, Error>;
+    /// Reads an item's place in the queue, and what its last steps said.
+    fn queue_status(item: WorkItem) -> Result<Option<QueueStatus>, Error>;
 }

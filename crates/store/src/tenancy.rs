@@ -64,15 +64,15 @@ macro_rules! orders {
 orders! {
     /// Makes a project.
     fn create_project(it: Project) -> Result<(), Error>;
-    /// Removes a project in which nothing lives or is watched.
+    /// Removes a project in which nothing items or is watched.
     fn delete_project(id: ProjectId) -> Result<(), Error>;
     /// Places a project on a world.
     fn place_project(it: Placement) -> Result<(), Error>;
     /// Writes how far a placement is, if it still is where it was read.
     fn move_placement(before: Placement, after: Placement) -> Result<(), Error>;
-    /// Asks a placement to end, unless something lives there.
+    /// Asks a placement to end, unless something items there.
     fn terminate_placement(project: ProjectId) -> Result<Result<Placement, Occupied>, Error>;
-    /// Removes the placement of a project in which nothing lives or is watched.
+    /// Removes the placement of a project in which nothing items or is watched.
     fn displace_project(project: ProjectId) -> Result<(), Error>;
     /// Makes a blueprint without versions.
     fn create_blueprint(it: Blueprint) -> Result<(), Error>;

@@ -7,7 +7,7 @@ use usher_domain::audit::Action;
 use usher_domain::labels::{Definition, check_count};
 use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_domain::object::label::Labels;
-use usher_store::Life;
+use usher_store::WorkItem;
 
 use super::{Services, failure};
 
@@ -30,7 +30,7 @@ impl LabelLayers for Services {
             Layer::Installation => self.wake_reached(None).await?,
             Layer::Project(project) => self.wake_reached(Some(project)).await?,
             Layer::Resource(id) => {
-                self.store.wake(Life::Resource(id)).await.map_err(failure)?;
+                self.store.wake(WorkItem::Resource(id)).await.map_err(failure)?;
             }
         }
         Ok(labels)
@@ -72,7 +72,7 @@ impl Services {
             after = Some(*last);
             for id in ids {
                 if self.record(id).await?.state.fields().outcome.is_none() {
-                    self.store.wake(Life::Resource(id)).await.map_err(failure)?;
+                    self.store.wake(WorkItem::Resource(id)).await.map_err(failure)?;
                 }
             }
         }

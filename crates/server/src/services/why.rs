@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
-use usher_store::{PeerStatus, ResourceContext, Error, Life};
+use usher_store::{PeerStatus, ResourceContext, Error, WorkItem};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
@@ -191,10 +191,10 @@ fn unreadable(id: ResourceId, error: &Error) -> Blocker {
     Blocker { kind, name, since: None, text: error.to_string() }
 }
 
-/// The life that looks after a resource.
-fn awake(resource: &Resource) -> Life {
+/// The item that looks after a resource.
+fn awake(resource: &Resource) -> WorkItem {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
-    if removed { Life::Tombstone(resource.id()) } else { Life::Resource(resource.id()) }
+    if removed { WorkItem::Tombstone(resource.id()) } else { WorkItem::Resource(resource.id()) }
 }
 
 #[cfg(test)]

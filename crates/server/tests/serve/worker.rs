@@ -1,4 +1,4 @@
-//! One life in trouble stops no other.
+//! One item in trouble stops no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::{Generation, Trouble, Wake};
 use usher_server::tally::{Count, Tally};
 use usher_server::worker::{Figures, Steps, Worker};
-use usher_store::{Error, Held, Leased, Life, Release, Store};
+use usher_store::{Error, Held, Leased, WorkItem, Release, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, key};
@@ -27,7 +27,7 @@ struct Acting {
 #[async_trait]
 impl Steps for Acting {
     async fn step(&self, leased: Leased, _: tokio::time::Instant) -> Result<Option<Leased>, Error> {
-        let Leased { life, claim, ref record, .. } = leased;
+        let Leased { item, claim, ref record, .. } = leased;
         let (name, reason) = match record {
             Held::Resource(record) => (record.state.fields().name.clone(), "Steady"),
             Held::ProviderConfig(_) => ("config".to_owned(), "Steady"),
@@ -38,12 +38,12 @@ impl Steps for Acting {
             "hangs" => std::future::pending().await,
             "refuses" => {
                 let trouble = Trouble::Rejected { what: "somebody".to_owned() };
-                self.store.postpone(life, claim, trouble).await?;
+                self.store.postpone(item, claim, trouble).await?;
             }
             // It goes on twice under its lease.
             "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
             _ => {
-                let release = Release { life, claim, wake: Wake::OnChange, reason };
+                let release = Release { item, claim, wake: Wake::OnChange, reason };
                 self.store.release(release).await?;
             }
         }
@@ -118,7 +118,7 @@ async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
     assert_eq!(entry.trouble.as_deref(), Some("refused by somebody"));
     let entry = bed.entry(well).await;
     assert_eq!((entry.entry.due, entry.trouble), (None, None));
-    assert_eq!(running.done("panics"), 1, "a parked life is left alone");
+    assert_eq!(running.done("panics"), 1, "a parked item is left alone");
     running.stop.send_replace(true);
     running.task.await.unwrap();
 }
@@ -134,13 +134,13 @@ async fn what_this_process_wrote_is_stepped_at_once() {
     let id = bed.declare("well").await;
     running.until("it was stepped", |it| it.done("well") == 1).await;
     sleep(Duration::from_millis(50)).await;
-    assert!(bed.store.wake(Life::Resource(id)).await.unwrap());
+    assert!(bed.store.wake(WorkItem::Resource(id)).await.unwrap());
     running.until("it was stepped again", |it| it.done("well") == 2).await;
     running.stop.send_replace(true);
     running.task.await.unwrap();
 }
 
-/// Red by: a life that wants to go on and is left to its lease.
+/// Red by: an item that wants to go on and is left to its lease.
 // Requirement: W-16
 #[tokio::test]
 async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {

@@ -121,13 +121,13 @@ macro_rules! any {
         concat!(" = ANY(", $ids, ")")
     };
 }
-/// Every identity row of the life `l`, as one JSON text.
+/// Every identity row of the record `l`, as one JSON text.
 macro_rules! book {
     () => {
         "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
             (extract(epoch FROM n.evidence_at) * 1000000)::bigint) ORDER BY n.position),
-            '[]'::json)::text FROM names AS n WHERE n.life = l.id)"
+            '[]'::json)::text FROM names AS n WHERE n.record = l.id)"
     };
 }
 /// The labels of the installation, a project and the resource `$3`, as one JSON text.

@@ -12,7 +12,7 @@ use super::record::{corrupt, generation, word};
 use super::{Conn, Db, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::peers::{PeerStatus, PeerFilter};
 
 reads! {
@@ -222,7 +222,7 @@ async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
         .await
         .doing("write whether a peer is heard")?;
     let Some(resource) = resource else { return Ok(false) };
-    queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+    queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     Ok(true)
 }
 
@@ -259,7 +259,7 @@ async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Err
     if moved.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
-    queue::wake(conn, Life::Resource(before.registration.resource)).await?;
+    queue::wake(conn, WorkItem::Resource(before.registration.resource)).await?;
     Ok(())
 }
 
@@ -363,7 +363,7 @@ async fn acknowledge(
         .await
         .doing("look who waits for acknowledgements")?;
     for resource in waiting {
-        queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+        queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::resources::accept::moved;
 use super::{Conn, Db, names, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::ConfigWrite;
 
 reads! {
@@ -59,7 +59,7 @@ async fn wake_users(conn: &mut Conn, id: ProviderConfigId) -> Result<(), Error> 
         now!(),
         " THEN due ELSE ",
         now!(),
-        " END WHERE kind = 'resource' AND life IN (
+        " END WHERE kind = 'resource' AND record IN (
             SELECT id FROM resources WHERE provider_config = $1 AND phase <> 'Deleted')"
     );
     sqlx::query::<Db>(sql)
@@ -76,8 +76,8 @@ pub(crate) async fn insert(
     config: &ProviderConfig,
     resource: &Resource,
 ) -> Result<(), Error> {
-    let life = Life::ProviderConfig(config.id);
-    record::insert(conn, [(life, Uuid::now_v7())]).await?;
+    let item = WorkItem::ProviderConfig(config.id);
+    record::insert(conn, [(item, Uuid::now_v7())]).await?;
     let sql = "INSERT INTO provider_configs (id, installation, world, namespace, provider,
             credential, mount, path, users, phase, generation, quiet_until)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -102,8 +102,8 @@ pub(crate) async fn insert(
         return Err(Error::ViewsMoved { what: "provider_config" });
     }
     let rows = config.intended("usher", resource.fields().created_at);
-    names::begin(conn, &[(life.id(), &rows)]).await?;
-    queue::insert(conn, &[life]).await
+    names::begin(conn, &[(item.id(), &rows)]).await?;
+    queue::insert(conn, &[item]).await
 }
 
 /// Adds so many users to ProviderConfigs, and makes each due that had none.
@@ -116,7 +116,7 @@ pub(crate) async fn add_users(
         return Ok(());
     }
     let ids: Vec<Uuid> = users.keys().copied().collect();
-    let sql = concat!("UPDATE lives SET version = version + 1, write_id = $2 WHERE id", any!("$1"));
+    let sql = concat!("UPDATE records SET version = version + 1, write_id = $2 WHERE id", any!("$1"));
     let moved = sqlx::query::<Db>(sql)
         .bind(Ids(ids.clone()))
         .bind(Uuid::now_v7())
@@ -149,27 +149,27 @@ pub(crate) async fn release(
     id: ProviderConfigId,
     request_bound: Duration,
 ) -> Result<(), Error> {
-    let life = Life::ProviderConfig(id);
-    sqlx::query::<Db>("UPDATE lives SET version = version + 1, write_id = $2 WHERE id = $1")
-        .bind(life.id())
+    let item = WorkItem::ProviderConfig(id);
+    sqlx::query::<Db>("UPDATE records SET version = version + 1, write_id = $2 WHERE id = $1")
+        .bind(item.id())
         .bind(Uuid::now_v7())
         .execute(&mut *conn)
         .await
         .doing("release a ProviderConfig")?;
     let sql = "UPDATE provider_configs SET users = users - 1 WHERE id = $1 AND users > 1";
-    let parted = sqlx::query::<Db>(sql).bind(life.id()).execute(&mut *conn).await;
+    let parted = sqlx::query::<Db>(sql).bind(item.id()).execute(&mut *conn).await;
     if parted.doing("release a ProviderConfig")?.rows_affected() > 0 {
         return Ok(());
     }
     let before = one(conn, id).await?.state;
-    let Some(entry) = queue::entry(conn, life, true).await? else {
-        return Err(Error::NotFound { what: format!("the entry of {life}") });
+    let Some(entry) = queue::entry(conn, item, true).await? else {
+        return Err(Error::NotFound { what: format!("the entry of {item}") });
     };
     let outstanding = Outstanding { heard_until: entry.entry().heard_until(), request_bound };
     let next = before.parted(&outstanding, entry.now.0);
     update(conn, &next).await?;
     if next.is_news_to(&before) {
-        queue::wake(conn, life).await?;
+        queue::wake(conn, item).await?;
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ pub(crate) async fn many(
         book!(),
         " AS book, c.id, c.installation, c.world, c.namespace, c.provider, c.credential, c.mount,
         c.path, c.users, c.phase, c.generation, c.quiet_until
-        FROM lives AS l JOIN provider_configs AS c ON c.id = l.id WHERE l.id",
+        FROM records AS l JOIN provider_configs AS c ON c.id = l.id WHERE l.id",
         any!("$1")
     );
     let rows = sqlx::query_as::<Db, ConfigRow>(sql)

@@ -11,7 +11,7 @@ use super::port::Port;
 use super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::Acceptance;
 
 /// A record, or what is wrong with it.
@@ -20,12 +20,12 @@ pub(crate) type Read<S> = Result<Record<S>, Error>;
 /// New records, each with the id of the write that makes it.
 pub(crate) async fn insert(
     conn: &mut Conn,
-    lives: impl IntoIterator<Item = (Life, Uuid)>,
+    items: impl IntoIterator<Item = (WorkItem, Uuid)>,
 ) -> Result<(), Error> {
-    let mut sql = QueryBuilder::<Db>::new("INSERT INTO lives (id, kind, version, write_id) ");
-    sql.push_values(lives, |mut values, (life, write_id)| {
+    let mut sql = QueryBuilder::<Db>::new("INSERT INTO records (id, kind, version, write_id) ");
+    sql.push_values(items, |mut values, (item, write_id)| {
         let version = Acceptance::VERSION.0.cast_signed();
-        values.push_bind(life.id()).push_bind(life.kind()).push_bind(version).push_bind(write_id);
+        values.push_bind(item.id()).push_bind(item.kind()).push_bind(version).push_bind(write_id);
     });
     sql.build().execute(&mut *conn).await.doing("insert a record")?;
     Ok(())
@@ -33,7 +33,7 @@ pub(crate) async fn insert(
 
 /// Locks a record; the database's time, if there is such a record.
 pub(crate) async fn lock(conn: &mut Conn, id: Uuid) -> Result<Option<Timestamp>, Error> {
-    let sql = concat!("SELECT ", now!(), " FROM lives WHERE id = $1", lock!());
+    let sql = concat!("SELECT ", now!(), " FROM records WHERE id = $1", lock!());
     let found = sqlx::query_scalar::<Db, Time>(sql)
         .bind(id)
         .fetch_optional(&mut *conn)
@@ -48,12 +48,12 @@ pub(crate) type Move = (Uuid, Version, Uuid);
 /// Moves records on by one version each, if each still is at the version it was read at.
 pub(crate) async fn advance(conn: &mut Conn, moves: &[Move]) -> Result<(), Error> {
     let mut sql = QueryBuilder::<Db>::new(
-        "UPDATE lives SET version = version + 1, write_id = v.column3 FROM (",
+        "UPDATE records SET version = version + 1, write_id = v.column3 FROM (",
     );
     sql.push_values(moves, |mut values, (id, version, write_id)| {
         values.push_bind(*id).push_bind(version.0.cast_signed()).push_bind(*write_id);
     });
-    sql.push(") AS v WHERE lives.id = v.column1 AND lives.version = v.column2");
+    sql.push(") AS v WHERE records.id = v.column1 AND records.version = v.column2");
     let done = sql.build().execute(&mut *conn).await.doing("write a record")?;
     let all = u64::try_from(moves.len()).is_ok_and(|all| all == done.rows_affected());
     if all { Ok(()) } else { Err(Error::Conflict) }
@@ -81,7 +81,7 @@ impl Port {
     /// The version of a record and the write that made it. A commit that is still under way holds
     /// the row, so that this waits for its end.
     pub(super) async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
-        let sql = concat!("SELECT version, write_id FROM lives WHERE id = $1", lock!());
+        let sql = concat!("SELECT version, write_id FROM records WHERE id = $1", lock!());
         let conn: &mut Conn = &mut *self.pool.read().await?;
         let found = sqlx::query_as::<Db, (i64, Uuid)>(sql)
             .bind(id)

@@ -106,12 +106,12 @@ macro_rules! any {
         concat!(" IN (SELECT unhex(value) FROM json_each(", $ids, "))")
     };
 }
-/// Every identity row of the life `l`, as one JSON text.
+/// Every identity row of the record `l`, as one JSON text.
 macro_rules! book {
     () => {
         "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
-            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.life = l.id)"
+            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.record = l.id)"
     };
 }
 /// The labels of the installation, a project and the resource `$3`, as one JSON text.

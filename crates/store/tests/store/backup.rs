@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use usher_domain::object::id::InstallationId;
 use usher_store::migrate::Way;
 use usher_store::{
-    Beginning, Cursor, Life, Moved, Command, Place, Provenance, Settings, Store, LoggedEvent,
+    Beginning, Cursor, WorkItem, Moved, Command, Place, Provenance, Settings, Store, LoggedEvent,
 };
 
 use crate::bed::{Folder, Ground, on_both_grounds, told};
@@ -152,15 +152,15 @@ async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
 
 /// Everything that was acknowledged before the backup began is there, with its event and entry.
 async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen: &[LoggedEvent]) {
-    let lives = ground.number("SELECT COUNT(*) FROM resources").await;
-    assert!(lives >= i64::try_from(sure).unwrap(), "{lives} of {sure}");
+    let items = ground.number("SELECT COUNT(*) FROM resources").await;
+    assert!(items >= i64::try_from(sure).unwrap(), "{items} of {sure}");
     for sql in [
         "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceRequested'",
         "SELECT COUNT(*) FROM queue WHERE kind = 'resource'",
-        "SELECT COUNT(*) FROM lives WHERE kind = 'resource'",
+        "SELECT COUNT(*) FROM records WHERE kind = 'resource'",
         "SELECT users FROM provider_configs",
     ] {
-        assert_eq!(ground.number(sql).await, lives, "{sql}");
+        assert_eq!(ground.number(sql).await, items, "{sql}");
     }
     let asked = "SELECT COUNT(*) FROM resources WHERE deletion_requested_at IS NOT NULL";
     let told = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
@@ -186,7 +186,7 @@ async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].about.resource(), Some(resource.id()));
     assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
-    world.claim(Life::Resource(resource.id())).await;
+    world.claim(WorkItem::Resource(resource.id())).await;
     let sinks = world.store.sinks().await.unwrap();
     assert_eq!(sinks[0].parked, None, "the same installation tells its sinks on");
 }

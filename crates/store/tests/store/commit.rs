@@ -8,7 +8,7 @@ use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
-use usher_store::{Cursor, Error, Life, Command, Place, Release, Settings, Store};
+use usher_store::{Cursor, Error, WorkItem, Command, Place, Release, Settings, Store};
 
 use crate::bed::{Bed, of_resource, on_both, on_both_with, told};
 use crate::declare::{World, ending, record, server_key, write};
@@ -40,15 +40,15 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
         let id = world.declare("web").await.id();
         let read = bed.store.resource(id).await.unwrap();
         let mut step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
-        let leased = world.claim(Life::Resource(id)).await;
+        let leased = world.claim(WorkItem::Resource(id)).await;
         // The last thing that a commit writes is refused by its CHECK.
-        let (life, claim, wake) = (leased.life, leased.claim, Wake::Never);
-        step.release = Some(Release { life, claim, wake, reason: "NoSuchReason" });
+        let (item, claim, wake) = (leased.item, leased.claim, Wake::Never);
+        step.release = Some(Release { item, claim, wake, reason: "NoSuchReason" });
         step.rows = vec![Row { standing: Standing::Seen, ..read.book.rows()[0].clone() }];
         bed.store.commit(step).await.unwrap_err();
         assert_eq!(bed.store.resource(id).await.unwrap(), read);
         assert_eq!(told(&bed.store, Cursor::START, 1).await.len(), 1);
-        assert!(bed.store.entry(life).await.unwrap().unwrap().lease_until.is_some());
+        assert!(bed.store.entry(item).await.unwrap().unwrap().lease_until.is_some());
     })
     .await;
 }
@@ -87,7 +87,7 @@ async fn a_book_is_read_back_as_it_was_written() {
 async fn a_state_that_did_not_change_is_not_written() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         let count = if bed.ground.is_postgres() {
             "CREATE TABLE written (n int); INSERT INTO written VALUES (0);
             CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql
@@ -100,20 +100,20 @@ async fn a_state_that_did_not_change_is_not_written() {
                 BEGIN UPDATE written SET n = n + 1; END"
         };
         bed.ground.execute(count).await;
-        let leased = world.claim(life).await;
+        let leased = world.claim(item).await;
         let mut step = write(record(&leased), |_| (), None);
         step.rows =
             vec![Row { standing: Standing::Seen, ..record(&leased).book.rows()[0].clone() }];
         let (claim, wake, reason) = (leased.claim, Wake::Now, "RecordingAnchor");
-        step.release = Some(Release { life, claim, wake, reason });
+        step.release = Some(Release { item, claim, wake, reason });
         bed.store.commit(step).await.unwrap();
-        let leased = world.claim(life).await;
-        bed.store.wake(life).await.unwrap();
+        let leased = world.claim(item).await;
+        bed.store.wake(item).await.unwrap();
         let (claim, wake, reason) = (leased.claim, Wake::OnChange, "Steady");
-        bed.store.release(Release { life, claim, wake, reason }).await.unwrap();
+        bed.store.release(Release { item, claim, wake, reason }).await.unwrap();
         let written = "SELECT CAST(n AS bigint) FROM written";
         assert_eq!(bed.ground.number(written).await, 0, "claims, rows and rests write no state");
-        let read = record(&world.claim(life).await).clone();
+        let read = record(&world.claim(item).await).clone();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
         bed.store.commit(step).await.unwrap();
         assert_eq!(bed.ground.number(written).await, 1);
@@ -121,7 +121,7 @@ async fn a_state_that_did_not_change_is_not_written() {
     .await;
 }
 
-/// Red by: a lock that two commits of different lives share.
+/// Red by: a lock that two commits of different items share.
 // Requirement: Q-2
 #[tokio::test]
 async fn a_commit_held_open_on_one_life_hinders_no_other() {
@@ -133,10 +133,10 @@ async fn a_commit_held_open_on_one_life_hinders_no_other() {
         let mut conn = PgConnection::connect(url).await.unwrap();
         let mut open = conn.begin().await.unwrap();
         for sql in [
-            "UPDATE lives SET version = version + 1 WHERE id = $1",
+            "UPDATE records SET version = version + 1 WHERE id = $1",
             "UPDATE resources SET phase = 'Ready' WHERE id = $1",
-            "UPDATE names SET standing = 'seen' WHERE life = $1",
-            "UPDATE queue SET lease_until = NULL WHERE life = $1",
+            "UPDATE names SET standing = 'seen' WHERE record = $1",
+            "UPDATE queue SET lease_until = NULL WHERE record = $1",
             "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
                 VALUES (1, $1, $1, $1, 2, 'broker.ProvisionedResourceReady', now(), '{}')",
         ] {
@@ -146,7 +146,7 @@ async fn a_commit_held_open_on_one_life_hinders_no_other() {
         let step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
         bed.store.commit(step).await.unwrap();
         bed.store.command(free, Command::Deprovision, None).await.unwrap();
-        world.claim(Life::Resource(free)).await;
+        world.claim(WorkItem::Resource(free)).await;
         world.declare("another").await;
         let read = bed.store.resource(held).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
@@ -182,7 +182,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         bed.store.commit(ending(&read)).await.unwrap();
         assert_eq!(users(&bed, config).await, (1, Version(3)), "one user less");
         assert!(bed.store.tenancy(tenancy).await.unwrap().unwrap().released_at.is_some());
-        let tombstone = Life::Tombstone(first.id());
+        let tombstone = WorkItem::Tombstone(first.id());
         assert!(bed.store.entry(tombstone).await.unwrap().is_some());
         let occupancy = bed.store.occupancy(world.project).await.unwrap();
         assert_eq!((occupancy.rows, occupancy.tombstones), (1, 1));
@@ -216,7 +216,7 @@ async fn only_the_first_user_and_the_last_wake_their_provider_config() {
         let first = world.declare("web").await;
         let config = first.pinned().provider_config;
         let wakes = async || {
-            let entry = bed.store.entry(Life::ProviderConfig(config)).await.unwrap();
+            let entry = bed.store.entry(WorkItem::ProviderConfig(config)).await.unwrap();
             entry.unwrap().wake_seq
         };
         let end = async |id| {
@@ -257,14 +257,14 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
     .await;
 }
 
-/// Red by: a text that only one of the databases can keep; its life would never get on.
+/// Red by: a text that only one of the databases can keep; its item would never get on.
 // Requirement: Q-18
 #[tokio::test]
 async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let leased = world.claim(life).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let leased = world.claim(item).await;
         let message = "quota\0 \u{1f4a5} 'exceeded' \\u0000".to_owned();
         let event = Some(Event::Failed { message: message.clone() });
         let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
@@ -272,8 +272,8 @@ async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
         let told = told(&bed.store, Cursor::START, 2).await;
         assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
-        bed.store.postpone(life, leased.claim, trouble).await.unwrap();
-        assert_eq!(bed.store.entry(life).await.unwrap().unwrap().lease_until, None);
+        bed.store.postpone(item, leased.claim, trouble).await.unwrap();
+        assert_eq!(bed.store.entry(item).await.unwrap().unwrap().lease_until, None);
     })
     .await;
 }
@@ -314,11 +314,11 @@ async fn a_write_that_fails_takes_none_of_its_group_along() {
 async fn a_closed_store_says_so_and_its_file_is_free() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         bed.store.close().await;
-        assert!(bed.store.wake(life).await.is_err());
+        assert!(bed.store.wake(item).await.is_err());
         let again = Store::open(&bed.ground.place, Settings::default()).await.unwrap();
-        assert!(again.wake(life).await.unwrap());
+        assert!(again.wake(item).await.unwrap());
         assert_eq!(again.installation().id, bed.store.installation().id);
     })
     .await;

@@ -9,7 +9,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{Cause, DrainStep, Stage};
 use usher_domain::tokens::{Lifetime, Outcome, Refusal, Request};
 use usher_kernel::Generation;
-use usher_store::{Error, Life, Command, Place, Store};
+use usher_store::{Error, WorkItem, Command, Place, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, on_both};
@@ -40,12 +40,12 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
         issue(&bed.store, id).await.unwrap();
         issue(&bed.store, id).await.unwrap();
         assert_eq!(bed.store.tokens(id).await.unwrap().len(), 1, "asking again is the same token");
-        let before = bed.store.entry(Life::Resource(id)).await.unwrap().unwrap();
+        let before = bed.store.entry(WorkItem::Resource(id)).await.unwrap().unwrap();
         let first = request(&world, id, "nonce-nonce-nonce-1");
         let Outcome::Redeemed(consumed) = bed.store.redeem(first.clone()).await.unwrap() else {
             panic!("it is not redeemed");
         };
-        let after = bed.store.entry(Life::Resource(id)).await.unwrap().unwrap();
+        let after = bed.store.entry(WorkItem::Resource(id)).await.unwrap().unwrap();
         assert_eq!(after.wake_seq, before.wake_seq + 1);
         let peers = bed.store.peers(id).await.unwrap();
         assert_eq!((peers.len(), peers[0].id), (1, consumed.peer));
@@ -94,7 +94,7 @@ async fn the_resource_is_locked_before_its_token() {
         let token = name::token(id, Generation::FIRST);
         let mut holder = PgConnection::connect(url).await.unwrap();
         let mut held = holder.begin().await.unwrap();
-        let lock = "SELECT 1 FROM lives WHERE id = $1 FOR UPDATE";
+        let lock = "SELECT 1 FROM records WHERE id = $1 FOR UPDATE";
         sqlx::query(lock).bind(id.as_uuid()).execute(&mut *held).await.unwrap();
         let mut verbs = vec![];
         for verb in 0..3 {

@@ -104,7 +104,7 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
         assert_eq!(same, 1);
         let rows = i64::try_from(1 + MANY - MANY / 4 + 1).unwrap();
         assert_eq!(bed.ground.number("SELECT COUNT(*) FROM resources").await, rows);
-        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM lives").await, rows + 1);
+        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM records").await, rows + 1);
         assert_eq!(bed.ground.number("SELECT COUNT(*) FROM events").await, rows);
         let users = "SELECT CAST(users AS bigint) FROM provider_configs";
         assert_eq!(bed.ground.number(users).await, rows);
@@ -149,7 +149,7 @@ async fn commits_beside_lives_that_are_held_outside_are_done_while_those_wait() 
         let mut conn = PgConnection::connect(url).await.unwrap();
         let mut open = conn.begin().await.unwrap();
         for held in &steps {
-            let sql = "SELECT 1 FROM lives WHERE id = $1 FOR UPDATE";
+            let sql = "SELECT 1 FROM records WHERE id = $1 FOR UPDATE";
             let id = held.next.id();
             sqlx::query(sql).bind(id.as_uuid()).execute(&mut *open).await.unwrap();
         }

@@ -8,7 +8,7 @@ use usher_domain::object::name;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
-use usher_store::{Life, PeerFilter, Release};
+use usher_store::{WorkItem, PeerFilter, Release};
 use uuid::Uuid;
 
 use crate::bed::{Bed, on_both};
@@ -49,11 +49,11 @@ async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
         store.pin_world("w".to_owned(), pin("a", 1)).await.unwrap();
         assert!(store.set_rail("w".to_owned(), true).await.unwrap());
         assert!(!store.set_rail("w".to_owned(), true).await.unwrap());
-        let before = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let before = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert!(store.set_rail("w".to_owned(), false).await.unwrap());
         let state = store.world("w").await.unwrap().unwrap();
         assert!(state.tripped_at.is_none() && state.opened_at.is_some());
-        let after = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let after = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(after, before + 1);
     })
     .await;
@@ -86,7 +86,7 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
         let (leaving, staying) = (world.declare("a").await.id(), world.declare("b").await.id());
         let (leaver, survivor) =
             (registered(&world, leaving).await, registered(&world, staying).await);
-        let seq = async |id| store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let seq = async |id| store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(store.leaving(world.project).await.unwrap(), []);
         assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
         let now = store.now().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         let peer = registered(&world, id).await;
-        let seq = async || store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let seq = async || store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
         for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {
             assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
@@ -151,7 +151,7 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
         let id = world.declare("web").await.id();
         tokio::time::timeout(Duration::from_secs(5), due.wait()).await.unwrap();
         due.clear();
-        store.wake(Life::Resource(id)).await.unwrap();
+        store.wake(WorkItem::Resource(id)).await.unwrap();
         tokio::time::timeout(Duration::from_secs(5), due.wait()).await.unwrap();
         due.clear();
         store.now().await.unwrap();
@@ -161,25 +161,25 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
     .await;
 }
 
-/// Red by: a life that was woken while it was stepped and waits for the next look at the clock.
+/// Red by: an item that was woken while it was stepped and waits for the next look at the clock.
 // Requirement: W-18
 #[tokio::test]
 async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
     on_both(async |bed: Bed| {
         let store = &bed.store;
         let world = World::new(store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         for (wake, woken, signalled) in
             [(Wake::OnChange, false, false), (Wake::OnChange, true, true), (Wake::Now, false, true)]
         {
-            store.wake(life).await.unwrap();
-            let claim = world.claim(life).await.claim;
+            store.wake(item).await.unwrap();
+            let claim = world.claim(item).await.claim;
             if woken {
-                store.wake(life).await.unwrap();
+                store.wake(item).await.unwrap();
             }
             let mut due = store.due();
             due.clear();
-            let release = Release { life, claim, wake, reason: "Steady" };
+            let release = Release { item, claim, wake, reason: "Steady" };
             assert!(store.release(release).await.unwrap());
             let heard = tokio::time::timeout(Duration::from_millis(20), due.wait()).await.is_ok();
             assert_eq!(heard, signalled, "{wake:?}, woken: {woken}");
@@ -195,12 +195,12 @@ async fn the_last_words_of_a_life_are_read_back() {
         let store = &bed.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
-        let life = Life::Resource(id);
+        let item = WorkItem::Resource(id);
         let batch = store.claim_due(10).await.unwrap();
-        let leased = batch.leased.iter().find(|it| it.life == life).unwrap();
+        let leased = batch.leased.iter().find(|it| it.item == item).unwrap();
         let (claim, wake) = (leased.claim, Wake::OnChange);
-        store.release(Release { life, claim, wake, reason: "Steady" }).await.unwrap();
-        let attention = store.queue_status(life).await.unwrap().unwrap();
+        store.release(Release { item, claim, wake, reason: "Steady" }).await.unwrap();
+        let attention = store.queue_status(item).await.unwrap().unwrap();
         assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("Steady"), None));
         let names = store.display_names(id).await.unwrap().unwrap();
         assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("Steady")));

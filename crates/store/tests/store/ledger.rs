@@ -14,7 +14,7 @@ use usher_kernel::{
     Generation, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version,
     Wake, World as _, step,
 };
-use usher_store::{Leased, LeasedLedger, Life};
+use usher_store::{Leased, LeasedLedger, WorkItem};
 
 use crate::bed::{Bed, on_both};
 use crate::declare::{World, record};
@@ -38,7 +38,7 @@ impl usher_kernel::World<Broker> for Outside {
         let object = |uid: Uid| Object {
             uid,
             installation: Some(fields.pinned.installation.to_string()),
-            life: Some(fields.id.to_string()),
+            item: Some(fields.id.to_string()),
             owner: None,
             deleting: false,
         };
@@ -87,7 +87,7 @@ async fn run_keeping(
     (leased, record): (&Leased, &Record<Resource>),
     in_time: bool,
 ) -> (Outcome, Option<Record<Resource>>) {
-    let (lease, in_time) = ((leased.life, leased.claim), move || in_time);
+    let (lease, in_time) = ((leased.item, leased.claim), move || in_time);
     let ledger = LeasedLedger::new(&world.store, lease, record.clone(), &in_time);
     let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
     let kept = ledger.finish(&outcome, Reason::as_str).await.unwrap();
@@ -107,38 +107,38 @@ async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
 async fn a_step_ends_with_its_lease_given_back_once() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         let mut outside = Outside::new(bed.store.now().await.unwrap());
 
         outside.broken = true;
-        let leased = world.claim(life).await;
+        let leased = world.claim(item).await;
         let stopped = run(&world, &leased, &outside).await.unwrap_err();
         assert!(matches!(stopped.trouble, Trouble::Unavailable { .. }));
-        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        let entry = bed.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 1), "postponed");
         assert!(entry.unreturned_until.is_some(), "its request may be on its way");
 
         outside.broken = false;
-        bed.store.wake(life).await.unwrap();
-        let leased = world.claim(life).await;
+        bed.store.wake(item).await.unwrap();
+        let leased = world.claim(item).await;
         let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::CreatingAnchor, false));
-        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        let entry = bed.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released");
 
-        bed.store.wake(life).await.unwrap();
-        let leased = world.claim(life).await;
+        bed.store.wake(item).await.unwrap();
+        let leased = world.claim(item).await;
         let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::RecordingAnchor, true));
-        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        let entry = bed.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released by the commit");
         let reason = format!(
-            "SELECT count(*) FROM queue WHERE reason = 'RecordingAnchor' AND life = {}",
-            bed.ground.id(life.id())
+            "SELECT count(*) FROM queue WHERE reason = 'RecordingAnchor' AND record = {}",
+            bed.ground.id(item.id())
         );
         assert_eq!(bed.ground.number(&reason).await, 1, "and says why");
 
-        let leased = world.claim(life).await;
+        let leased = world.claim(item).await;
         let row = &record(&leased).book.rows()[0];
         assert_eq!((row.standing, row.uid.clone()), (Standing::Seen, Some(Uid::new("u-1"))));
         assert_eq!(record(&leased).version, Version(2));
@@ -155,21 +155,21 @@ async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
         let declared = world.declare("web").await;
-        let life = Life::Resource(declared.id());
+        let item = WorkItem::Resource(declared.id());
         let outside = Outside::new(bed.store.now().await.unwrap());
         *outside.anchor.lock().unwrap() = Some(Uid::new("u-1"));
-        let leased = world.claim(life).await;
-        let held = bed.store.entry(life).await.unwrap();
+        let leased = world.claim(item).await;
+        let held = bed.store.entry(item).await.unwrap();
         let turn = (&leased, record(&leased));
         let (outcome, kept) = run_keeping((&world, &outside), turn, true).await;
         assert_eq!(outcome.unwrap().reason, Reason::RecordingAnchor);
         let own = kept.expect("it looks again at once");
-        assert_eq!(bed.store.entry(life).await.unwrap(), held, "the queue is as it was");
+        assert_eq!(bed.store.entry(item).await.unwrap(), held, "the queue is as it was");
         assert_eq!(bed.store.resource(declared.id()).await.unwrap(), own);
         assert_eq!(own.version, Version(2));
         let (_, kept) = run_keeping((&world, &outside), (&leased, &own), false).await;
         assert_eq!(kept, None);
-        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        let entry = bed.store.entry(item).await.unwrap().unwrap();
         assert_eq!(entry.lease_until, None, "given back when its time was over");
     })
     .await;
@@ -181,15 +181,15 @@ async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
 async fn a_wake_up_during_a_step_makes_the_item_due_when_the_step_ends() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         let ends = async |outcome: Outcome| {
-            bed.store.wake(life).await.unwrap();
-            let leased = world.claim(life).await;
-            let lease = (leased.life, leased.claim);
+            bed.store.wake(item).await.unwrap();
+            let leased = world.claim(item).await;
+            let lease = (leased.item, leased.claim);
             let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), &|| true);
-            bed.store.wake(life).await.unwrap();
+            bed.store.wake(item).await.unwrap();
             assert_eq!(ledger.finish(&outcome, Reason::as_str).await.unwrap(), None);
-            let entry = bed.store.entry(life).await.unwrap().unwrap();
+            let entry = bed.store.entry(item).await.unwrap().unwrap();
             assert_eq!(entry.lease_until, None);
             assert!(entry.due.unwrap() <= bed.store.now().await.unwrap(), "no pause: {entry:?}");
         };
@@ -200,13 +200,13 @@ async fn a_wake_up_during_a_step_makes_the_item_due_when_the_step_ends() {
     .await;
 }
 
-/// The due time of a life, set aside.
+/// The due time of an item, set aside.
 async fn rests(bed: &Bed) {
     bed.ground.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
 }
 
-async fn is_due(bed: &Bed, life: Life) -> bool {
-    bed.store.entry(life).await.unwrap().unwrap().due.is_some()
+async fn is_due(bed: &Bed, item: WorkItem) -> bool {
+    bed.store.entry(item).await.unwrap().unwrap().due.is_some()
 }
 
 const RESTS: Report<Reason> =
@@ -218,19 +218,19 @@ const RESTS: Report<Reason> =
 async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
     on_both(async |bed: Bed| {
         let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let late = world.claim(life).await;
-        let lease = (late.life, late.claim);
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let late = world.claim(item).await;
+        let lease = (late.item, late.claim);
         let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
         bed.ground.execute("UPDATE queue SET lease_until = NULL, fence = fence + 1").await;
         rests(&bed).await;
         assert_eq!(ledger.finish(&Ok(RESTS), Reason::as_str).await.unwrap(), None);
-        assert!(is_due(&bed, life).await, "after a step that was finished");
+        assert!(is_due(&bed, item).await, "after a step that was finished");
         rests(&bed).await;
         let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
         let stopped = Stopped { stage: Stage::Commit, trouble: Trouble::Conflict };
         ledger.finish::<Reason>(&Err(stopped), Reason::as_str).await.unwrap();
-        assert!(is_due(&bed, life).await, "and after one that was not");
+        assert!(is_due(&bed, item).await, "and after one that was not");
     })
     .await;
 }

@@ -156,15 +156,15 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
             assert_eq!(told.len(), written, "every event comes once");
             let ids: BTreeSet<_> = told.iter().map(|it| it.id).collect();
             assert_eq!(ids.len(), written, "and no other one twice");
-            let mut lives: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
+            let mut items: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
             for it in &told {
-                lives.entry(of_resource(it).0).or_default().push(it.version);
+                items.entry(of_resource(it).0).or_default().push(it.version);
             }
-            for (id, versions) in &lives {
+            for (id, versions) in &items {
                 assert!(versions.is_sorted(), "{id}: {versions:?}");
             }
             let missing = acknowledged.iter().find(|(id, version)| {
-                lives.get(id).is_none_or(|versions| !versions.contains(version))
+                items.get(id).is_none_or(|versions| !versions.contains(version))
             });
             assert_eq!(missing, None, "it was acknowledged");
         }

@@ -62,7 +62,7 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, url: String, next
                     Fate::Overtaken => {
                         drop(server);
                         let mut conn = PgConnection::connect(&url).await.unwrap();
-                        let sql = "UPDATE lives SET version = version + 1,
+                        let sql = "UPDATE records SET version = version + 1,
                             write_id = gen_random_uuid() WHERE kind = 'resource'";
                         sqlx::query(sql).execute(&mut conn).await.unwrap();
                         return;

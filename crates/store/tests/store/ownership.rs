@@ -12,7 +12,7 @@ use usher_domain::object::occupancy::Occupied;
 use usher_domain::placements::NamespacePhase;
 use usher_kernel::{Standing, Timestamp};
 use usher_store::migrate::Way;
-use usher_store::{Acceptance, Cursor, Error, Life, Moved, Command, Place, Provenance, RememberedKey, ResourceFilter, Settings, Store};
+use usher_store::{Acceptance, Cursor, Error, WorkItem, Moved, Command, Place, Provenance, RememberedKey, ResourceFilter, Settings, Store};
 use uuid::Uuid;
 
 use crate::bed::{Bed, Ground, on_both, on_both_grounds, told};
@@ -45,7 +45,7 @@ async fn a_life_holds_its_siblings_until_it_is_deleted() {
         assert_eq!(refused, Err(Occupied::Tombstones { count: 1 }), "its names are watched");
         held(store.displace_project(world.project).await);
 
-        let leased = world.claim(Life::Tombstone(id)).await;
+        let leased = world.claim(WorkItem::Tombstone(id)).await;
         assert!(store.expire_tombstone(id, leased.claim, Duration::ZERO).await.unwrap());
         let ended = store.terminate_placement(world.project).await.unwrap().unwrap();
         assert_eq!(ended.phase, NamespacePhase::Terminating);
@@ -282,11 +282,11 @@ async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
         bed.store.command(id, order, None).await.unwrap();
         let record = bed.store.resource(id).await.unwrap();
         assert!(record.book.rows().iter().all(|it| it.standing == Standing::Abandoned));
-        assert_eq!(bed.store.entry(Life::Tombstone(id)).await.unwrap(), None);
+        assert_eq!(bed.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);
         let config = record.state.pinned().provider_config;
         assert_eq!(bed.store.provider_config(config).await.unwrap().state.users, 0);
         bed.store.command(id, Command::Reap { by: "ann".to_owned() }, None).await.unwrap();
-        let leased = world.claim(Life::Tombstone(id)).await;
+        let leased = world.claim(WorkItem::Tombstone(id)).await;
         let open = crate::declare::record(&leased).book.rows().iter();
         assert!(open.into_iter().all(|it| it.standing == Standing::Intended));
         assert_eq!(bed.store.provider_config(config).await.unwrap().state.users, 0);

@@ -80,7 +80,7 @@ const fn life_of(life: usher_store::WorkItem) -> Life {
 
 pub(crate) const fn release(it: Release) -> usher_store::Release {
     usher_store::Release {
-        life: life(it.life),
+        item: life(it.life),
         claim: it.claim,
         wake: it.wake,
         reason: reason(it.life),
@@ -95,7 +95,7 @@ const fn reason(life: Life) -> &'static str {
 }
 
 const fn stay(it: Life, claim: Claim) -> Stay {
-    Stay { life: life(it), claim, reason: reason(it), finished: false }
+    Stay { item: life(it), claim, reason: reason(it), finished: false }
 }
 
 pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
@@ -115,7 +115,7 @@ fn leased(it: usher_store::Leased) -> Leased {
         usher_store::Held::Resource(record) => Held::Resource(record),
         usher_store::Held::ProviderConfig(record) => Held::Config(Box::new(record)),
     };
-    Leased { life: life_of(it.life), claim: it.claim, record, now: it.now }
+    Leased { life: life_of(it.item), claim: it.claim, record, now: it.now }
 }
 
 fn row(it: &usher_store::LoggedEvent) -> Told {

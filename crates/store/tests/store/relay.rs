@@ -108,7 +108,7 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
         }
         // One round delivers all three only if the log shows all of them when it begins.
         let all = logged(&bed.store, 3).await;
-        // The third is heard, and never answered in the life of this relay.
+        // The third is heard, and never answered in the item of this relay.
         receiver.reply([
             Reply::Status(200, vec![]),
             Reply::Status(200, vec![]),

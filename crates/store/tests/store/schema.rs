@@ -18,7 +18,7 @@ use usher_domain::placements::NamespacePhase;
 use usher_domain::sinks;
 use usher_kernel::Standing;
 use usher_store::migrate::{Refusal, Way};
-use usher_store::{Error, Layer, Life, Place, Settings, Store};
+use usher_store::{Error, Layer, WorkItem, Place, Settings, Store};
 
 use crate::bed::{Bed, Ground, on_both, on_both_grounds};
 use crate::declare::World;
@@ -48,7 +48,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
             words(fleet::list::Credence::ALL, fleet::list::Credence::as_str),
         ),
         ("labels_layer_check", Layer::WORDS.to_vec()),
-        ("lives_kind_check", Life::RECORDS.to_vec()),
+        ("records_kind_check", WorkItem::RECORDS.to_vec()),
         ("machines_phase_check", words(fleet::phase::Phase::ALL, fleet::phase::Phase::as_str)),
         ("names_standing_check", words(&Standing::ALL, Standing::as_str)),
         ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
@@ -60,7 +60,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
             words(provider_config::Phase::ALL, provider_config::Phase::as_str),
         ),
         ("provider_configs_provider_check", providers),
-        ("queue_kind_check", Life::KINDS.to_vec()),
+        ("queue_kind_check", WorkItem::KINDS.to_vec()),
         ("sinks_parked_check", words(sinks::Parked::ALL, sinks::Parked::as_str)),
         ("sinks_scheme_check", words(sinks::Scheme::ALL, sinks::Scheme::as_str)),
         ("sinks_secret_place_check", words(sinks::SecretPlace::ALL, sinks::SecretPlace::as_str)),
@@ -259,7 +259,7 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         let sql = format!("UPDATE usher_schema SET checksum = {bytes} WHERE name LIKE '0002%'");
         ground.execute(&sql).await;
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
-        let changed = Refusal::Changed { name: "0002_lives".to_owned() };
+        let changed = Refusal::Changed { name: "0002_records".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == changed), "{refused}");
     })
     .await;

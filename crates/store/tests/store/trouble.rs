@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use usher_kernel::Trouble;
 use usher_store::migrate::Way;
-use usher_store::{Cursor, Error, Life, Command, Place, Settings, Store};
+use usher_store::{Cursor, Error, WorkItem, Command, Place, Settings, Store};
 
 use crate::bed::{Bed, Folder, Ground, of_resource, on_both, told};
 use crate::declare::{World, marked};
@@ -33,19 +33,19 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
             let id = world.declare(&format!("bad-{index}")).await.id();
             let sql = format!("UPDATE resources SET {bend} WHERE id = {}", bed.ground.id(id));
             bed.ground.execute(&sql).await;
-            bad.push((Life::Resource(id), format!("its {field} breaks the rules"), field));
+            bad.push((WorkItem::Resource(id), format!("its {field} breaks the rules"), field));
         }
         let good = world.declare("good").await.id();
         let batch = bed.store.claim_due(64).await.unwrap();
-        assert!(batch.leased.iter().any(|it| it.life == Life::Resource(good)), "it goes on");
+        assert!(batch.leased.iter().any(|it| it.item == WorkItem::Resource(good)), "it goes on");
         assert_eq!(batch.parked.len(), bad.len());
-        for (life, what, field) in bad {
-            let (_, told) = batch.parked.iter().find(|(it, _)| *it == life).unwrap();
-            assert!(told.contains(&life.id().to_string()) && told.contains(&what), "{told}");
-            let entry = bed.store.entry(life).await.unwrap().unwrap();
+        for (item, what, field) in bad {
+            let (_, told) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
+            assert!(told.contains(&item.id().to_string()) && told.contains(&what), "{told}");
+            let entry = bed.store.entry(item).await.unwrap().unwrap();
             assert!(entry.parked && entry.due.is_none() && entry.lease_until.is_none());
-            bed.store.wake(life).await.unwrap();
-            let Life::Resource(id) = life else { panic!("{life}") };
+            bed.store.wake(item).await.unwrap();
+            let WorkItem::Resource(id) = item else { panic!("{item}") };
             let error = bed.store.resource(id).await.unwrap_err();
             assert!(matches!(&error, Error::Corrupt { field: it, .. } if it == field), "{error}");
             assert!(matches!(error.trouble(), Trouble::Corrupt { .. }));
@@ -70,7 +70,7 @@ async fn a_row_that_was_mended_goes_on_by_command() {
         assert_eq!(bed.store.claim_due(9).await.unwrap().parked.len(), 1);
         bed.ground.execute(&format!("UPDATE resources SET world = 'local' WHERE id = {id}")).await;
         bed.store.command(resource.id(), Command::Retry, None).await.unwrap();
-        world.claim(Life::Resource(resource.id())).await;
+        world.claim(WorkItem::Resource(resource.id())).await;
     })
     .await;
 }
@@ -119,17 +119,17 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
     Store::migrate(&place, Way::Up).await.unwrap();
     let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
-    let life = Life::Resource(world.declare("web").await.id());
+    let item = WorkItem::Resource(world.declare("web").await.id());
     server.stop();
     while store.now().await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let down = store.wake(life).await.unwrap_err();
+    let down = store.wake(item).await.unwrap_err();
     assert!(matches!(down.trouble(), Trouble::Unavailable { .. }), "{down}");
     server.resume();
     drop(server.connect().await);
-    assert!(store.wake(life).await.unwrap(), "the first write after it finds a way");
-    world.claim(life).await;
+    assert!(store.wake(item).await.unwrap(), "the first write after it finds a way");
+    world.claim(item).await;
 }
 
 /// Red by: a session without its limits.
@@ -154,7 +154,7 @@ async fn every_session_has_its_limits() {
     let id = world.declare("web").await.id();
     let Place::Postgres(url) = &ground.place else { return };
     let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
-    sqlx::raw_sql("BEGIN; LOCK TABLE lives").execute(&mut conn).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE items").execute(&mut conn).await.unwrap();
     let ended = world.store.command(id, Command::Deprovision, None).await.unwrap_err();
     let Error::Database { source, .. } = &ended else { panic!("{ended}") };
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
@@ -175,20 +175,20 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
         let config_id = bed.ground.id(config);
         bed.ground
             .execute(&format!(
-                "UPDATE names SET generation = 9000000000 WHERE life = {id};
+                "UPDATE names SET generation = 9000000000 WHERE record = {id};
                 UPDATE provider_configs SET path = '' WHERE id = {config_id}"
             ))
             .await;
         let batch = bed.store.claim_due(64).await.unwrap();
-        let leased: Vec<Life> = batch.leased.iter().map(|it| it.life).collect();
-        assert_eq!(leased, [Life::Resource(good.id())], "everything else goes on");
-        for (life, row) in [
-            (Life::Resource(bad.id()), "its book breaks the rules"),
-            (Life::ProviderConfig(config), "its coordinates breaks the rules"),
+        let leased: Vec<WorkItem> = batch.leased.iter().map(|it| it.item).collect();
+        assert_eq!(leased, [WorkItem::Resource(good.id())], "everything else goes on");
+        for (item, row) in [
+            (WorkItem::Resource(bad.id()), "its book breaks the rules"),
+            (WorkItem::ProviderConfig(config), "its coordinates breaks the rules"),
         ] {
-            let found = batch.parked.iter().find(|it| it.0 == life);
-            let (_, told) = found.unwrap_or_else(|| panic!("{life} is not parked"));
-            assert!(told.contains(&life.id().to_string()) && told.contains(row), "{told}");
+            let found = batch.parked.iter().find(|it| it.0 == item);
+            let (_, told) = found.unwrap_or_else(|| panic!("{item} is not parked"));
+            assert!(told.contains(&item.id().to_string()) && told.contains(row), "{told}");
         }
     })
     .await;
@@ -201,7 +201,7 @@ async fn a_full_or_read_only_server_is_told_by_name() {
     let Some(ground) = Ground::postgres().await else { return };
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
-    let life = Life::Resource(world.declare("web").await.id());
+    let item = WorkItem::Resource(world.declare("web").await.id());
     ground
         .execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -210,11 +210,11 @@ async fn a_full_or_read_only_server_is_told_by_name() {
                 FOR EACH ROW EXECUTE FUNCTION full_disk()",
         )
         .await;
-    let full = store.wake(life).await.unwrap_err();
+    let full = store.wake(item).await.unwrap_err();
     assert!(matches!(full, Error::Full { .. }), "{full}");
     assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
     ground.execute("DROP TRIGGER full_disk ON queue").await;
-    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
     let sql = "DO $$ BEGIN EXECUTE format(
         'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
     ground.execute(sql).await;
@@ -357,8 +357,8 @@ async fn fill_a_small_disk() {
         assert!(store.resource(*id).await.is_ok(), "what was acknowledged can be read");
     }
     std::fs::remove_file(ballast).unwrap();
-    let life = Life::Resource(world.declare("room").await.id());
-    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    let item = WorkItem::Resource(world.declare("room").await.id());
+    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
 }
 
 /// Red by: a file that may only be read and is told as any other trouble.

@@ -34,7 +34,7 @@ impl Port {
     pub(crate) async fn commit_cycle(&self, cycle: Cycle) -> Result<Written, Error> {
         let write_id = Uuid::now_v7();
         let shard = cycle.lease.shard.clone();
-        let lives: Vec<MachineLifeId> = cycle.writes.iter().map(|it| it.id).collect();
+        let items: Vec<MachineLifeId> = cycle.writes.iter().map(|it| it.id).collect();
         let adopted = cycle.adopted.clone();
         // Resources that wait for a machine look again when there are new ones.
         let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
@@ -49,7 +49,7 @@ impl Port {
         }
         match written {
             Err(Error::OutcomeUnknown { source }) => {
-                let known = self.known_cycle(&shard, (&lives, &adopted), write_id).await?;
+                let known = self.known_cycle(&shard, (&items, &adopted), write_id).await?;
                 known.ok_or_else(|| Error::new("commit", source))
             }
             other => other,
@@ -61,17 +61,17 @@ impl Port {
     async fn known_cycle(
         &self,
         shard: &ShardId,
-        (lives, adopted): (&[MachineLifeId], &[Adopted]),
+        (items, adopted): (&[MachineLifeId], &[Adopted]),
         write_id: Uuid,
     ) -> Result<Option<Written>, Error> {
         let conn = &mut *self.pool.read().await?;
         shards::quiesce(conn, shard).await?;
-        let done = written_by(conn, lives, write_id).await?;
+        let done = written_by(conn, items, write_id).await?;
         let begun = begun_by(conn, adopted, write_id).await?;
         if done.is_empty() && begun.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let moved = lives.iter().filter(|it| !done.contains(it.as_uuid())).copied().collect();
+        let moved = items.iter().filter(|it| !done.contains(it.as_uuid())).copied().collect();
         Ok(Some(Written { adopted: begun, moved }))
     }
 }
@@ -140,7 +140,7 @@ async fn update(
     Ok(done.doing("write machines")?.into_iter().collect())
 }
 
-/// Begins the lives of machines whose names no row has.
+/// Inserts machines whose names no row has.
 async fn insert(
     conn: &mut Conn,
     adopted: &[Adopted],
@@ -171,8 +171,8 @@ async fn insert(
     sql.push(" ON CONFLICT (provider, name) WHERE phase <> 'Gone' DO NOTHING RETURNING id");
     let begun = sql.build_query_scalar::<Uuid>().fetch_all(&mut *conn).await;
     let begun: BTreeSet<Uuid> = begun.doing("adopt machines")?.into_iter().collect();
-    let life = |id: Uuid| begun.contains(&id).then(|| MachineLifeId::from_uuid(id));
-    Ok(ids.into_iter().map(life).collect())
+    let item = |id: Uuid| begun.contains(&id).then(|| MachineLifeId::from_uuid(id));
+    Ok(ids.into_iter().map(item).collect())
 }
 
 /// A crossing of a machine, with the version it brings.
@@ -241,13 +241,13 @@ async fn written_by(
     Ok(found)
 }
 
-/// Which lives one write began, by provider and name.
+/// Which machines one write inserted, by provider and name.
 async fn begun_by(
     conn: &mut Conn,
     adopted: &[Adopted],
     write_id: Uuid,
 ) -> Result<Vec<Option<MachineLifeId>>, Error> {
-    let mut lives = Vec::with_capacity(adopted.len());
+    let mut items = Vec::with_capacity(adopted.len());
     for it in adopted {
         let fields = it.machine.fields();
         let sql = "SELECT id FROM machines WHERE provider = $1 AND name = $2 AND write_id = $3";
@@ -258,9 +258,9 @@ async fn begun_by(
             .fetch_optional(&mut *conn)
             .await
             .doing("ask what became of a commit")?;
-        lives.push(found.map(MachineLifeId::from_uuid));
+        items.push(found.map(MachineLifeId::from_uuid));
     }
-    Ok(lives)
+    Ok(items)
 }
 
 /// Takes the mark off machines that their shard has read.

@@ -149,7 +149,7 @@ async fn holder_beside(
     Ok(found.map(|(holder, provider)| (ResourceId::from_uuid(holder), provider)))
 }
 
-/// Finds the newest life of a name with each provider.
+/// Finds the newest machine of a name with each provider.
 async fn find(
     conn: &mut Conn,
     name: &str,
@@ -164,7 +164,7 @@ async fn find(
     if let Some(provider) = provider {
         sql.push(" AND provider = ").push_bind(provider.to_owned());
     }
-    sql.push(") AS lives WHERE place = 1) ORDER BY provider");
+    sql.push(") AS records WHERE place = 1) ORDER BY provider");
     let rows = sql.build_query_as::<MachineRow>().fetch_all(&mut *conn).await;
     rows.doing("find machines")?.into_iter().map(MachineRow::stored).collect()
 }

@@ -1,4 +1,4 @@
-//! Claiming: lease and record of several lives, in one transaction.
+//! Claiming: lease and record of several items, in one transaction.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::{EntryRow, entry_columns, postpone};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::jitter;
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::{Batch, Held, Leased};
 
 impl Port {
@@ -45,7 +45,7 @@ async fn is_due(conn: &mut Conn) -> Result<bool, Error> {
     Ok(found.is_some())
 }
 
-/// Takes the leases of up to so many due lives and reads their records.
+/// Takes the leases of up to so many due items and reads their records.
 async fn claim(
     conn: &mut Conn,
     count: u32,
@@ -71,49 +71,49 @@ async fn claim(
     let claimed = lease(conn, rows, pace, now).await?;
     let mut batch = Batch { now: Some(now), ..Batch::default() };
     let records = read(conn, &claimed).await?;
-    for (life, claim, heard_until) in claimed {
+    for (item, claim, heard_until) in claimed {
         // A resource and its tombstone have one record.
-        let what = match records.get(&(matches!(life, Life::ProviderConfig(_)), life.id())) {
+        let what = match records.get(&(matches!(item, WorkItem::ProviderConfig(_)), item.id())) {
             Some(Ok(record)) => {
-                Ok(leased((life, claim, heard_until), record.clone(), (now, request_bound)))
+                Ok(leased((item, claim, heard_until), record.clone(), (now, request_bound)))
             }
             Some(Err(error)) => Err(error.to_string()),
-            None => Err(format!("cannot find the record of {life}")),
+            None => Err(format!("cannot find the record of {item}")),
         };
         match what {
             Ok(leased) => batch.leased.push(leased),
             Err(what) => {
                 let trouble = usher_kernel::Trouble::Corrupt { what: what.clone() };
-                postpone(conn, (life, claim), &trouble, (pace, Jitter(0))).await?;
-                batch.parked.push((life, what));
+                postpone(conn, (item, claim), &trouble, (pace, Jitter(0))).await?;
+                batch.parked.push((item, what));
             }
         }
     }
     Ok(batch)
 }
 
-/// A life as the holder of the new lease takes it.
+/// An item as the holder of the new lease takes it.
 fn leased(
-    (life, claim, heard_until): Claimed,
+    (item, claim, heard_until): Claimed,
     held: Held,
     (now, request_bound): (Timestamp, Duration),
 ) -> Leased {
     let others = Outstanding { heard_until, request_bound };
-    let record = match (life, held) {
-        (Life::Resource(_), Held::Resource(record)) => {
+    let record = match (item, held) {
+        (WorkItem::Resource(_), Held::Resource(record)) => {
             let state = record.state.quieted(&others, now);
             Held::Resource(Box::new(Record { state, ..*record }))
         }
-        (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
+        (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
             let state = record.state.quieted(&others, now);
             Held::ProviderConfig(Record { state, ..record })
         }
         (
-            Life::Tombstone(_) | Life::Resource(_) | Life::ProviderConfig(_),
+            WorkItem::Tombstone(_) | WorkItem::Resource(_) | WorkItem::ProviderConfig(_),
             held @ (Held::Resource(_) | Held::ProviderConfig(_)),
         ) => held,
     };
-    Leased { life, claim, record, now }
+    Leased { item, claim, record, now }
 }
 
 /// Writes the leases that the rules of the queue give; with each, until when others can be heard.
@@ -127,10 +127,10 @@ async fn lease(
     let mut entries = Vec::with_capacity(rows.len());
     for row in rows {
         let mut entry = row.entry();
-        let Some(life) = Life::read(&row.kind, row.life) else { continue };
+        let Some(item) = WorkItem::read(&row.kind, row.record) else { continue };
         if let Some(claim) = entry.claim(pace, jitter(), now) {
-            claimed.push((life, claim, entry.unreturned_until));
-            entries.push((life, entry));
+            claimed.push((item, claim, entry.unreturned_until));
+            entries.push((item, entry));
         }
     }
     if entries.is_empty() {
@@ -140,31 +140,31 @@ async fn lease(
         "UPDATE queue SET due = v.column3, lease_until = v.column4, unreturned_until = v.column5,
             fence = v.column6, attempts = v.column7 FROM (",
     );
-    sql.push_values(entries, |mut values, (life, entry)| {
+    sql.push_values(entries, |mut values, (item, entry)| {
         values
-            .push_bind(life.id())
-            .push_bind(life.kind())
+            .push_bind(item.id())
+            .push_bind(item.kind())
             .push_bind(Time::some(entry.due))
             .push_bind(Time::some(entry.lease_until))
             .push_bind(Time::some(entry.unreturned_until))
             .push_bind(entry.fence.0.cast_signed())
             .push_bind(i64::from(entry.attempts));
     });
-    sql.push(") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2");
-    sql.build().execute(&mut *conn).await.doing("lease lives")?;
+    sql.push(") AS v WHERE queue.record = v.column1 AND queue.kind = v.column2");
+    sql.build().execute(&mut *conn).await.doing("lease items")?;
     Ok(claimed)
 }
 
-/// A new lease, and until when other drivers of the life can be heard.
-type Claimed = (Life, Claim, Option<Timestamp>);
+/// A new lease, and until when other drivers of the item can be heard.
+type Claimed = (WorkItem, Claim, Option<Timestamp>);
 type Records = HashMap<(bool, Uuid), Result<Held, Error>>;
 
 async fn read(conn: &mut Conn, claimed: &[Claimed]) -> Result<Records, Error> {
     let (mut resources, mut configs) = (vec![], vec![]);
-    for (life, ..) in claimed {
-        match life {
-            Life::Resource(id) | Life::Tombstone(id) => resources.push(*id.as_uuid()),
-            Life::ProviderConfig(id) => configs.push(*id.as_uuid()),
+    for (item, ..) in claimed {
+        match item {
+            WorkItem::Resource(id) | WorkItem::Tombstone(id) => resources.push(*id.as_uuid()),
+            WorkItem::ProviderConfig(id) => configs.push(*id.as_uuid()),
         }
     }
     let mut records = Records::new();

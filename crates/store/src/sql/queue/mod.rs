@@ -12,14 +12,14 @@ use super::port::Port;
 use super::{Conn, Db};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::{Release, Stay};
 use crate::queue::QueueStatus;
 use crate::{jitter, keepable};
 
 reads! {
-    fn entry(life: Life) -> Option<Entry> = |conn| rules_entry(conn, life);
-    fn queue_status(life: Life) -> Option<QueueStatus> = |conn| queue_status(conn, life);
+    fn entry(item: WorkItem) -> Option<Entry> = |conn| rules_entry(conn, item);
+    fn queue_status(item: WorkItem) -> Option<QueueStatus> = |conn| queue_status(conn, item);
 }
 
 wakes! {
@@ -42,21 +42,21 @@ impl Port {
     /// Whether the lease was its own still. The item may be due at once.
     pub(crate) async fn postpone(
         &self,
-        life: Life,
+        item: WorkItem,
         claim: Claim,
         trouble: Trouble,
     ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
         let written = self.pool.write(move |conn| {
             Box::pin(
-                async move { postpone(conn, (life, claim), &trouble, (&pace, jitter)).await },
+                async move { postpone(conn, (item, claim), &trouble, (&pace, jitter)).await },
             )
         });
         self.notifying_due(written.await)
     }
 
-    pub(crate) async fn wake(&self, life: Life) -> Result<bool, Error> {
-        self.notifying_due(self.pool.write_one(move |conn| Box::pin(self::wake(conn, life))).await)
+    pub(crate) async fn wake(&self, item: WorkItem) -> Result<bool, Error> {
+        self.notifying_due(self.pool.write_one(move |conn| Box::pin(self::wake(conn, item))).await)
     }
 
     pub(crate) async fn wake_labels(&self, ids: Vec<Uuid>) -> Result<u64, Error> {
@@ -69,7 +69,7 @@ impl Port {
 /// One entry, as the statements bring it.
 #[derive(sqlx::FromRow)]
 pub(crate) struct EntryRow {
-    pub(crate) life: Uuid,
+    pub(crate) record: Uuid,
     pub(crate) kind: String,
     due: Option<Time>,
     lease_until: Option<Time>,
@@ -98,22 +98,22 @@ impl EntryRow {
 
 macro_rules! entry_columns {
     () => {
-        "life, kind, due, lease_until, unreturned_until, fence, attempts, wake_seq, parked, "
+        "record, kind, due, lease_until, unreturned_until, fence, attempts, wake_seq, parked, "
     };
 }
 pub(crate) use entry_columns;
 
-async fn rules_entry(conn: &mut Conn, life: Life) -> Result<Option<Entry>, Error> {
-    Ok(entry(conn, life, false).await?.map(|it| it.entry()))
+async fn rules_entry(conn: &mut Conn, item: WorkItem) -> Result<Option<Entry>, Error> {
+    Ok(entry(conn, item, false).await?.map(|it| it.entry()))
 }
 
 /// An entry, and what the last steps said.
-async fn queue_status(conn: &mut Conn, life: Life) -> Result<Option<QueueStatus>, Error> {
-    let Some(entry) = entry(conn, life, false).await? else { return Ok(None) };
-        let sql = "SELECT reason, trouble FROM queue WHERE life = $1 AND kind = $2";
+async fn queue_status(conn: &mut Conn, item: WorkItem) -> Result<Option<QueueStatus>, Error> {
+    let Some(entry) = entry(conn, item, false).await? else { return Ok(None) };
+        let sql = "SELECT reason, trouble FROM queue WHERE record = $1 AND kind = $2";
         let words = sqlx::query_as::<Db, (Option<String>, Option<String>)>(sql)
-            .bind(life.id())
-            .bind(life.kind())
+            .bind(item.id())
+            .bind(item.kind())
             .fetch_optional(conn)
             .await
             .doing("read an entry of the queue")?;
@@ -123,49 +123,49 @@ async fn queue_status(conn: &mut Conn, life: Life) -> Result<Option<QueueStatus>
 
 /// Of whom was listed, those whom nobody overtook.
 const OWN_LEASES: &str =
-    ") AS v WHERE queue.life = v.column1 AND queue.kind = v.column2 AND queue.fence = v.column3";
+    ") AS v WHERE queue.record = v.column1 AND queue.kind = v.column2 AND queue.fence = v.column3";
 
 /// New entries, due at once.
-pub(crate) async fn insert(conn: &mut Conn, lives: &[Life]) -> Result<(), Error> {
+pub(crate) async fn insert(conn: &mut Conn, items: &[WorkItem]) -> Result<(), Error> {
     let mut sql = QueryBuilder::<Db>::new(
-        "INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked) ",
+        "INSERT INTO queue (record, kind, due, fence, attempts, wake_seq, parked) ",
     );
-    sql.push_values(lives, |mut values, life| {
-        values.push_bind(life.id()).push_bind(life.kind()).push(now!());
+    sql.push_values(items, |mut values, item| {
+        values.push_bind(item.id()).push_bind(item.kind()).push(now!());
         values.push("0, 0, 0").push_bind(false);
     });
-    sql.build().execute(&mut *conn).await.doing("enter a life into the queue")?;
+    sql.build().execute(&mut *conn).await.doing("enter an item into the queue")?;
     Ok(())
 }
 
 /// Reads an entry, and locks it if asked.
 pub(crate) async fn entry(
     conn: &mut Conn,
-    life: Life,
+    item: WorkItem,
     locked: bool,
 ) -> Result<Option<EntryRow>, Error> {
     let sql = concat!(
         "SELECT ",
         entry_columns!(),
         now!(),
-        " AS now FROM queue WHERE life = $1 AND kind = $2"
+        " AS now FROM queue WHERE record = $1 AND kind = $2"
     );
     let locking = concat!(
         "SELECT ",
         entry_columns!(),
         now!(),
-        " AS now FROM queue WHERE life = $1 AND kind = $2",
+        " AS now FROM queue WHERE record = $1 AND kind = $2",
         lock!()
     );
     sqlx::query_as::<Db, EntryRow>(if locked { locking } else { sql })
-        .bind(life.id())
-        .bind(life.kind())
+        .bind(item.id())
+        .bind(item.kind())
         .fetch_optional(&mut *conn)
         .await
         .doing("read an entry of the queue")
 }
 
-/// Writes why lives did what they did whose leases go on. Says how many of these still are the
+/// Writes why items did what they did whose leases go on. Says how many of these still are the
 /// newest ones, which they then are until the end of the transaction.
 async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
     if stays.is_empty() {
@@ -175,10 +175,10 @@ async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
         "UPDATE queue SET reason = v.column4,
             trouble = CASE WHEN v.column5 THEN NULL ELSE trouble END FROM (",
     );
-    sql.push_values(stays, |mut values, Stay { life, claim, reason, finished }| {
+    sql.push_values(stays, |mut values, Stay { item, claim, reason, finished }| {
         values
-            .push_bind(life.id())
-            .push_bind(life.kind())
+            .push_bind(item.id())
+            .push_bind(item.kind())
             .push_bind(claim.fence.0.cast_signed())
             .push_bind(*reason)
             .push_bind(*finished);
@@ -206,10 +206,10 @@ pub(crate) async fn settle(conn: &mut Conn, leases: &[Kept<'_>]) -> Result<(), E
 }
 
 /// Forgets why the newest step did what it did.
-pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Error> {
-    sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE life = $1 AND kind = $2")
-        .bind(life.id())
-        .bind(life.kind())
+pub(crate) async fn forget_reason(conn: &mut Conn, item: WorkItem) -> Result<(), Error> {
+    sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE record = $1 AND kind = $2")
+        .bind(item.id())
+        .bind(item.kind())
         .execute(&mut *conn)
         .await
         .doing("forget a reason")?;
@@ -221,7 +221,7 @@ pub(crate) async fn forget_reason(conn: &mut Conn, life: Life) -> Result<(), Err
 struct Given {
     /// How many leases.
     count: usize,
-    /// Whether any of these lives is due at once.
+    /// Whether any of these items is due at once.
     due: bool,
 }
 
@@ -236,15 +236,15 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
         now!(),
         " ELSE v.column7 END FROM ("
     ));
-    sql.push_values(releases, |mut values, Release { life, claim, wake, reason }| {
+    sql.push_values(releases, |mut values, Release { item, claim, wake, reason }| {
         let (at_once, due) = match wake {
             Wake::Now => (true, None),
             Wake::At(at) => (false, Some(Time(*at))),
             Wake::OnChange | Wake::Never => (false, None),
         };
         values
-            .push_bind(life.id())
-            .push_bind(life.kind())
+            .push_bind(item.id())
+            .push_bind(item.kind())
             .push_bind(claim.fence.0.cast_signed())
             .push_bind(claim.wake_seq.cast_signed())
             .push_bind(*reason)
@@ -260,7 +260,7 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
 /// Gives the lease back after trouble; whoever was overtaken changes nothing, and is told so.
 pub(crate) async fn postpone(
     conn: &mut Conn,
-    (life, claim): (Life, Claim),
+    (item, claim): (WorkItem, Claim),
     trouble: &Trouble,
     (pace, jitter): (&Pace, Jitter),
 ) -> Result<bool, Error> {
@@ -274,7 +274,7 @@ pub(crate) async fn postpone(
         now!(),
         " ELSE ",
         later!("$7"),
-        " END WHERE life = $1 AND kind = $2 AND fence = $3"
+        " END WHERE record = $1 AND kind = $2 AND fence = $3"
     );
     let (parks, pause) = match trouble.retry() {
         Retry::AtOnce => (false, std::time::Duration::ZERO),
@@ -283,8 +283,8 @@ pub(crate) async fn postpone(
         Retry::Park => (true, std::time::Duration::ZERO),
     };
     let postponed = sqlx::query::<Db>(sql)
-        .bind(life.id())
-        .bind(life.kind())
+        .bind(item.id())
+        .bind(item.kind())
         .bind(claim.fence.0.cast_signed())
         .bind(claim.wake_seq.cast_signed())
         .bind(keepable(&trouble.to_string()))
@@ -293,50 +293,50 @@ pub(crate) async fn postpone(
         .bind(*trouble == Trouble::Conflict)
         .execute(&mut *conn)
         .await
-        .doing("postpone a life")?;
+        .doing("postpone an item")?;
     Ok(postponed.rows_affected() > 0)
 }
 
-/// Makes a life due now, also while somebody works on it; `false` if it is not in the queue.
-pub(crate) async fn wake(conn: &mut Conn, life: Life) -> Result<bool, Error> {
-    Ok(wake_kind(conn, life.kind(), vec![life.id()]).await? > 0)
+/// Makes an item due now, also while somebody works on it; `false` if it is not in the queue.
+pub(crate) async fn wake(conn: &mut Conn, item: WorkItem) -> Result<bool, Error> {
+    Ok(wake_kind(conn, item.kind(), vec![item.id()]).await? > 0)
 }
 
-/// Makes lives of one kind due now; how many of them are in the queue.
+/// Makes items of one kind due now; how many of them are in the queue.
 pub(crate) async fn wake_kind(
     conn: &mut Conn,
     kind: &'static str,
-    lives: Vec<Uuid>,
+    items: Vec<Uuid>,
 ) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
         now!(),
         " THEN due ELSE ",
         now!(),
-        " END WHERE kind = $2 AND life",
+        " END WHERE kind = $2 AND record",
         any!("$1")
     );
     let woken = sqlx::query::<Db>(sql)
-        .bind(Ids(lives))
+        .bind(Ids(items))
         .bind(kind)
         .execute(&mut *conn)
         .await
-        .doing("wake a life")?;
+        .doing("wake an item")?;
     Ok(woken.rows_affected())
 }
 
-/// Which entries a label means: the tombstone if there is one, else the record's own life.
+/// Which entries a label means: the tombstone if there is one, else the record's own item.
 macro_rules! labelled {
     ($ids:literal) => {
         concat!(
             "(kind = 'tombstone' OR NOT EXISTS (SELECT 1 FROM queue AS other
-                WHERE other.life = queue.life AND other.kind = 'tombstone')) AND life",
+                WHERE other.record = queue.record AND other.kind = 'tombstone')) AND record",
             any!($ids)
         )
     };
 }
 
-/// Makes the life of each id due now; how many are. Nothing is written for one that is due and
+/// Makes the item of each id due now; how many are. Nothing is written for one that is due and
 /// that nobody has: whoever takes it looks afterwards. That holds for changes outside only; what
 /// is read with the claim may be older than the wake-up.
 async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
@@ -363,10 +363,10 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
         labelled!("$1")
     );
     let woken = sqlx::query::<Db>(sql).bind(Ids(ids)).execute(&mut *conn).await;
-    Ok(due + woken.doing("wake lives")?.rows_affected())
+    Ok(due + woken.doing("wake items")?.rows_affected())
 }
 
-/// Makes every life due now: the listing that stands in for what a watch missed.
+/// Makes every item due now: the listing that stands in for what a watch missed.
 pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",
@@ -374,17 +374,17 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
         " THEN due ELSE ",
         now!(),
         " END WHERE kind <> 'resource' OR NOT EXISTS (
-            SELECT 1 FROM resources WHERE id = queue.life AND phase = 'Deleted')"
+            SELECT 1 FROM resources WHERE id = queue.record AND phase = 'Deleted')"
     );
-    let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("wake every life")?;
+    let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("wake every item")?;
     Ok(woken.rows_affected())
 }
 
 /// Lets a parked item go on, by command.
-pub(crate) async fn unpark(conn: &mut Conn, life: Life) -> Result<(), Error> {
-    sqlx::query::<Db>("UPDATE queue SET parked = $3 WHERE life = $1 AND kind = $2")
-        .bind(life.id())
-        .bind(life.kind())
+pub(crate) async fn unpark(conn: &mut Conn, item: WorkItem) -> Result<(), Error> {
+    sqlx::query::<Db>("UPDATE queue SET parked = $3 WHERE record = $1 AND kind = $2")
+        .bind(item.id())
+        .bind(item.kind())
         .bind(false)
         .execute(&mut *conn)
         .await
@@ -392,13 +392,13 @@ pub(crate) async fn unpark(conn: &mut Conn, life: Life) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a life out of the queue.
-pub(crate) async fn remove(conn: &mut Conn, life: Life) -> Result<(), Error> {
-    sqlx::query::<Db>("DELETE FROM queue WHERE life = $1 AND kind = $2")
-        .bind(life.id())
-        .bind(life.kind())
+/// Takes an item out of the queue.
+pub(crate) async fn remove(conn: &mut Conn, item: WorkItem) -> Result<(), Error> {
+    sqlx::query::<Db>("DELETE FROM queue WHERE record = $1 AND kind = $2")
+        .bind(item.id())
+        .bind(item.kind())
         .execute(&mut *conn)
         .await
-        .doing("take a life out of the queue")?;
+        .doing("take an item out of the queue")?;
     Ok(())
 }

@@ -15,13 +15,13 @@ use super::super::{
 };
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::Acceptance;
 
 impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {
         let declared = Arc::new(Declared { acceptance, write_id: Uuid::now_v7() });
-        let id = declared.life().id();
+        let id = declared.item().id();
         let written = self.accepts.write(&self.pool, declared).await;
         self.notify_log(&written);
         self.notify_due(&written);
@@ -47,8 +47,8 @@ impl Declared {
         &self.acceptance.accepted.resource
     }
 
-    fn life(&self) -> Life {
-        Life::Resource(self.resource().id())
+    fn item(&self) -> WorkItem {
+        WorkItem::Resource(self.resource().id())
     }
 }
 
@@ -66,12 +66,12 @@ impl Batchable for Declared {
                 provider_configs::insert(conn, config, it.resource()).await?;
             }
         }
-        record::insert(conn, group.iter().map(|it| (it.life(), it.write_id))).await?;
+        record::insert(conn, group.iter().map(|it| (it.item(), it.write_id))).await?;
         insert_tenancies(conn, group).await?;
         insert_resources(conn, group).await?;
-        let books = group.iter().map(|it| (it.life().id(), it.acceptance.accepted.rows.as_slice()));
+        let books = group.iter().map(|it| (it.item().id(), it.acceptance.accepted.rows.as_slice()));
         names::begin(conn, &books.collect::<Vec<_>>()).await?;
-        queue::insert(conn, &group.iter().map(|it| it.life()).collect::<Vec<_>>()).await?;
+        queue::insert(conn, &group.iter().map(|it| it.item()).collect::<Vec<_>>()).await?;
         let told = group
             .iter()
             .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));

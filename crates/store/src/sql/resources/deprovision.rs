@@ -16,7 +16,7 @@ use super::super::port::Port;
 use super::super::{Conn, Db, queue, record};
 use super::{commit, load, tombstone};
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 use crate::port::{Command, ResourceWrite};
 
 impl Port {
@@ -50,8 +50,8 @@ async fn carry_out(
         record::lock(conn, *record.state.pinned().provider_config.as_uuid()).await?;
     }
     let project = Some(record.state.fields().project);
-    let life = awake(&record.state);
-    let entry = queue::entry(conn, Life::Resource(id), true).await?;
+    let item = awake(&record.state);
+    let entry = queue::entry(conn, WorkItem::Resource(id), true).await?;
     let now = entry.as_ref().map_or(now, |it| it.now.0);
     let heard_until = entry.and_then(|it| it.entry().heard_until());
     let outstanding = Outstanding { heard_until, request_bound: bound };
@@ -71,10 +71,10 @@ async fn carry_out(
         };
         commit::change(conn, &[(&write, bound)]).await?;
         // The last step looked at something else than what is wanted now.
-        queue::forget_reason(conn, life).await?;
+        queue::forget_reason(conn, item).await?;
     }
     match command {
-        Command::Retry => queue::unpark(conn, life).await?,
+        Command::Retry => queue::unpark(conn, item).await?,
         Command::Reap { .. } => tombstone::create(conn, &next).await?,
         Command::Deprovision | Command::Replace | Command::Abandon { .. } => {}
     }
@@ -85,12 +85,12 @@ async fn carry_out(
 }
 
 /// The item of the queue that looks after a resource.
-fn awake(resource: &Resource) -> Life {
+fn awake(resource: &Resource) -> WorkItem {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
     if resource.phase() == Phase::Deleted && removed {
-        Life::Tombstone(resource.id())
+        WorkItem::Tombstone(resource.id())
     } else {
-        Life::Resource(resource.id())
+        WorkItem::Resource(resource.id())
     }
 }
 

@@ -52,7 +52,7 @@ macro_rules! display_tables {
         LEFT JOIN blueprint_versions AS v ON v.id = r.blueprint_version
         LEFT JOIN blueprints AS b ON b.id = v.blueprint
         LEFT JOIN credentials AS c ON c.id = r.credential
-        LEFT JOIN queue AS q ON q.life = r.id AND q.kind = 'resource'"
+        LEFT JOIN queue AS q ON q.record = r.id AND q.kind = 'resource'"
     };
 }
 

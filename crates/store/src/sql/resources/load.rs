@@ -44,7 +44,7 @@ pub(super) use record_columns;
 
 macro_rules! record_tables {
     () => {
-        " FROM lives AS l JOIN resources AS r ON r.id = l.id"
+        " FROM records AS l JOIN resources AS r ON r.id = l.id"
     };
 }
 pub(super) use record_tables;

@@ -12,7 +12,7 @@ use super::super::port::Port;
 use super::super::{Conn, Db, queue};
 use super::load;
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 
 writes! {
     fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> bool
@@ -35,7 +35,7 @@ impl Port {
 /// A tombstone begins: it watches, and holds its project.
 pub(crate) async fn create(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
     let sql = concat!(
-        "INSERT INTO tombstones (resource, project, buried_at) VALUES ($1, $2, ",
+        "INSERT INTO tombstones (resource, project, created_at) VALUES ($1, $2, ",
         now!(),
         ") ON CONFLICT (resource) DO NOTHING"
     );
@@ -48,7 +48,7 @@ pub(crate) async fn create(conn: &mut Conn, resource: &Resource) -> Result<(), E
     if created.rows_affected() == 0 {
         return Ok(());
     }
-    queue::insert(conn, &[Life::Tombstone(resource.id())]).await
+    queue::insert(conn, &[WorkItem::Tombstone(resource.id())]).await
 }
 
 /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
@@ -57,9 +57,9 @@ async fn expire(
     (id, claim): (ResourceId, Claim),
     keep: Duration,
 ) -> Result<bool, Error> {
-    let life = Life::Tombstone(id);
+    let item = WorkItem::Tombstone(id);
     let (record, _) = load::locked(conn, id).await?;
-    let Some(entry) = queue::entry(conn, life, true).await? else { return Ok(true) };
+    let Some(entry) = queue::entry(conn, item, true).await? else { return Ok(true) };
     let tombstone = Tombstone { keep, ..Tombstone::default() };
     let overtaken = entry.entry().fence != claim.fence;
     if overtaken || !tombstone.is_over(&record, entry.now.0) {
@@ -70,7 +70,7 @@ async fn expire(
         .execute(&mut *conn)
         .await
         .doing("delete a tombstone")?;
-    queue::remove(conn, life).await?;
+    queue::remove(conn, item).await?;
     Ok(true)
 }
 
@@ -81,7 +81,7 @@ async fn expired(
     count: u32,
 ) -> Result<Vec<Uuid>, Error> {
     let sql = concat!(
-        "SELECT resource FROM tombstones WHERE buried_at <= ",
+        "SELECT resource FROM tombstones WHERE created_at <= ",
         later!("$1"),
         " ORDER BY buried_at LIMIT $2"
     );

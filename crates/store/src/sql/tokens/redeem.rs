@@ -13,7 +13,7 @@ use super::super::{Conn, Db, peers, queue, record};
 use super::one;
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
-use crate::life::Life;
+use crate::work_item::WorkItem;
 
 wakes! {
     fn redeem(request: Request) -> Outcome = |conn| consume_and_register(conn, &request);
@@ -41,7 +41,7 @@ async fn consume_and_register(conn: &mut Conn, request: &Request) -> Result<Outc
     if let Outcome::Redeemed(consumption) = &outcome {
         consume(conn, id, consumption).await?;
         peers::register(conn, &token, consumption).await?;
-        queue::wake(conn, Life::Resource(resource)).await?;
+        queue::wake(conn, WorkItem::Resource(resource)).await?;
     }
     Ok(outcome)
 }

@@ -1,5 +1,5 @@
--- Every life and the version of its record: state, identity rows and this row move together.
-CREATE TABLE lives (
+-- Every record and the version of its record: state, identity rows and this row move together.
+CREATE TABLE records (
     id uuid PRIMARY KEY,
     kind text NOT NULL CONSTRAINT lives_kind_check CHECK (kind IN (
         'resource', 'provider_config'
@@ -10,7 +10,7 @@ CREATE TABLE lives (
 );
 
 CREATE TABLE provider_configs (
-    id uuid PRIMARY KEY REFERENCES lives (id) ON DELETE CASCADE,
+    id uuid PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
     installation uuid NOT NULL,
     world text NOT NULL,
     namespace text NOT NULL,
@@ -36,7 +36,7 @@ CREATE INDEX provider_configs_held_credential ON provider_configs (held_credenti
 
 -- What a declaration fixed and how far it has come. Whoever is deleted holds nobody any more.
 CREATE TABLE resources (
-    id uuid PRIMARY KEY REFERENCES lives (id) ON DELETE CASCADE,
+    id uuid PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
     name text NOT NULL,
     tenancy uuid NOT NULL,
     project uuid NOT NULL,
@@ -101,18 +101,18 @@ CREATE INDEX resources_held_blueprint_version ON resources (held_blueprint_versi
 CREATE INDEX resources_held_credential ON resources (held_credential);
 CREATE INDEX resources_project ON resources (project, name, created_at);
 
--- Deleted lives whose names are still watched; they hold their project until they are put away.
+-- Deleted resources whose names are still watched; they hold their project until they expire.
 CREATE TABLE tombstones (
     resource uuid PRIMARY KEY REFERENCES resources (id) ON DELETE CASCADE,
     project uuid NOT NULL REFERENCES placements (project) ON DELETE RESTRICT,
-    buried_at timestamptz NOT NULL
+    created_at timestamptz NOT NULL
 );
 CREATE INDEX tombstones_project ON tombstones (project);
 
 -- The identity ledger: every outside name that was ever recorded.
 CREATE TABLE names (
-    life uuid NOT NULL REFERENCES lives (id) ON DELETE CASCADE,
-    -- Its place in the book of its life.
+    record uuid NOT NULL REFERENCES records (id) ON DELETE CASCADE,
+    -- Its place in the name ledger of its record.
     position bigint NOT NULL,
     kind text NOT NULL,
     place text NOT NULL,
@@ -126,11 +126,11 @@ CREATE TABLE names (
     evidence_by text NOT NULL,
     evidence_answer text NOT NULL,
     evidence_at timestamptz NOT NULL,
-    PRIMARY KEY (life, kind, place, name, generation, incarnation)
+    PRIMARY KEY (record, kind, place, name, generation, incarnation)
 );
 
 CREATE TABLE queue (
-    life uuid NOT NULL REFERENCES lives (id) ON DELETE CASCADE,
+    record uuid NOT NULL REFERENCES records (id) ON DELETE CASCADE,
     kind text NOT NULL CONSTRAINT queue_kind_check CHECK (kind IN (
         'resource', 'tombstone', 'provider_config'
     )),
@@ -145,7 +145,7 @@ CREATE TABLE queue (
     reason text,
     -- What the last step met, if it was not finished.
     trouble text,
-    PRIMARY KEY (life, kind)
+    PRIMARY KEY (record, kind)
 );
 CREATE INDEX queue_due ON queue (due) WHERE due IS NOT NULL AND NOT parked;
 

@@ -5,4 +5,4 @@ DROP TABLE names;
 DROP TABLE tombstones;
 DROP TABLE resources;
 DROP TABLE provider_configs;
-DROP TABLE lives;
+DROP TABLE records;

@@ -1,5 +1,5 @@
--- Every life and the version of its record: state, identity rows and this row move together.
-CREATE TABLE lives (
+-- Every record and the version of its record: state, identity rows and this row move together.
+CREATE TABLE records (
     id BLOB PRIMARY KEY,
     kind TEXT NOT NULL CONSTRAINT lives_kind_check CHECK (kind IN (
         'resource', 'provider_config'
@@ -10,7 +10,7 @@ CREATE TABLE lives (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE provider_configs (
-    id BLOB PRIMARY KEY REFERENCES lives (id) ON DELETE CASCADE,
+    id BLOB PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
     installation BLOB NOT NULL,
     world TEXT NOT NULL,
     namespace TEXT NOT NULL,
@@ -36,7 +36,7 @@ CREATE INDEX provider_configs_held_credential ON provider_configs (held_credenti
 
 -- What a declaration fixed and how far it has come. Whoever is deleted holds nobody any more.
 CREATE TABLE resources (
-    id BLOB PRIMARY KEY REFERENCES lives (id) ON DELETE CASCADE,
+    id BLOB PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
     name TEXT NOT NULL,
     tenancy BLOB NOT NULL,
     project BLOB NOT NULL,
@@ -101,18 +101,18 @@ CREATE INDEX resources_held_blueprint_version ON resources (held_blueprint_versi
 CREATE INDEX resources_held_credential ON resources (held_credential);
 CREATE INDEX resources_project ON resources (project, name, created_at);
 
--- Deleted lives whose names are still watched; they hold their project until they are put away.
+-- Deleted resources whose names are still watched; they hold their project until they expire.
 CREATE TABLE tombstones (
     resource BLOB PRIMARY KEY REFERENCES resources (id) ON DELETE CASCADE,
     project BLOB NOT NULL REFERENCES placements (project) ON DELETE RESTRICT,
-    buried_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX tombstones_project ON tombstones (project);
 
 -- The identity ledger: every outside name that was ever recorded.
 CREATE TABLE names (
-    life BLOB NOT NULL REFERENCES lives (id) ON DELETE CASCADE,
-    -- Its place in the book of its life.
+    record BLOB NOT NULL REFERENCES records (id) ON DELETE CASCADE,
+    -- Its place in the name ledger of its record.
     position INTEGER NOT NULL,
     kind TEXT NOT NULL,
     place TEXT NOT NULL,
@@ -126,11 +126,11 @@ CREATE TABLE names (
     evidence_by TEXT NOT NULL,
     evidence_answer TEXT NOT NULL,
     evidence_at INTEGER NOT NULL,
-    PRIMARY KEY (life, kind, place, name, generation, incarnation)
+    PRIMARY KEY (record, kind, place, name, generation, incarnation)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE queue (
-    life BLOB NOT NULL REFERENCES lives (id) ON DELETE CASCADE,
+    record BLOB NOT NULL REFERENCES records (id) ON DELETE CASCADE,
     kind TEXT NOT NULL CONSTRAINT queue_kind_check CHECK (kind IN (
         'resource', 'tombstone', 'provider_config'
     )),
@@ -145,7 +145,7 @@ CREATE TABLE queue (
     reason TEXT,
     -- What the last step met, if it was not finished.
     trouble TEXT,
-    PRIMARY KEY (life, kind)
+    PRIMARY KEY (record, kind)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX queue_due ON queue (due) WHERE due IS NOT NULL AND NOT parked;
 

@@ -10,7 +10,7 @@ CREATE TABLE shards (
     CONSTRAINT shards_lease_check CHECK ((holder IS NULL) = (lease_until IS NULL))
 ) STRICT;
 
--- One row per life of a machine. What is asked for by a statement stands in columns, the whole
+-- One row per record of a machine. What is asked for by a statement stands in columns, the whole
 -- machine in one value beside them.
 CREATE TABLE machines (
     id BLOB PRIMARY KEY,
@@ -66,7 +66,7 @@ CREATE TABLE fleet_lists (
     PRIMARY KEY (shard, provider)
 ) STRICT;
 
--- Machines are told of in the one log; they belong to no project. `resource` is whose life it is.
+-- Machines are told of in the one log; they belong to no project. `resource` is the id of the machine.
 -- A check cannot be changed, so the tables are made again.
 CREATE TABLE events_rebuilt (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,11 +1,11 @@
-//! Which life an entry of the queue belongs to.
+//! Which item an entry of the queue belongs to.
 
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
 use uuid::Uuid;
 
-/// A life of the queue.
+/// An item of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Life {
+pub enum WorkItem {
     /// A provisioned resource.
     Resource(ResourceId),
     /// What is left of one.
@@ -14,7 +14,7 @@ pub enum Life {
     ProviderConfig(ProviderConfigId),
 }
 
-impl Life {
+impl WorkItem {
     /// Every kind's word, as the queue keeps it.
     pub const KINDS: [&str; 3] = ["resource", "tombstone", "provider_config"];
     /// The words of the kinds that have a record of their own.
@@ -37,7 +37,7 @@ impl Life {
         }
     }
 
-    /// The life with this kind and id.
+    /// The item with this kind and id.
     pub(crate) fn read(kind: &str, id: Uuid) -> Option<Self> {
         match kind {
             "resource" => Some(Self::Resource(ResourceId::from_uuid(id))),
@@ -48,7 +48,7 @@ impl Life {
     }
 }
 
-impl std::fmt::Display for Life {
+impl std::fmt::Display for WorkItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} \"{}\"", self.kind(), self.id())
     }
@@ -62,12 +62,12 @@ mod tests {
     fn a_life_is_read_back_by_its_words() {
         let (resource, config) =
             (ResourceId::from_uuid(Uuid::max()), ProviderConfigId::from_uuid(Uuid::max()));
-        let lives =
-            [Life::Resource(resource), Life::Tombstone(resource), Life::ProviderConfig(config)];
-        assert_eq!(lives.map(Life::kind), Life::KINDS);
-        for life in lives {
-            assert_eq!(Life::read(life.kind(), life.id()), Some(life));
+        let items =
+            [WorkItem::Resource(resource), WorkItem::Tombstone(resource), WorkItem::ProviderConfig(config)];
+        assert_eq!(items.map(WorkItem::kind), WorkItem::KINDS);
+        for item in items {
+            assert_eq!(WorkItem::read(item.kind(), item.id()), Some(item));
         }
-        assert_eq!(Life::read("machine", Uuid::max()), None);
+        assert_eq!(WorkItem::read("machine", Uuid::max()), None);
     }
 }

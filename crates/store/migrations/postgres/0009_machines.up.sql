@@ -13,7 +13,7 @@ CREATE TABLE shards (
     CONSTRAINT shards_lease_check CHECK ((holder IS NULL) = (lease_until IS NULL))
 );
 
--- One row per life of a machine. What is asked for by a statement stands in columns, the whole
+-- One row per record of a machine. What is asked for by a statement stands in columns, the whole
 -- machine in one value beside them.
 CREATE TABLE machines (
     id uuid PRIMARY KEY,
@@ -67,7 +67,7 @@ CREATE TABLE fleet_lists (
     PRIMARY KEY (shard, provider)
 );
 
--- Machines are told of in the one log; they belong to no project. `resource` is whose life it is.
+-- Machines are told of in the one log; they belong to no project. `resource` is the id of the machine.
 ALTER TABLE events DROP CONSTRAINT events_type_check;
 ALTER TABLE events ADD CONSTRAINT events_type_check CHECK (type IN (
     'broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',
