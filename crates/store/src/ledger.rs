@@ -36,7 +36,7 @@ pub struct LeasedLedger<'s, S> {
     ended: OnceLock<Lease>,
 }
 
-/// Whether there is time for another step under the same lease, by the clock of whoever drives.
+/// Whether there is time for another step under the same lease, by the clock of the worker.
 pub type InTime = dyn Fn() -> bool + Sync;
 
 /// What a commit says of the lease it is made under.

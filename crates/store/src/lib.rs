@@ -14,7 +14,7 @@
 //! - A commit holds only if the version it was decided on does; an unchanged state is not written.
 //! - Leases, due times and `now` come from the database's clock.
 //! - No reader of the log skips a row, however late it was committed.
-//! - A row that breaks the rules of its own aggregate is parked and stops nobody else.
+//! - A row that breaks the rules of its own aggregate is parked and stops no other.
 //! - The closed sets of the code are the CHECKs of both schemas.
 #![expect(clippy::duplicate_mod, reason = "one text for both databases, compiled once for each")]
 
@@ -71,7 +71,7 @@ use uuid::Uuid;
 /// The longest text of others that is kept, in characters.
 const TEXT_MAX: usize = 2_000;
 
-/// A text of somebody outside as every database can keep it: bounded, without NUL.
+/// A text from outside as every database can keep it: bounded, without NUL.
 fn keepable(text: &str) -> String {
     let replace = |c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().take(TEXT_MAX).map(replace).collect()

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
-/// The right to speak for a shard. What is written under it is written only while nobody else has
+/// The right to speak for a shard. What is written under it is written only while no other holder has
 /// acquired the shard and its time has not run out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardLease {
@@ -39,7 +39,7 @@ pub struct ShardLease {
 pub enum Acquisition {
     /// It is ours, in a new epoch.
     Ours(ShardLease),
-    /// Somebody else speaks for it.
+    /// Another holder speaks for it.
     Theirs(ShardState),
 }
 
@@ -73,7 +73,7 @@ impl ShardState {
         }
     }
 
-    /// Whether somebody speaks for it at the moment.
+    /// Whether it is leased at the moment.
     pub fn is_held(&self) -> bool {
         self.lease.is_some_and(|(_, until)| until > self.now)
     }
@@ -102,9 +102,9 @@ pub struct StoredMachine {
 pub struct Roll {
     /// The machines.
     pub machines: Vec<StoredMachine>,
-    /// Whose rows break their own rules, and which: they stop nobody else.
+    /// Whose rows break their own rules, and which: they stop no other.
     pub broken: Vec<(MachineLifeId, String)>,
-    /// After whom to go on; nobody once this is the end.
+    /// The id to go on after; none once this is the end.
     pub next: Option<MachineLifeId>,
 }
 
@@ -119,7 +119,7 @@ pub struct MachineQuery {
     pub phase: Option<Phase>,
     /// Held by which resource.
     pub holder: Option<ResourceId>,
-    /// Only those that nobody holds and about which there is no dispute.
+    /// Only those that no resource holds and about which there is no dispute.
     pub free: bool,
     /// Also those that are gone, where no phase is asked for.
     pub gone: bool,
@@ -153,8 +153,8 @@ pub struct Cycle {
     pub lists: Vec<List>,
 }
 
-/// What became of the writes of a cycle. Whoever was moved by somebody else is left as it is and
-/// hinders nobody; its shard reads it again.
+/// What became of the writes of a cycle. A machine that another writer moved is
+/// left as it is and hinders no other; its shard reads it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// For each machine that was to be adopted the row that began, in their order; none where a
@@ -252,14 +252,14 @@ pub struct Heard {
 }
 
 verbs! {
-    /// Tries to speak for a shard; one that nobody knew begins with this. Every acquisition raises
-    /// the epoch by the database's clock: nobody is asked who holds a lease that has not ended.
+    /// Tries to speak for a shard; an unknown one begins with this. Every acquisition raises
+    /// the epoch by the database's clock; the holder of a lease that has not ended is not asked.
     fn acquire_shard(
         shard: ShardId, holder: Uuid, span: Duration
     ) -> Result<Acquisition, Error>;
-    /// Prolongs a lease; none for whoever lost it.
+    /// Prolongs a lease; none if it was lost.
     fn renew_shard(lease: ShardLease, span: Duration) -> Result<Option<ShardLease>, Error>;
-    /// Gives a lease back; `false` for whoever lost it, who changes nothing.
+    /// Gives a lease back; `false` if it was lost, and then nothing changes.
     fn release_shard(lease: ShardLease) -> Result<bool, Error>;
     /// Reads every shard.
     fn shards() -> Result<Vec<ShardState>, Error>;
@@ -274,7 +274,7 @@ verbs! {
     fn machines_of(
         shard: &ShardId, after: Option<MachineLifeId>, count: u32
     ) -> Result<Roll, Error>;
-    /// Reads machines of a shard that somebody else wrote since the shard did.
+    /// Reads machines of a shard that another writer wrote since the shard did.
     fn woken_machines(shard: &ShardId, count: u32) -> Result<Roll, Error>;
     /// Notes that a shard has read these machines at these versions and writes nothing about them.
     fn heed_machines(

@@ -107,7 +107,7 @@ pub enum Refusal {
         /// The first migration that this program does not know.
         found: String,
     },
-    /// An older program was here, and nobody migrated.
+    /// An older program was here, and its schema was not migrated.
     #[error("cannot use the database: its schema lacks \"{missing}\"")]
     Behind {
         /// The first migration that is missing.
@@ -119,7 +119,7 @@ pub enum Refusal {
         /// Which.
         name: String,
     },
-    /// Somebody else's tables.
+    /// Tables of another program.
     #[error("cannot use the database: table \"{table}\" is not ours")]
     Foreign {
         /// One of them.

@@ -44,13 +44,13 @@ verbs! {
     /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
     /// known.
     fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
-    /// The projects that somebody is on the way out of.
+    /// The projects that a peer is on its way out of.
     fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
     /// Reads the peers of a project that are on their way out.
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
     /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
     fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
-    /// Writes down who acknowledged a snapshot and wakes whoever asked for that in the project.
+    /// Writes down who acknowledged a snapshot and wakes the resources that asked for that in the project.
     fn acknowledge(
         project: ProjectId, by: Vec<PeerId>, snapshot: u64
     ) -> Result<(), Error>;

@@ -38,7 +38,7 @@ pub enum Provenance {
     /// It was here before.
     Known,
     /// It was here before, and its server was promoted or recovered to a point in time: commits may
-    /// be missing that somebody saw.
+    /// be missing that a client saw.
     Recovered,
     /// Its database was seen elsewhere: it is a clone or was restored.
     Moved {
@@ -94,7 +94,7 @@ pub struct Batch {
     pub now: Option<Timestamp>,
     /// Who may be stepped.
     pub leased: Vec<Leased>,
-    /// Whose rows break their own rules, and which: nobody but an operator looks at them again.
+    /// Whose rows break their own rules, and which: only an operator's retry looks at them again.
     pub parked: Vec<(WorkItem, String)>,
 }
 
@@ -159,7 +159,7 @@ pub struct ResourceWrite {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
-    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
@@ -176,7 +176,7 @@ pub struct ConfigWrite {
     pub next: ProviderConfig,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,

@@ -26,8 +26,8 @@ verbs! {
     /// Leases up to so many due items and reads their records; rows that break their own rules are
     /// parked.
     fn claim_due(count: u32) -> Result<Batch, Error>;
-    /// Gives a lease back after a step that changed nothing; `false` for whoever was overtaken, who
-    /// changes nothing.
+    /// Gives a lease back after a step that changed nothing; `false` if a newer lease holder has
+    /// the item, and then nothing changes.
     fn release(release: Release) -> Result<bool, Error>;
     /// Gives a lease back after trouble; `false` if a newer lease holder has the item, and then
     /// nothing changes.

@@ -45,8 +45,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The most writes that one commit carries.
     pub group_max: usize,
-    /// How often whoever follows the log of PostgreSQL asks what other processes told; what this
-    /// one tells is heard at once. SQLite has no other processes and is not asked.
+    /// How often a reader of the log of PostgreSQL asks what other processes wrote; what this
+    /// one writes is seen at once. SQLite has no other processes and is not asked.
     pub log_poll: Duration,
 }
 

@@ -84,7 +84,7 @@ impl Store {
         Follower::new(self, after)
     }
 
-    /// Sees from now on when this process's own writes make somebody due. What others write, and
+    /// Sees from now on when this process's own writes make an item due. What others write, and
     /// what becomes due by time, is found by [`Store::claim_due`] only.
     pub fn due(&self) -> Signal {
         self.signals().due()

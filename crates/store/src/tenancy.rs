@@ -64,15 +64,15 @@ macro_rules! orders {
 orders! {
     /// Makes a project.
     fn create_project(it: Project) -> Result<(), Error>;
-    /// Removes a project in which nothing items or is watched.
+    /// Removes a project without resources and tombstones.
     fn delete_project(id: ProjectId) -> Result<(), Error>;
     /// Places a project on a world.
     fn place_project(it: Placement) -> Result<(), Error>;
     /// Writes how far a placement is, if it still is where it was read.
     fn move_placement(before: Placement, after: Placement) -> Result<(), Error>;
-    /// Asks a placement to end, unless something items there.
+    /// Asks a placement to end, unless it holds resources or tombstones.
     fn terminate_placement(project: ProjectId) -> Result<Result<Placement, Occupied>, Error>;
-    /// Removes the placement of a project in which nothing items or is watched.
+    /// Removes the placement of a project without resources and tombstones.
     fn displace_project(project: ProjectId) -> Result<(), Error>;
     /// Makes a blueprint without versions.
     fn create_blueprint(it: Blueprint) -> Result<(), Error>;
@@ -88,7 +88,7 @@ orders! {
     fn create_credential(it: Credential) -> Result<(), Error>;
     /// Withdraws a credential; the first time counts.
     fn revoke_credential(id: CredentialId, at: Timestamp) -> Result<(), Error>;
-    /// Removes a credential that nobody uses or may use.
+    /// Removes a credential that no project uses or may use.
     fn delete_credential(id: CredentialId) -> Result<(), Error>;
     /// Enters an assignment.
     fn assign(it: Assignment) -> Result<(), Error>;
@@ -104,7 +104,7 @@ orders! {
     fn create_operator_token(it: OperatorToken) -> Result<(), Error>;
     /// Withdraws an operator's token; the first time counts.
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
-    /// Writes how far a peer is on its way out, if nobody moved it since.
+    /// Writes how far a peer is on its way out, if it was not moved since.
     fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Trips the rail of a pinned world, or opens it and wakes everybody; `false` if it was so.
     fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;

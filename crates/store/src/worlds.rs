@@ -13,7 +13,7 @@ pub struct WorldState {
     pub pin: Pin,
     /// Since when its rail is tripped, if it is.
     pub tripped_at: Option<Timestamp>,
-    /// When somebody last opened it.
+    /// When it was last reset.
     pub opened_at: Option<Timestamp>,
 }
 

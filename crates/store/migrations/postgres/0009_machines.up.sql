@@ -7,7 +7,7 @@ CREATE TABLE shards (
     -- Since when nothing new is begun, and since when plans are only told.
     paused_at timestamptz,
     dry_run_at timestamptz,
-    -- Makes the epoch a part of a key: whoever holds the key of the row shares it with renewals of
+    -- Makes the epoch a part of a key: a writer that holds the key of the row shares it with renewals of
     -- the lease and keeps the next acquisition waiting.
     CONSTRAINT shards_epoch_key UNIQUE (id, epoch),
     CONSTRAINT shards_lease_check CHECK ((holder IS NULL) = (lease_until IS NULL))
@@ -21,7 +21,7 @@ CREATE TABLE machines (
     provider text NOT NULL,
     name text NOT NULL,
     version bigint NOT NULL CONSTRAINT machines_version_check CHECK (version >= 1),
-    -- Which write made this version, for whoever lost the answer to a commit.
+    -- Which write made this version, for a writer that lost the answer to a commit.
     write_id uuid NOT NULL,
     phase text NOT NULL CONSTRAINT machines_phase_check CHECK (phase IN (
         'Speculative', 'Creating', 'Idle', 'Configuring', 'Configured', 'Draining', 'Deleting',
@@ -32,7 +32,7 @@ CREATE TABLE machines (
     -- The resource of the broker that it stands behind.
     holder uuid,
     disputed boolean NOT NULL,
-    -- Whether somebody besides its shard wrote the row since the shard did.
+    -- Whether a writer besides its shard wrote the row since the shard did.
     woken boolean NOT NULL,
     fields jsonb NOT NULL,
     book jsonb NOT NULL

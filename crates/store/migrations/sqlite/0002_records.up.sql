@@ -5,7 +5,7 @@ CREATE TABLE records (
         'resource', 'provider_config'
     )),
     version INTEGER NOT NULL CONSTRAINT lives_version_check CHECK (version >= 1),
-    -- Which write made this version, for whoever lost the answer to a commit.
+    -- Which write made this version, for a writer that lost the answer to a commit.
     write_id BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -34,7 +34,7 @@ CREATE TABLE provider_configs (
 ) STRICT;
 CREATE INDEX provider_configs_held_credential ON provider_configs (held_credential);
 
--- What a declaration fixed and how far it has come. Whoever is deleted holds nobody any more.
+-- What a declaration fixed and how far it has come. A deleted one holds nothing any more.
 CREATE TABLE resources (
     id BLOB PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
     name TEXT NOT NULL,

@@ -18,7 +18,7 @@ CREATE TABLE machines (
     provider TEXT NOT NULL,
     name TEXT NOT NULL,
     version INTEGER NOT NULL CONSTRAINT machines_version_check CHECK (version >= 1),
-    -- Which write made this version, for whoever lost the answer to a commit.
+    -- Which write made this version, for a writer that lost the answer to a commit.
     write_id BLOB NOT NULL,
     phase TEXT NOT NULL CONSTRAINT machines_phase_check CHECK (phase IN (
         'Speculative', 'Creating', 'Idle', 'Configuring', 'Configured', 'Draining', 'Deleting',
@@ -30,7 +30,7 @@ CREATE TABLE machines (
     holder BLOB,
     disputed INTEGER NOT NULL
         CONSTRAINT machines_disputed_check CHECK (disputed IN (0, 1)),
-    -- Whether somebody besides its shard wrote the row since the shard did.
+    -- Whether a writer besides its shard wrote the row since the shard did.
     woken INTEGER NOT NULL
         CONSTRAINT machines_woken_check CHECK (woken IN (0, 1)),
     fields TEXT NOT NULL CHECK (json_valid(fields)),

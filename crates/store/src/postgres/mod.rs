@@ -27,7 +27,7 @@ const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
 
 /// How many groups of one kind of write are under way at once.
 pub(crate) const GROUP_WORKERS: usize = 4;
-/// Whoever writes together waits for nobody's row as long as one who writes alone.
+/// A group waits for a locked row less long than a write alone does.
 pub(crate) const BOUND_GROUP: Option<&str> = Some("SET LOCAL lock_timeout = '250ms'");
 /// Changes whenever a server is promoted or recovered to a point in time.
 const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
@@ -66,7 +66,7 @@ pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
             WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
             ORDER BY events.epoch, events.xid, events.seq LIMIT $7))
         AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
-/// The floor never goes back, whoever is late.
+/// The floor never goes back, however late a writer is.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
     VALUES (true, $1, $2::text::xid8, $3) ON CONFLICT (singleton) DO UPDATE SET
         epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
@@ -91,25 +91,25 @@ macro_rules! xid {
         concat!($text, "::text::xid8")
     };
 }
-/// Nobody else may write the row, or hold it so, until this transaction ends.
+/// No other transaction may write the row, or lock it so, until this transaction ends.
 macro_rules! lock {
     () => {
         " FOR UPDATE"
     };
 }
-/// As `lock`, and rows that somebody else holds are left out.
+/// As `lock`, and rows that another transaction holds are left out.
 macro_rules! skip_locked {
     () => {
         " FOR UPDATE SKIP LOCKED"
     };
 }
-/// Nobody may write the row until this transaction ends.
+/// No transaction may write the row until this transaction ends.
 macro_rules! share {
     () => {
         " FOR SHARE"
     };
 }
-/// Nobody may change the key of the row until this transaction ends; the rest may be written.
+/// No transaction may change the key of the row until this one ends; the rest may be written.
 macro_rules! keep_key {
     () => {
         " FOR KEY SHARE"
@@ -143,7 +143,7 @@ macro_rules! labels {
         )
     };
 }
-/// Is due, and held by nobody.
+/// Is due, and not leased.
 macro_rules! due {
     () => {
         "NOT parked AND due <= statement_timestamp()

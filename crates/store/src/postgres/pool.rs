@@ -69,8 +69,8 @@ impl Pool {
         self.connections.acquire().await.doing("reach PostgreSQL")
     }
 
-    /// One transaction around a job. If the connection is lost during the commit, nobody here
-    /// knows whether it was done, and the error says so.
+    /// One transaction around a job. If the connection is lost during the commit, it is
+    /// not known whether it was done, and the error says so.
     pub(crate) async fn write<T, J>(&self, job: J) -> Result<T, Error>
     where
         J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,

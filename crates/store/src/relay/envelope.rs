@@ -5,7 +5,7 @@ use usher_domain::object::id::InstallationId;
 
 use crate::port::LoggedEvent;
 
-/// The `CloudEvent` of a row; the same row gives the same event, whoever delivers it and how often.
+/// The `CloudEvent` of a row; the same row gives the same event, however often it is delivered.
 ///
 /// `source` and `id` together name it: the installation, and the id that the row was born with. A
 /// number of the log would not do: after a restore it is given to another event. `partitionkey` and

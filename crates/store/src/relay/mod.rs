@@ -150,7 +150,7 @@ impl Relay {
                 biased;
                 _ = stopped.wait_for(|it| *it) => return,
                 next = step => next,
-                // Somebody changed the sinks; a reader that waits has lost nothing.
+                // The sinks changed; a reader that waits has lost nothing.
                 () = signal.wait() => continue,
             };
             match next {
@@ -291,7 +291,7 @@ impl Relay {
 enum Next {
     Deliver(Box<SinkState>, Vec<LoggedEvent>),
     Pause(Duration),
-    /// Wait until somebody changes the sinks.
+    /// Wait until the sinks change.
     Signal,
     End,
 }
@@ -310,7 +310,7 @@ impl Failed {
     }
 }
 
-/// How long nobody may deliver to a sink.
+/// How long no other relay may deliver to a sink.
 fn waits(state: &SinkState) -> Option<Duration> {
     let until = state.retry_at.max(state.lease_until)?;
     Some(until.since(state.now)).filter(|pause| !pause.is_zero())

@@ -234,7 +234,7 @@ impl EventRow {
         }
     }
 
-    /// Whoever is in a project is a resource of the broker.
+    /// What is in a project is a resource of the broker.
     fn about(&self, row: &str) -> Result<About, Error> {
         Ok(match self.project {
             Some(project) => About::Resource {

@@ -1,9 +1,9 @@
 //! Writes of one kind that wait at the same time share statements and a commit.
 //!
-//! Nobody waits for company: whoever finds a worker free is written at once, and what comes while
+//! No write waits for company: one that finds a worker free is written at once, and what comes while
 //! the workers are busy goes together. A group that fails as a whole is undone and each of its
 //! members written alone, beside the workers: none of them bears another's failure, and a row that
-//! somebody outside holds delays nobody but its own write by more than the bound of a group.
+//! a client outside holds delays only its own write by more than the bound of a group.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +75,7 @@ impl<W: Batchable> GroupCommit<W> {
         }
     }
 
-    /// Whoever goes together next; without anybody the worker ends. Groups have few sizes, because
+    /// The writes of the next group; without any the worker ends. Groups have few sizes, because
     /// the database prepares the statements of each size once.
     fn next(&self) -> Option<Vec<Member<W>>> {
         let mut state = self.state();
@@ -141,7 +141,7 @@ fn again(source: &sqlx::Error) -> sqlx::Error {
 
 impl<W> Member<W> {
     fn tell(self, written: Result<(), Error>) {
-        // Whoever asked may have given up waiting.
+        // The caller may have given up waiting.
         let _ = self.answer.send(written);
     }
 }

@@ -138,7 +138,7 @@ async fn status(
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
 }
 
-/// The time, if there is somebody, and the peers of a project that are not deregistered.
+/// The time, if there is any peer, and the peers of a project that are not deregistered.
 async fn mesh(
     conn: &mut Conn,
     project: ProjectId,
@@ -226,8 +226,7 @@ async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Writes how far a peer is on its way out, if nobody moved it since. Who steps its resource is to
-/// be woken.
+/// Writes how far a peer is on its way out, if it was not moved since, and wakes its resource.
 async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
     let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
         deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9

@@ -143,7 +143,7 @@ async fn delete(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     found(done.rows_affected(), name)
 }
 
-/// Stops deliveries. Whoever delivers at the moment cannot write it down any more.
+/// Stops deliveries. A delivery that is under way cannot be recorded any more.
 async fn park(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     let sql = "UPDATE sinks SET parked = $2, fence = fence + 1, lease_until = NULL WHERE name = $1";
     let done = sqlx::query::<Db>(sql)
@@ -215,7 +215,7 @@ async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkState>, Error> 
     row.map(SinkRow::state).transpose()
 }
 
-/// Leases a sink that nobody holds, that does not wait, and that is not parked.
+/// Leases a sink that is not leased, that does not wait, and that is not parked.
 async fn lease(
     conn: &mut Conn,
     name: &Slug,

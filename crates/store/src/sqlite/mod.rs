@@ -26,7 +26,7 @@ pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
 
 /// There is one writer, so one group waits while another is written.
 pub(crate) const GROUP_WORKERS: usize = 1;
-/// There is one writer, so nobody waits for a row.
+/// There is one writer, so no write waits for a row.
 pub(crate) const BOUND_GROUP: Option<&str> = None;
 /// Places are row ids, so the first one of an epoch is larger than any that the epoch before can
 /// have given since its backup.
@@ -52,7 +52,7 @@ pub(crate) const READ_OLDEST: &str = "SELECT epoch, '0', seq, occurred_at FROM e
     WHERE seq > $3 ORDER BY seq LIMIT $4";
 pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
     WHERE seq IN (SELECT seq FROM events WHERE seq > $3 ORDER BY seq LIMIT $7) AND seq <= $6";
-/// The floor never goes back, whoever is late.
+/// The floor never goes back, however late a writer is.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, seq)
     VALUES (1, $1, $3)
     ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq
@@ -82,19 +82,19 @@ macro_rules! lock {
         ""
     };
 }
-/// There is one writer, so nobody else holds a row.
+/// There is one writer, so no other holds a row.
 macro_rules! skip_locked {
     () => {
         ""
     };
 }
-/// There is one writer, so nobody else writes the row.
+/// There is one writer, so no other writes the row.
 macro_rules! share {
     () => {
         ""
     };
 }
-/// There is one writer, so nobody else writes the row.
+/// There is one writer, so no other writes the row.
 macro_rules! keep_key {
     () => {
         ""
@@ -127,7 +127,7 @@ macro_rules! labels {
         )
     };
 }
-/// Is due, and held by nobody.
+/// Is due, and not leased.
 macro_rules! due {
     () => {
         "NOT parked AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
@@ -158,7 +158,7 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     Ok(sql::port::Port::new(pool, settings, installation))
 }
 
-/// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
+/// Ends every lease: its holder had the file open, and the lock says that no process has it any
 /// more. The twin of the kernel's rule for one entry.
 async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
     let sql = concat!(

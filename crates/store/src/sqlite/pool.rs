@@ -19,7 +19,7 @@ use crate::settings::Settings;
 
 /// How many writes may wait for the writer.
 const WAITING_MAX: usize = 1_024;
-/// How long to wait for a file that somebody outside holds, such as a backup.
+/// How long to wait for a file that another process holds, such as a backup.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// How many statements a connection keeps prepared: groups of several sizes have their own.
@@ -120,7 +120,7 @@ impl Pool {
                         (None, Ok(())) => Err(Error::Closed),
                         (Some(done), _) => done,
                     };
-                    // Whoever asked may have given up waiting.
+                    // The caller may have given up waiting.
                     let _ = answer.send(told);
                 });
                 Reply { keep, tell }
@@ -162,8 +162,8 @@ fn group_failed(source: &Arc<sqlx::Error>) -> Error {
     }
 }
 
-/// Takes whatever waits, up to so many, into one transaction; ends when it is told, or when nobody
-/// can tell it any more.
+/// Takes whatever waits, up to so many, into one transaction; ends when it is told, or when no
+/// caller is left.
 async fn write_groups(
     mut conn: Conn,
     mut queue: mpsc::Receiver<Message>,
@@ -240,7 +240,7 @@ async fn send(conn: &mut Conn, text: &'static str) -> Result<(), sqlx::Error> {
     sqlx::query::<Db>(text).execute(conn).await.map(|_| ())
 }
 
-/// Nobody else's writes have to outlive the failure of the only job.
+/// No other write has to outlive the failure of the only job.
 async fn write_alone(
     conn: &mut Conn,
     group: &mut Vec<Queued>,

@@ -1,4 +1,4 @@
-//! What somebody who is not its shard orders about a machine.
+//! Commands about a machine by other callers than its shard.
 
 use sqlx::types::Json;
 use usher_domain::audit;
@@ -98,7 +98,7 @@ async fn hold_no_other(
     }
 }
 
-/// Writes a locked row for somebody who is not its shard.
+/// Writes a locked row for another caller than its shard.
 async fn mark(
     conn: &mut Conn,
     (id, next): (MachineLifeId, &Machine),

@@ -1,4 +1,4 @@
-//! What clusters need: told in full, judged once, read by whoever serves them.
+//! What clusters need: reported in full, judged once, read by the shards that serve them.
 
 use sqlx::types::Json;
 use usher_domain::fleet::ident::{ClusterId, ShardId};

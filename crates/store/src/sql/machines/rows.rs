@@ -55,7 +55,7 @@ async fn of_shard(
     page(conn, sql, after, count).await
 }
 
-/// Reads machines of a shard that somebody else wrote.
+/// Reads machines of a shard that another writer wrote.
 async fn woken(conn: &mut Conn, shard: &ShardId, count: u32) -> Result<Roll, Error> {
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
     sql.push("woken AND owner = ").push_bind(shard.to_string());

@@ -82,7 +82,7 @@ async fn acquire(
     }
 }
 
-/// Prolongs a lease, also one that has ended and that nobody else took meanwhile.
+/// Prolongs a lease, also one that has ended and was not taken meanwhile.
 async fn renew(
     conn: &mut Conn,
     lease: ShardLease,

@@ -1,5 +1,5 @@
 //! The due-queue: the statements that are the twins of the kernel's rules for one entry. Only
-//! `wake_labels` writes less than its rule, where nobody could see the difference.
+//! `wake_labels` writes less than its rule, where that makes no difference.
 
 pub(crate) mod claim;
 
@@ -121,7 +121,7 @@ async fn queue_status(conn: &mut Conn, item: WorkItem) -> Result<Option<QueueSta
         Ok(Some(QueueStatus { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
 }
 
-/// Of whom was listed, those whom nobody overtook.
+/// Of the listed items, those that were not overtaken.
 const OWN_LEASES: &str =
     ") AS v WHERE queue.record = v.column1 AND queue.kind = v.column2 AND queue.fence = v.column3";
 
@@ -225,7 +225,7 @@ struct Given {
     due: bool,
 }
 
-/// Gives leases back after finished steps; whoever was overtaken changes nothing.
+/// Gives leases back after finished steps; a lease holder that was overtaken changes nothing.
 async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error> {
     if releases.is_empty() {
         return Ok(Given::default());
@@ -257,7 +257,7 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
     Ok(Given { count: given.len(), due: given.contains(&Some(true)) })
 }
 
-/// Gives the lease back after trouble; whoever was overtaken changes nothing, and is told so.
+/// Gives the lease back after trouble; a lease holder that was overtaken changes nothing: `false`.
 pub(crate) async fn postpone(
     conn: &mut Conn,
     (item, claim): (WorkItem, Claim),
@@ -297,7 +297,7 @@ pub(crate) async fn postpone(
     Ok(postponed.rows_affected() > 0)
 }
 
-/// Makes an item due now, also while somebody works on it; `false` if it is not in the queue.
+/// Makes an item due now, also while it is leased; `false` if it is not in the queue.
 pub(crate) async fn wake(conn: &mut Conn, item: WorkItem) -> Result<bool, Error> {
     Ok(wake_kind(conn, item.kind(), vec![item.id()]).await? > 0)
 }
@@ -337,7 +337,7 @@ macro_rules! labelled {
 }
 
 /// Makes the item of each id due now; how many are. Nothing is written for one that is due and
-/// that nobody has: whoever takes it looks afterwards. That holds for changes outside only; what
+/// and not leased: the next lease holder looks afterwards. That holds for changes outside only; what
 /// is read with the claim may be older than the wake-up.
 async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
     let asked = ids.len() as u64;

@@ -130,7 +130,7 @@ async fn named(
     Ok((version, credential.map(CredentialId::from_uuid)))
 }
 
-/// Removes a version that nobody was declared from, or whose declarations are all deleted.
+/// Removes a version without declarations, or whose declarations are all deleted.
 async fn delete_version(conn: &mut Conn, id: BlueprintVersionId) -> Result<(), Error> {
     let sql = "DELETE FROM blueprint_versions WHERE id = $1";
     remove(conn, (sql, *id.as_uuid()), "blueprint version").await

@@ -80,7 +80,7 @@ async fn revoke(conn: &mut Conn, id: CredentialId, at: Timestamp) -> Result<(), 
     }
 }
 
-/// Removes a credential that nobody uses or may use.
+/// Removes a credential that no project uses or may use.
 async fn delete(conn: &mut Conn, id: CredentialId) -> Result<(), Error> {
     remove(conn, ("DELETE FROM credentials WHERE id = $1", *id.as_uuid()), "credential").await
 }

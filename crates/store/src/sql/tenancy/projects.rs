@@ -111,7 +111,7 @@ fn project((id, slug, name): (Uuid, String, String)) -> Result<Project, Error> {
     Ok(Project { id: ProjectId::from_uuid(id), slug, name })
 }
 
-/// Removes a project; whoever items in it, or is watched in it, holds it.
+/// Removes a project; a resource or a tombstone in it holds it.
 async fn delete(conn: &mut Conn, id: ProjectId) -> Result<(), Error> {
     remove(conn, ("DELETE FROM projects WHERE id = $1", *id.as_uuid()), "project").await
 }
@@ -181,7 +181,7 @@ async fn move_placement(
     change(conn, query).await
 }
 
-/// Ends a placement in which nothing items. Nobody is accepted into it meanwhile.
+/// Ends an empty placement. No declaration is accepted into it meanwhile.
 async fn terminate(
     conn: &mut Conn,
     project: ProjectId,
@@ -200,7 +200,7 @@ async fn terminate(
     Ok(Ok(ended))
 }
 
-/// Removes a placement; whoever items there, or is watched there, holds it.
+/// Removes a placement; a resource or a tombstone there holds it.
 async fn displace(conn: &mut Conn, project: ProjectId) -> Result<(), Error> {
     let sql = "DELETE FROM placements WHERE project = $1";
     remove(conn, (sql, *project.as_uuid()), "the placement of project").await
@@ -215,7 +215,7 @@ async fn occupancy(conn: &mut Conn, project: ProjectId) -> Result<Occupancy, Err
         .bind(project.as_uuid())
         .fetch_one(conn)
         .await
-        .doing("count what items in a project")?;
+        .doing("count what a project holds")?;
     Ok(Occupancy { rows: rows.unsigned_abs(), tombstones: tombstones.unsigned_abs() })
 }
 
