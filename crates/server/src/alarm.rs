@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::ResourceId;
-use usher_store::{WorkItem, Store};
+use usher_store::{Store, WorkItem};
 
 use super::worker::stopped;
 

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_domain::object::id::{PeerId, ProjectId};
 use usher_kernel::Timestamp;
-use usher_store::{PeerStatus, Error, Store};
+use usher_store::{Error, PeerStatus, Store};
 
 use super::inside::snapshot_of;
 use super::mesh::Mesh;

@@ -17,7 +17,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{PeerStatus, ResourceContext, Error, WorkItem, Store, WorldState};
+use usher_store::{Error, PeerStatus, ResourceContext, Store, WorldState};
 
 use super::alarm::Alarms;
 use super::mesh::Mesh;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{PeerStatus, Error, WorkItem, Store};
+use usher_store::{Error, PeerStatus, Store, WorkItem};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;

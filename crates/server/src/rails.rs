@@ -13,7 +13,7 @@ use std::time::Duration;
 use usher_domain::object::authority::{Authority, Pin, Rail};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Timestamp;
-use usher_store::{Error, WithAudit, Store, WorldState};
+use usher_store::{Error, Store, WithAudit, WorldState};
 
 use super::tally::{Count, Tally};
 
@@ -148,7 +148,11 @@ impl Rails {
     }
 
     /// Opens the rail of a world; `None` if there is no such world.
-    pub async fn open(&self, world: &str, order: WithAudit<'_>) -> Result<Option<WorldState>, Error> {
+    pub async fn open(
+        &self,
+        world: &str,
+        order: WithAudit<'_>,
+    ) -> Result<Option<WorldState>, Error> {
         if self.store.world(world).await?.is_none() {
             return Ok(None);
         }

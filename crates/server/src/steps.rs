@@ -14,7 +14,7 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
 };
-use usher_store::{Error, Held, InTime, Leased, LeasedLedger, WorkItem, Store};
+use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Store, WorkItem};
 
 use super::inside::Joined;
 use super::tally::{Count, Tally};
@@ -104,7 +104,10 @@ impl LocalSteps {
             outcome,
             Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
         );
-        if at_rest && over && self.store.expire_tombstone(id, claim, self.lives.tombstone.keep).await? {
+        if at_rest
+            && over
+            && self.store.expire_tombstone(id, claim, self.lives.tombstone.keep).await?
+        {
             return Ok(None);
         }
         ledger.finish(&outcome, tombstone::Reason::as_str).await

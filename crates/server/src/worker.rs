@@ -22,7 +22,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
-use usher_store::{Error, Leased, WorkItem, Store};
+use usher_store::{Error, Leased, Store, WorkItem};
 
 use super::tally::{Count, Tally};
 use usher_wire::chain;

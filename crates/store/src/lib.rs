@@ -10,12 +10,12 @@
 //! store.
 //!
 //! **Invariants**
-//! - One transaction writes state, identity rows, event, consequences and the queue, or nothing.
+//! - One transaction writes state, identity rows, event, side writes and the queue, or nothing.
 //! - A commit holds only if the version it was decided on does; an unchanged state is not written.
 //! - Leases, due times and `now` come from the database's clock.
 //! - No reader of the log skips a row, however late it was committed.
 //! - A row that breaks the rules of its own aggregate is parked and stops no other.
-//! - The closed sets of the code are the CHECKs of both schemas.
+//! - The closed sets of the code are the CHECKs of both schemas; reasons have none.
 #![expect(clippy::duplicate_mod, reason = "one text for both databases, compiled once for each")]
 
 mod column;
@@ -23,7 +23,6 @@ mod error;
 mod events;
 mod follow;
 mod ledger;
-mod work_item;
 mod machines;
 pub mod migrate;
 mod peers;
@@ -40,29 +39,30 @@ mod sqlite;
 mod store;
 mod tenancy;
 mod tokens;
+mod work_item;
 mod worlds;
 
 pub use error::Error;
 pub use follow::{Follower, News};
 pub use ledger::{InTime, LeasedLedger};
-pub use work_item::WorkItem;
 pub use machines::{
-    Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineCommand, MachineQuery,
-    MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
+    Acquisition, Brake, Cycle, Demand, HOLDER, JudgedDemand, List, ListedAt, MachineCommand,
+    MachineQuery, MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
-pub use peers::{PeerStatus, PeerFilter};
+pub use peers::{PeerFilter, PeerStatus};
 pub use port::{
-    About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
-    Command, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, LoggedEvent,
+    About, Acceptance, BadCursor, Batch, Command, ConfigWrite, Cursor, Held, Installation, Layer,
+    Leased, LoggedEvent, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay,
 };
 pub use queue::QueueStatus;
-pub use resources::{ResourceContext, ConfigState, ListedResource, ResourceFilter, DisplayNames};
+pub use resources::{ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter};
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
 pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
 pub use tenancy::WithAudit;
+pub use work_item::WorkItem;
 pub use worlds::WorldState;
 
 use usher_kernel::schedule::Jitter;

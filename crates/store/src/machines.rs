@@ -244,7 +244,7 @@ pub struct Demand {
 
 /// What became of a roll-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct JudgedDemand {
     /// Whether it is the demand from now on.
     pub judged: Judged,
     /// The demand by now.
@@ -302,7 +302,7 @@ verbs! {
         id: MachineLifeId, command: MachineCommand, audit: Option<audit::Entry>
     ) -> Result<StoredMachine, Error>;
     /// Hears a roll-up: it is judged once, here, and replaces the demand if it is believed.
-    fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<Heard, Error>;
+    fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;
     /// Reads which clusters a shard serves, and how often each was heard.
     fn demand_versions(shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error>;
     /// Reads what a cluster needs.

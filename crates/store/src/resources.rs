@@ -17,7 +17,7 @@ use usher_kernel::{Record, Timestamp, Version};
 
 use crate::error::Error;
 use crate::peers::PeerStatus;
-use crate::port::{Acceptance, ConfigWrite, Command, ResourceWrite, Snapshot};
+use crate::port::{Acceptance, Command, ConfigWrite, ResourceWrite, Snapshot};
 use crate::store::{Inner, Store, verbs};
 use crate::worlds::WorldState;
 

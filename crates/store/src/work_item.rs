@@ -62,8 +62,11 @@ mod tests {
     fn a_life_is_read_back_by_its_words() {
         let (resource, config) =
             (ResourceId::from_uuid(Uuid::max()), ProviderConfigId::from_uuid(Uuid::max()));
-        let items =
-            [WorkItem::Resource(resource), WorkItem::Tombstone(resource), WorkItem::ProviderConfig(config)];
+        let items = [
+            WorkItem::Resource(resource),
+            WorkItem::Tombstone(resource),
+            WorkItem::ProviderConfig(config),
+        ];
         assert_eq!(items.map(WorkItem::kind), WorkItem::KINDS);
         for item in items {
             assert_eq!(WorkItem::read(item.kind(), item.id()), Some(item));

@@ -19,7 +19,9 @@ use usher_fleet::shard::Shard;
 use usher_fleet::tally::{Kind, Outcome, Tally};
 use usher_kernel::schedule::Pace;
 use usher_store::migrate::Way;
-use usher_store::{Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMachine, LoggedEvent};
+use usher_store::{
+    Cursor, LoggedEvent, MachineQuery, Place, RollUp, Settings, Store, StoredMachine,
+};
 
 use crate::plant::Plant;
 

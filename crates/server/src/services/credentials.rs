@@ -128,9 +128,10 @@ impl Services {
         let clouds = self.store.clouds().await.map_err(failure)?;
         let clouds: HashMap<_, _> = clouds.into_iter().map(|it| (it.id, it.name)).collect();
         let view = |credential: Credential| {
-            let cloud = clouds.get(&credential.cloud).cloned().ok_or_else(|| {
-                Refusal::CloudNotFound { what: credential.cloud.to_string() }
-            })?;
+            let cloud = clouds
+                .get(&credential.cloud)
+                .cloned()
+                .ok_or_else(|| Refusal::CloudNotFound { what: credential.cloud.to_string() })?;
             let status = credential.status(now);
             Ok(CredentialView { credential, cloud, status })
         };

@@ -33,7 +33,7 @@ use usher_domain::audit::{Action, Entry};
 use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::id::{AuditId, ProjectId};
 use usher_domain::object::offender::shortened;
-use usher_store::{Error, WithAudit, Store};
+use usher_store::{Error, Store, WithAudit};
 use uuid::Uuid;
 
 use self::fleet::Machines;

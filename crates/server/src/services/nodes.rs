@@ -5,11 +5,8 @@ use usher_api::ports::{Answer, Nodes};
 use usher_api::refusal::Thing;
 use usher_api::views::{Caller, NodeQuery, NodeView, Page, Paging, TokenView};
 use usher_domain::audit::Action;
-use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::facts::Tenure;
-use usher_domain::object::id::{PeerId, ProjectId, TokenId};
-use usher_domain::tokens::ResourceView;
-use usher_store::{PeerStatus, Error};
+use usher_domain::object::id::{PeerId, ProjectId};
+use usher_store::{Error, PeerFilter, PeerStatus};
 
 use super::names::not_found;
 use super::{Services, after, failure, page};
@@ -48,7 +45,8 @@ impl Nodes for Services {
 
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView> {
         let found = self.store.peer(id).await.map_err(failure)?;
-        let PeerStatus { peer, .. } = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
+        let PeerStatus { peer, .. } =
+            found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let now = self.store.now().await.map_err(failure)?;
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
@@ -80,14 +78,5 @@ impl Services {
             heard_at: ago.map(before),
             agent_version: heard.map(|it| it.agent_version),
         }
-    }
-}
-
-/// What redeeming asks of a resource.
-pub(super) fn redeeming(resource: &Resource) -> ResourceView {
-    ResourceView {
-        generation: resource.generation(),
-        deletion_requested: resource.deletion_requested_at().is_some(),
-        replacing: resource.tenure() == Tenure::Leaving,
     }
 }

@@ -13,7 +13,7 @@ use usher_domain::broker::refusal::Refusal;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
 use usher_domain::object::name;
 use usher_kernel::{Book, Standing};
-use usher_store::{Error, Command};
+use usher_store::{Command, Error};
 use uuid::Uuid;
 
 use super::names::not_found;

@@ -9,13 +9,13 @@ use usher_api::views::{
 };
 use usher_domain::audit::Action;
 use usher_domain::broker::accept::{self, Minted, Provision};
-use usher_domain::broker::phase::Phase;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::idempotency::{self, Scope, Verdict};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
-use usher_store::{Acceptance, Error, Command, RememberedKey, Snapshot};
+use usher_store::{Acceptance, Command, Error, RememberedKey, ResourceFilter, Snapshot};
 use uuid::Uuid;
 
+use super::names::shown;
 use super::{Services, after, entry, failure, missing, page};
 use crate::tally::Count;
 use usher_failpoint::Failpoint;
@@ -56,11 +56,8 @@ impl Resources for Services {
     }
 
     async fn list(&self, query: ResourceQuery, paging: Paging) -> Answer<Page<ResourceView>> {
-        let filter = ResourceFilter {
-            project: query.project,
-            name: query.name,
-            deleted: query.deleted,
-        };
+        let filter =
+            ResourceFilter { project: query.project, name: query.name, deleted: query.deleted };
         let count = paging.limit.saturating_add(1);
         let listed = self.store.list_resources(&filter, after(&paging)?, count).await;
         let listed = listed.map_err(failure)?.into_iter();

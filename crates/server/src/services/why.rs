@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
-use usher_store::{PeerStatus, ResourceContext, Error, WorkItem};
+use usher_store::{Error, PeerStatus, ResourceContext, WorkItem};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};

@@ -7,7 +7,7 @@ use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
 use usher_domain::tokens::ServerKey;
 use usher_server::seed;
 use usher_store::migrate::Way;
-use usher_store::{Acceptance, WorkItem, Place, Settings, Store};
+use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
 use uuid::Uuid;
 
 /// A store and its folder.

@@ -13,7 +13,7 @@ use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::{Generation, Trouble, Wake};
 use usher_server::tally::{Count, Tally};
 use usher_server::worker::{Figures, Steps, Worker};
-use usher_store::{Error, Held, Leased, WorkItem, Release, Store};
+use usher_store::{Error, Held, Leased, Release, Store, WorkItem};
 use uuid::Uuid;
 
 use crate::bed::{Bed, key};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use usher_domain::broker::accept;
 use usher_domain::broker::event::Event;
 use usher_kernel::{Record, Standing, Wake};
-use usher_store::{Acceptance, Leased, WorkItem, Release, ResourceWrite, Store};
+use usher_store::{Acceptance, Leased, Release, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
 use crate::Sizes;

@@ -9,9 +9,7 @@ use usher_domain::object::id::{EventId, MachineLifeId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
-use super::super::{
-    FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
-};
+use super::super::{FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR};
 use super::port::Port;
 use super::record::{from_json, word};
 use super::{Conn, Db, sinks};
@@ -133,11 +131,7 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
 }
 
 /// Whether something was told after this place that may not be read yet.
-async fn is_held_back(
-    conn: &mut Conn,
-    sql: &'static str,
-    after: Cursor,
-) -> Result<bool, Error> {
+async fn is_held_back(conn: &mut Conn, sql: &'static str, after: Cursor) -> Result<bool, Error> {
     let found = sqlx::query::<Db>(sql)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())

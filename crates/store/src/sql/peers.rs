@@ -12,8 +12,8 @@ use super::record::{corrupt, generation, word};
 use super::{Conn, Db, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
+use crate::peers::{PeerFilter, PeerStatus};
 use crate::work_item::WorkItem;
-use crate::peers::{PeerStatus, PeerFilter};
 
 reads! {
     fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);
@@ -129,10 +129,7 @@ async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>,
 }
 
 /// The peers of a resource, oldest generation first, and whether they are heard.
-async fn status(
-    conn: &mut Conn,
-    resource: ResourceId,
-) -> Result<Vec<PeerStatus>, Error> {
+async fn status(conn: &mut Conn, resource: ResourceId) -> Result<Vec<PeerStatus>, Error> {
     let sql =
         concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await

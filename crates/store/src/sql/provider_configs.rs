@@ -18,8 +18,8 @@ use super::resources::accept::moved;
 use super::{Conn, Db, names, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::work_item::WorkItem;
 use crate::port::ConfigWrite;
+use crate::work_item::WorkItem;
 
 reads! {
     fn provider_config(id: ProviderConfigId) -> Record<ProviderConfig> = |conn| one(conn, id);
@@ -108,15 +108,13 @@ pub(crate) async fn insert(
 
 /// Adds so many users to ProviderConfigs, and makes each due that had none.
 /// Nothing is read: the fewer statements, the shorter other declarations wait for the rows.
-pub(crate) async fn add_users(
-    conn: &mut Conn,
-    users: &BTreeMap<Uuid, i64>,
-) -> Result<(), Error> {
+pub(crate) async fn add_users(conn: &mut Conn, users: &BTreeMap<Uuid, i64>) -> Result<(), Error> {
     if users.is_empty() {
         return Ok(());
     }
     let ids: Vec<Uuid> = users.keys().copied().collect();
-    let sql = concat!("UPDATE records SET version = version + 1, write_id = $2 WHERE id", any!("$1"));
+    let sql =
+        concat!("UPDATE records SET version = version + 1, write_id = $2 WHERE id", any!("$1"));
     let moved = sqlx::query::<Db>(sql)
         .bind(Ids(ids.clone()))
         .bind(Uuid::now_v7())

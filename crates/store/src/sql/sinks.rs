@@ -167,11 +167,7 @@ pub(crate) async fn park_all(conn: &mut Conn) -> Result<(), Error> {
 }
 
 /// Goes on with deliveries. A place that was forgotten is refused.
-async fn resume(
-    conn: &mut Conn,
-    name: &Slug,
-    from: Option<Cursor>,
-) -> Result<(), Error> {
+async fn resume(conn: &mut Conn, name: &Slug, from: Option<Cursor>) -> Result<(), Error> {
     if let Some(after) = from {
         let floor = events::floor(conn).await?;
         if after < floor {
@@ -216,11 +212,7 @@ async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkState>, Error> 
 }
 
 /// Leases a sink that is not leased, that does not wait, and that is not parked.
-async fn lease(
-    conn: &mut Conn,
-    name: &Slug,
-    span: Duration,
-) -> Result<Option<SinkState>, Error> {
+async fn lease(conn: &mut Conn, name: &Slug, span: Duration) -> Result<Option<SinkState>, Error> {
     let sql = concat!(
         "UPDATE sinks SET lease_until = ",
         later!("$2"),

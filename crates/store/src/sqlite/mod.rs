@@ -1,7 +1,7 @@
 //! SQLite: what it spells its own way, and its pool.
 
-mod pool;
 mod file;
+mod pool;
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ use usher_domain::projects::Project;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::{Record, Row, Standing};
 use usher_sim::contract::port::Ground;
-use usher_store::{Acceptance, Error, Held, Leased, WorkItem, ResourceWrite, Store};
+use usher_store::{Acceptance, Error, Held, Leased, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
 /// Everything a declaration needs.

@@ -8,11 +8,11 @@ use usher_domain::object::name;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
-use usher_store::{WorkItem, PeerFilter, Release};
+use usher_store::{PeerFilter, Release, WorkItem};
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both};
 use crate::declare::{World, server_key};
+use crate::test_store::{TestStore, on_both};
 
 fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
@@ -21,8 +21,8 @@ fn pin(identity: &str, revision: u64) -> Pin {
 /// Red by: a pin that another world moves, or that goes back.
 #[tokio::test]
 async fn a_world_is_pinned_once_and_its_revision_only_grows() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         assert_eq!(store.world("w").await.unwrap(), None);
         for (answered, remembered) in [
             (pin("a", 5), pin("a", 5)),
@@ -41,8 +41,8 @@ async fn a_world_is_pinned_once_and_its_revision_only_grows() {
 // Requirement: O-9
 #[tokio::test]
 async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         assert!(!store.set_rail("w".to_owned(), true).await.unwrap(), "it is not pinned");
@@ -80,8 +80,8 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
 // Requirement: M-17
 #[tokio::test]
 async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let (leaving, staying) = (world.declare("a").await.id(), world.declare("b").await.id());
         let (leaver, survivor) =
@@ -114,8 +114,8 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
 // Requirement: M-13
 #[tokio::test]
 async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         let peer = registered(&world, id).await;
@@ -130,10 +130,14 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
         let listed = store.list_peers(PeerFilter::default(), None, 5).await.unwrap();
         assert_eq!(listed, [(mesh[0].clone(), "web".to_owned())]);
-        let other = PeerFilter { project: Some(ProjectId::from_uuid(Uuid::nil())), ..PeerFilter::default() };
+        let other = PeerFilter {
+            project: Some(ProjectId::from_uuid(Uuid::nil())),
+            ..PeerFilter::default()
+        };
         assert_eq!(store.list_peers(other, None, 5).await.unwrap(), []);
         assert_eq!(store.list_peers(PeerFilter::default(), Some(peer), 5).await.unwrap(), []);
-        let beside = store.resource_context(&store.resource(id).await.unwrap().state).await.unwrap();
+        let beside =
+            store.resource_context(&store.resource(id).await.unwrap().state).await.unwrap();
         assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
     })
     .await;
@@ -143,8 +147,8 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
 // Requirement: W-15
 #[tokio::test]
 async fn what_makes_somebody_due_is_signalled_in_this_process() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let mut due = store.due();
         due.clear();
@@ -165,8 +169,8 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
 // Requirement: W-18
 #[tokio::test]
 async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
         for (wake, woken, signalled) in
@@ -191,8 +195,8 @@ async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
 /// Red by: a reason or a trouble that cannot be read back.
 #[tokio::test]
 async fn the_last_words_of_a_life_are_read_back() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         let item = WorkItem::Resource(id);

@@ -11,13 +11,13 @@ use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::reason::Reason;
 use usher_domain::object::authority::Authority;
 use usher_kernel::{
-    Generation, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version,
-    Wake, World as _, step,
+    Generation, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
+    World as _, step,
 };
 use usher_store::{Leased, LeasedLedger, WorkItem};
 
-use crate::bed::{Bed, on_both};
 use crate::declare::{World, record};
+use crate::test_store::{TestStore, on_both};
 
 /// An outside in which an anchor can be made, or nothing works.
 struct Outside {
@@ -38,7 +38,7 @@ impl usher_kernel::World<Broker> for Outside {
         let object = |uid: Uid| Object {
             uid,
             installation: Some(fields.pinned.installation.to_string()),
-            item: Some(fields.id.to_string()),
+            life: Some(fields.id.to_string()),
             owner: None,
             deleting: false,
         };
@@ -105,38 +105,38 @@ async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
 // Requirement: Q-17
 #[tokio::test]
 async fn a_step_ends_with_its_lease_given_back_once() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
-        let mut outside = Outside::new(bed.store.now().await.unwrap());
+        let mut outside = Outside::new(test.store.now().await.unwrap());
 
         outside.broken = true;
         let leased = world.claim(item).await;
         let stopped = run(&world, &leased, &outside).await.unwrap_err();
         assert!(matches!(stopped.trouble, Trouble::Unavailable { .. }));
-        let entry = bed.store.entry(item).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 1), "postponed");
         assert!(entry.unreturned_until.is_some(), "its request may be on its way");
 
         outside.broken = false;
-        bed.store.wake(item).await.unwrap();
+        test.store.wake(item).await.unwrap();
         let leased = world.claim(item).await;
         let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::CreatingAnchor, false));
-        let entry = bed.store.entry(item).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released");
 
-        bed.store.wake(item).await.unwrap();
+        test.store.wake(item).await.unwrap();
         let leased = world.claim(item).await;
         let report = run(&world, &leased, &outside).await.unwrap();
         assert_eq!((report.reason, report.committed), (Reason::RecordingAnchor, true));
-        let entry = bed.store.entry(item).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 0), "released by the commit");
         let reason = format!(
             "SELECT count(*) FROM queue WHERE reason = 'RecordingAnchor' AND record = {}",
-            bed.ground.id(item.id())
+            test.database.id(item.id())
         );
-        assert_eq!(bed.ground.number(&reason).await, 1, "and says why");
+        assert_eq!(test.database.number(&reason).await, 1, "and says why");
 
         let leased = world.claim(item).await;
         let row = &record(&leased).book.rows()[0];
@@ -152,24 +152,24 @@ async fn a_step_ends_with_its_lease_given_back_once() {
 // Requirement: W-16
 #[tokio::test]
 async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let declared = world.declare("web").await;
         let item = WorkItem::Resource(declared.id());
-        let outside = Outside::new(bed.store.now().await.unwrap());
+        let outside = Outside::new(test.store.now().await.unwrap());
         *outside.anchor.lock().unwrap() = Some(Uid::new("u-1"));
         let leased = world.claim(item).await;
-        let held = bed.store.entry(item).await.unwrap();
+        let held = test.store.entry(item).await.unwrap();
         let turn = (&leased, record(&leased));
         let (outcome, kept) = run_keeping((&world, &outside), turn, true).await;
         assert_eq!(outcome.unwrap().reason, Reason::RecordingAnchor);
         let own = kept.expect("it looks again at once");
-        assert_eq!(bed.store.entry(item).await.unwrap(), held, "the queue is as it was");
-        assert_eq!(bed.store.resource(declared.id()).await.unwrap(), own);
+        assert_eq!(test.store.entry(item).await.unwrap(), held, "the queue is as it was");
+        assert_eq!(test.store.resource(declared.id()).await.unwrap(), own);
         assert_eq!(own.version, Version(2));
         let (_, kept) = run_keeping((&world, &outside), (&leased, &own), false).await;
         assert_eq!(kept, None);
-        let entry = bed.store.entry(item).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(entry.lease_until, None, "given back when its time was over");
     })
     .await;
@@ -179,19 +179,19 @@ async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
 // Requirement: W-17
 #[tokio::test]
 async fn a_wake_up_during_a_step_makes_the_item_due_when_the_step_ends() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
         let ends = async |outcome: Outcome| {
-            bed.store.wake(item).await.unwrap();
+            test.store.wake(item).await.unwrap();
             let leased = world.claim(item).await;
             let lease = (leased.item, leased.claim);
-            let ledger = LeasedLedger::new(&bed.store, lease, record(&leased).clone(), &|| true);
-            bed.store.wake(item).await.unwrap();
+            let ledger = LeasedLedger::new(&test.store, lease, record(&leased).clone(), &|| true);
+            test.store.wake(item).await.unwrap();
             assert_eq!(ledger.finish(&outcome, Reason::as_str).await.unwrap(), None);
-            let entry = bed.store.entry(item).await.unwrap().unwrap();
+            let entry = test.store.entry(item).await.unwrap().unwrap();
             assert_eq!(entry.lease_until, None);
-            assert!(entry.due.unwrap() <= bed.store.now().await.unwrap(), "no pause: {entry:?}");
+            assert!(entry.due.unwrap() <= test.store.now().await.unwrap(), "no pause: {entry:?}");
         };
         ends(Ok(RESTS)).await;
         let trouble = Trouble::Rejected { what: "a request".to_owned() };
@@ -201,12 +201,12 @@ async fn a_wake_up_during_a_step_makes_the_item_due_when_the_step_ends() {
 }
 
 /// The due time of an item, set aside.
-async fn rests(bed: &Bed) {
-    bed.ground.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
+async fn rests(test: &TestStore) {
+    test.database.execute("UPDATE queue SET lease_until = NULL, due = NULL").await;
 }
 
-async fn is_due(bed: &Bed, item: WorkItem) -> bool {
-    bed.store.entry(item).await.unwrap().unwrap().due.is_some()
+async fn is_due(test: &TestStore, item: WorkItem) -> bool {
+    test.store.entry(item).await.unwrap().unwrap().due.is_some()
 }
 
 const RESTS: Report<Reason> =
@@ -216,21 +216,21 @@ const RESTS: Report<Reason> =
 // Requirement: W-17
 #[tokio::test]
 async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
         let late = world.claim(item).await;
         let lease = (late.item, late.claim);
-        let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
-        bed.ground.execute("UPDATE queue SET lease_until = NULL, fence = fence + 1").await;
-        rests(&bed).await;
+        let ledger = LeasedLedger::new(&test.store, lease, record(&late).clone(), &|| false);
+        test.database.execute("UPDATE queue SET lease_until = NULL, fence = fence + 1").await;
+        rests(&test).await;
         assert_eq!(ledger.finish(&Ok(RESTS), Reason::as_str).await.unwrap(), None);
-        assert!(is_due(&bed, item).await, "after a step that was finished");
-        rests(&bed).await;
-        let ledger = LeasedLedger::new(&bed.store, lease, record(&late).clone(), &|| false);
+        assert!(is_due(&test, item).await, "after a step that was finished");
+        rests(&test).await;
+        let ledger = LeasedLedger::new(&test.store, lease, record(&late).clone(), &|| false);
         let stopped = Stopped { stage: Stage::Commit, trouble: Trouble::Conflict };
         ledger.finish::<Reason>(&Err(stopped), Reason::as_str).await.unwrap();
-        assert!(is_due(&bed, item).await, "and after one that was not");
+        assert!(is_due(&test, item).await, "and after one that was not");
     })
     .await;
 }

@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
-mod bed;
-#[cfg(test)]
 mod commit;
 #[cfg(test)]
 mod contract;
@@ -51,6 +49,8 @@ mod simulated;
 mod sink;
 #[cfg(test)]
 mod soak;
+#[cfg(test)]
+mod test_store;
 #[cfg(test)]
 mod trouble;
 

@@ -14,9 +14,9 @@ use usher_store::{
 };
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both, told};
 use crate::declare::World;
 use crate::fleet::{LONG, PATIENCE, aim, bind, cluster, cycle, joined, lease, settle, shard};
+use crate::test_store::{TestStore, on_both, told};
 
 fn disputed(it: &StoredMachine) -> MachineWrite {
     let host = Host { provider: "p".to_owned(), reference: "elsewhere".to_owned() };
@@ -31,8 +31,8 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
 // Requirement: F-47, F-52
 #[tokio::test]
 async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_it() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let none = store.woken_machines(&shard("s"), 9).await.unwrap();
@@ -82,16 +82,16 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
 /// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
 /// machine before both have asked, so that each could have found that the resource holds none.
 async fn hold_at_once(
-    bed: &Bed,
+    test: &TestStore,
     machines: [MachineLifeId; 2],
     order: &MachineCommand,
 ) -> [Result<StoredMachine, Error>; 2] {
     let both = async {
-        let taken = machines.map(|it| bed.store.command_machine(it, order.clone(), None));
+        let taken = machines.map(|it| test.store.command_machine(it, order.clone(), None));
         let [one, two] = taken;
         tokio::join!(one, two)
     };
-    let Place::Postgres(url) = &bed.ground.place else { return both.await.into() };
+    let Place::Postgres(url) = &test.database.place else { return both.await.into() };
     let mut held = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql("BEGIN; SELECT 1 FROM machines FOR UPDATE").execute(&mut held).await.unwrap();
     let let_go = async {
@@ -113,14 +113,14 @@ async fn hold_at_once(
 // Requirement: F-82
 #[tokio::test]
 async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let machines: [StoredMachine; 2] =
             settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let holder = World::new(store).await.declare("n").await.id();
         let order = MachineCommand::Hold { holder, wanted: bind("a") };
-        let taken = Box::pin(hold_at_once(&bed, machines.map(|it| it.id), &order)).await;
+        let taken = Box::pin(hold_at_once(&test, machines.map(|it| it.id), &order)).await;
         let mut codes = taken.map(|it| match it {
             Ok(_) => "taken",
             Err(Error::FleetRefused(refusal)) => refusal.code(),
@@ -135,8 +135,8 @@ async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
 /// Red by: a machine that is held or disputed and is offered as a free one.
 #[tokio::test]
 async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two, three] = settle(store, &held, &["m1", "m2", "m3"]).await.try_into().unwrap();
         let holder = ResourceId::from_uuid(Uuid::now_v7());
@@ -156,8 +156,8 @@ async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
 // Requirement: F-82
 #[tokio::test]
 async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let holder = ResourceId::from_uuid(Uuid::now_v7());

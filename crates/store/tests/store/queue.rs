@@ -8,10 +8,10 @@ use usher_domain::broker::phase::Phase;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace};
 use usher_kernel::{Timestamp, Trouble, Wake};
 use usher_store::migrate::Way;
-use usher_store::{WorkItem, Command, Place, Release, Settings, Store};
+use usher_store::{Command, Place, Release, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, Ground, on_both, on_both_with};
 use crate::declare::{World, record, write};
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_with};
 
 const REASON: &str = "Steady";
 
@@ -22,17 +22,17 @@ fn release(item: WorkItem, claim: Claim, wake: Wake) -> Release {
 /// Red by: a write for a change outside that whoever takes the item sees anyway.
 #[tokio::test]
 async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
         let item = WorkItem::Resource(id);
-        let before = bed.store.entry(item).await.unwrap();
-        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1, "it is due");
-        assert_eq!(bed.store.entry(item).await.unwrap(), before);
+        let before = test.store.entry(item).await.unwrap();
+        assert_eq!(test.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1, "it is due");
+        assert_eq!(test.store.entry(item).await.unwrap(), before);
         world.claim(item).await;
-        let claimed = bed.store.entry(item).await.unwrap().unwrap();
-        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
-        let woken = bed.store.entry(item).await.unwrap().unwrap();
+        let claimed = test.store.entry(item).await.unwrap().unwrap();
+        assert_eq!(test.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
+        let woken = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(woken.wake_seq, claimed.wake_seq + 1, "whoever has it must look again");
     })
     .await;
@@ -42,16 +42,16 @@ async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
 // Requirement: W-12
 #[tokio::test]
 async fn leases_and_the_present_come_from_the_clock_of_the_database() {
-    on_both(async |bed: Bed| {
-        let Place::Postgres(url) = &bed.ground.place else { return };
-        bed.ground
+    on_both(async |test: TestStore| {
+        let Place::Postgres(url) = &test.database.place else { return };
+        test.database
             .execute(
                 "CREATE SCHEMA ahead;
                 CREATE FUNCTION ahead.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
                     AS $$ SELECT pg_catalog.statement_timestamp() + interval '1 day' $$",
             )
             .await;
-        let here = bed.store.now().await.unwrap();
+        let here = test.store.now().await.unwrap();
         let url = format!("{url}&options=-csearch_path=public,ahead,pg_catalog");
         let ahead = Store::open(&Place::Postgres(url), Settings::default()).await.unwrap();
         let world = World::new(&Arc::new(ahead)).await;
@@ -61,7 +61,7 @@ async fn leases_and_the_present_come_from_the_clock_of_the_database() {
         assert!(leased.now >= here.after(day), "the step's now is the database's");
         assert_eq!(leased.claim.until, leased.now.after(Pace::default().lease));
         assert!(resource.fields().created_at >= here.after(day));
-        let entry = bed.store.entry(leased.item).await.unwrap().unwrap();
+        let entry = test.store.entry(leased.item).await.unwrap().unwrap();
         assert_eq!(entry.lease_until, Some(leased.claim.until));
     })
     .await;
@@ -113,25 +113,25 @@ fn sources() -> Vec<(String, String)> {
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_is_never_lost() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let far = bed.store.now().await.unwrap().after(Duration::from_hours(1));
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let far = test.store.now().await.unwrap().after(Duration::from_hours(1));
         for (index, wake) in
             [Wake::OnChange, Wake::Never, Wake::At(far), Wake::Now].into_iter().enumerate()
         {
             let item = WorkItem::Resource(world.declare(&format!("r{index}")).await.id());
             let leased = world.claim(item).await;
-            assert!(bed.store.wake(item).await.unwrap());
-            bed.store.release(release(item, leased.claim, wake)).await.unwrap();
+            assert!(test.store.wake(item).await.unwrap());
+            test.store.release(release(item, leased.claim, wake)).await.unwrap();
             let again = world.claim(item).await;
-            bed.store.release(release(item, again.claim, Wake::OnChange)).await.unwrap();
-            assert_eq!(bed.store.entry(item).await.unwrap().unwrap().due, None, "{wake:?}");
+            test.store.release(release(item, again.claim, Wake::OnChange)).await.unwrap();
+            assert_eq!(test.store.entry(item).await.unwrap().unwrap().due, None, "{wake:?}");
         }
         let item = WorkItem::Resource(world.declare("in-trouble").await.id());
         let leased = world.claim(item).await;
-        bed.store.wake(item).await.unwrap();
+        test.store.wake(item).await.unwrap();
         let trouble = Trouble::Rejected { what: "it".to_owned() };
-        bed.store.postpone(item, leased.claim, trouble).await.unwrap();
+        test.store.postpone(item, leased.claim, trouble).await.unwrap();
         world.claim(item).await;
     })
     .await;
@@ -141,14 +141,14 @@ async fn a_wake_up_during_a_step_is_never_lost() {
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_survives_its_commit() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
         let leased = world.claim(item).await;
-        bed.store.wake(item).await.unwrap();
+        test.store.wake(item).await.unwrap();
         let mut step = write(record(&leased), |it| it.phase = Phase::Provisioning, None);
         step.release = Some(release(item, leased.claim, Wake::OnChange));
-        bed.store.commit(step).await.unwrap();
+        test.store.commit(step).await.unwrap();
         let again = world.claim(item).await;
         assert_eq!(record(&again).state.phase(), Phase::Provisioning);
         assert_eq!(again.claim.attempt, 1, "a finished step starts the count again");
@@ -165,24 +165,24 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
         base: Duration::from_hours(1_000),
         max: Duration::from_hours(10_000),
     };
-    on_both_with(Settings { pace, ..Settings::default() }, async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both_with(Settings { pace, ..Settings::default() }, async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
         let first = world.claim(item).await;
         assert_eq!(first.claim.attempt, 1);
-        let entry = bed.store.entry(item).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(entry.attempts, 1, "although nobody gave the lease back");
         let due = entry.due.unwrap();
         assert!(due > first.now, "its lease is over and it is not due");
-        assert!(bed.store.claim_due(10).await.unwrap().leased.iter().all(|it| it.item != item));
-        bed.store.wake(item).await.unwrap();
+        assert!(test.store.claim_due(10).await.unwrap().leased.iter().all(|it| it.item != item));
+        test.store.wake(item).await.unwrap();
         let second = world.claim(item).await;
         assert_eq!(second.claim.attempt, 2);
         assert!(first.claim.fence < second.claim.fence);
         let late = release(item, first.claim, Wake::Never);
-        let before = bed.store.entry(item).await.unwrap();
-        bed.store.release(late).await.unwrap();
-        assert_eq!(bed.store.entry(item).await.unwrap(), before, "whoever was overtaken is late");
+        let before = test.store.entry(item).await.unwrap();
+        test.store.release(late).await.unwrap();
+        assert_eq!(test.store.entry(item).await.unwrap(), before, "whoever was overtaken is late");
     })
     .await;
 }
@@ -191,14 +191,14 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
 // Requirement: Q-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_life_is_claimed_twice_under_a_live_lease() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for index in 0..40 {
             world.declare(&format!("r{index}")).await;
         }
         let drivers: Vec<_> = (0..8)
             .map(|_| {
-                let store = Arc::clone(&bed.store);
+                let store = Arc::clone(&test.store);
                 tokio::spawn(async move {
                     let mut mine = vec![];
                     for _ in 0..20 {
@@ -225,18 +225,18 @@ async fn no_life_is_claimed_twice_under_a_live_lease() {
 // Requirement: Q-6
 #[tokio::test]
 async fn lives_that_were_woken_under_their_lease_hide_nobody() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for name in ["a", "b"] {
             world.declare(name).await;
         }
-        let leased = bed.store.claim_due(3).await.unwrap().leased;
+        let leased = test.store.claim_due(3).await.unwrap().leased;
         assert_eq!(leased.len(), 3, "two resources and their ProviderConfig");
         for it in &leased {
-            bed.store.wake(it.item).await.unwrap();
+            test.store.wake(it.item).await.unwrap();
         }
         let last = WorkItem::Resource(world.declare("c").await.id());
-        let batch = bed.store.claim_due(1).await.unwrap();
+        let batch = test.store.claim_due(1).await.unwrap();
         assert_eq!(batch.leased.iter().map(|it| it.item).collect::<Vec<_>>(), [last]);
     })
     .await;
@@ -335,10 +335,10 @@ impl Twin {
 async fn the_statements_of_the_queue_do_what_the_rules_say() {
     for lease in [Duration::ZERO, Duration::from_secs(30)] {
         let pace = Pace { lease, base: Duration::from_micros(10), max: Duration::from_micros(99) };
-        on_both_with(Settings { pace, ..Settings::default() }, async |bed: Bed| {
-            let world = World::new(&bed.store).await;
+        on_both_with(Settings { pace, ..Settings::default() }, async |test: TestStore| {
+            let world = World::new(&test.store).await;
             let item = WorkItem::Resource(world.declare("web").await.id());
-            let store = Arc::clone(&bed.store);
+            let store = Arc::clone(&test.store);
             let mut twin = Twin { store, world, item, pace, claim: None };
             let mut number: u64 = 12_345;
             for _ in 0..150 {
@@ -354,7 +354,7 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
 // Requirement: W-6
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
-    let ground = Ground::sqlite();
+    let ground = TestDatabase::sqlite();
     Store::migrate(&ground.place, Way::Up).await.unwrap();
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;

@@ -21,9 +21,9 @@ use usher_store::{
     Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Stay, Store,
 };
 
-use crate::bed::{self, of_resource, told};
 use crate::declare::server_key;
 use crate::simulated::Storm;
+use crate::test_store::{self, of_resource, told};
 
 /// A store, and the runtime it waits with.
 pub(crate) struct Real {
@@ -31,7 +31,7 @@ pub(crate) struct Real {
     pub(crate) store: Arc<Store>,
     pub(crate) ground: Ground,
     /// The database, for hands that reach in from outside.
-    pub(crate) database: Arc<bed::Ground>,
+    pub(crate) database: Arc<test_store::TestDatabase>,
     /// What befalls its commits, in a simulated life.
     pub(crate) storm: Option<Storm>,
 }

@@ -18,10 +18,10 @@ use usher_domain::placements::NamespacePhase;
 use usher_domain::sinks;
 use usher_kernel::Standing;
 use usher_store::migrate::{Refusal, Way};
-use usher_store::{Error, Layer, WorkItem, Place, Settings, Store};
+use usher_store::{Error, Layer, Place, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, Ground, on_both, on_both_grounds};
 use crate::declare::World;
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases};
 
 /// Every closed set of the code, by the CHECK that keeps it.
 fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
@@ -85,7 +85,7 @@ const RULES: [&str; 8] = [
 ];
 
 /// Every CHECK with its name and text, read from the database.
-async fn checks(ground: &Ground) -> BTreeMap<String, String> {
+async fn checks(ground: &TestDatabase) -> BTreeMap<String, String> {
     match &ground.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
@@ -128,9 +128,9 @@ fn quoted(text: &str) -> Vec<&str> {
 // Requirement: D-3
 #[tokio::test]
 async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let sets = closed_sets();
-        let found = checks(&bed.ground).await;
+        let found = checks(&test.database).await;
         for (name, words) in &sets {
             let text = found.get(*name).unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(quoted(text), *words, "{name}");
@@ -149,7 +149,7 @@ async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
     .await;
 }
 
-async fn described(ground: &Ground) -> String {
+async fn described(ground: &TestDatabase) -> String {
     match &ground.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
@@ -187,9 +187,9 @@ async fn described(ground: &Ground) -> String {
 // Requirement: D-3
 #[tokio::test]
 async fn the_migrations_make_the_schema_that_was_committed() {
-    on_both(async |bed: Bed| {
-        let name = if bed.ground.is_postgres() { "postgres" } else { "sqlite" };
-        insta::assert_snapshot!(name, described(&bed.ground).await);
+    on_both(async |test: TestStore| {
+        let name = if test.database.is_postgres() { "postgres" } else { "sqlite" };
+        insta::assert_snapshot!(name, described(&test.database).await);
     })
     .await;
 }
@@ -198,7 +198,7 @@ async fn the_migrations_make_the_schema_that_was_committed() {
 // Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         let all = Store::migrate(place, Way::Up).await.unwrap();
         let count = all.applied.len();
@@ -238,7 +238,7 @@ async fn closed(store: std::sync::Arc<Store>) {
 // Requirement: Q-13
 #[tokio::test]
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();
         Store::migrate(place, Way::Down(1)).await.unwrap();
@@ -263,8 +263,8 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         assert!(matches!(&refused, Error::Schema(it) if *it == changed), "{refused}");
     })
     .await;
-    let mut foreign = vec![Ground::sqlite()];
-    foreign.extend(Ground::empty_postgres().await);
+    let mut foreign = vec![TestDatabase::sqlite()];
+    foreign.extend(TestDatabase::empty_postgres().await);
     for ground in foreign {
         if let Place::Sqlite(path) = &ground.place {
             std::fs::File::create(path).unwrap();

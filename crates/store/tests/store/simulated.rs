@@ -24,9 +24,9 @@ use usher_store::{Error, Place, ResourceWrite, Settings, Store};
 use uuid::Uuid;
 
 use crate::asked;
-use crate::bed::{Folder, Ground};
 use crate::declare::World;
 use crate::real::{Real, no};
+use crate::test_store::{Folder, TestDatabase};
 
 /// How many items the tests live, unless they are told otherwise.
 const LIVES: u64 = 300;
@@ -199,7 +199,7 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
 
 /// Lives the item of a seed on a file of its own.
 fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
-    let database = Ground::file_in(Folder::in_memory());
+    let database = TestDatabase::file_in(Folder::in_memory());
     let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
     for (name, bytes) in template() {
         std::fs::write(path.with_file_name(name), bytes).unwrap();

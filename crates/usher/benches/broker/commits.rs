@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use usher_domain::broker::event::Event;
 use usher_kernel::{Standing, Wake};
-use usher_store::{WorkItem, Release, ResourceWrite, Store};
+use usher_store::{Release, ResourceWrite, Store, WorkItem};
 
 use crate::declare::{World, record, write};
 use crate::pace::{AsyncDeed, pace};

@@ -40,9 +40,7 @@ impl Port {
         let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
         let written = self
             .pool
-            .write(move |conn| {
-                Box::pin(async move { commit(conn, &cycle, write_id).await })
-            })
+            .write(move |conn| Box::pin(async move { commit(conn, &cycle, write_id).await }))
             .await;
         if tells {
             self.notify_log(&written);
@@ -77,11 +75,7 @@ impl Port {
 }
 
 /// Writes what a shard changes, under its lease.
-async fn commit(
-    conn: &mut Conn,
-    cycle: &Cycle,
-    write_id: Uuid,
-) -> Result<Written, Error> {
+async fn commit(conn: &mut Conn, cycle: &Cycle, write_id: Uuid) -> Result<Written, Error> {
     let shard = &cycle.lease.shard;
     shards::fence(conn, &cycle.lease).await?;
     let mut written = Written::default();

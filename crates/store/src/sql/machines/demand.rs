@@ -10,7 +10,7 @@ use super::super::record::word;
 use super::super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
-use crate::machines::{Demand, Heard, RollUp};
+use crate::machines::{Demand, JudgedDemand, RollUp};
 
 reads! {
     fn demand_versions(shard: &ShardId) -> Vec<(ClusterId, Version)> = |conn| versions(conn, shard);
@@ -20,7 +20,7 @@ reads! {
 }
 
 audited! {
-    fn hear_demand(it: RollUp) -> Heard = |conn| hear(conn, it);
+    fn hear_demand(it: RollUp) -> JudgedDemand = |conn| hear(conn, it);
 }
 
 /// One demand, as the statements bring it.
@@ -35,7 +35,7 @@ struct DemandRow {
 }
 
 /// Judges a roll-up by what was heard before, and keeps it if it is believed.
-async fn hear(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
+async fn hear(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let sql = concat!(
         "INSERT INTO fleet_demands (cluster, shard, version, heard_at, needs, trust)
             VALUES ($1, $2, 1, ",
@@ -53,12 +53,12 @@ async fn hear(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
         .await
         .doing("write a demand")?;
     if begun.rows_affected() == 1 {
-        return Ok(Heard { judged, demand: found(conn, &it.cluster).await? });
+        return Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? });
     }
     hear_again(conn, it).await
 }
 
-async fn hear_again(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
+async fn hear_again(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let lock = concat!("SELECT cluster FROM fleet_demands WHERE cluster = $1", lock!());
     let locked = sqlx::query::<Db>(lock).bind(it.cluster.as_str()).execute(&mut *conn).await;
     locked.doing("lock a demand")?;
@@ -83,14 +83,11 @@ async fn hear_again(conn: &mut Conn, it: RollUp) -> Result<Heard, Error> {
         .execute(&mut *conn)
         .await
         .doing("write a demand")?;
-    Ok(Heard { judged, demand: found(conn, &it.cluster).await? })
+    Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? })
 }
 
 /// Reads how often each cluster of a shard was heard.
-async fn versions(
-    conn: &mut Conn,
-    shard: &ShardId,
-) -> Result<Vec<(ClusterId, Version)>, Error> {
+async fn versions(conn: &mut Conn, shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error> {
     let sql = "SELECT cluster, version FROM fleet_demands WHERE shard = $1 ORDER BY cluster";
     let rows = sqlx::query_as::<Db, (String, i64)>(sql)
         .bind(shard.as_str())

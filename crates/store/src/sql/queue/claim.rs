@@ -18,8 +18,8 @@ use super::{EntryRow, entry_columns, postpone};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::jitter;
-use crate::work_item::WorkItem;
 use crate::port::{Batch, Held, Leased};
+use crate::work_item::WorkItem;
 
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {

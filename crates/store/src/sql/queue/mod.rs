@@ -12,9 +12,9 @@ use super::port::Port;
 use super::{Conn, Db};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::work_item::WorkItem;
 use crate::port::{Release, Stay};
 use crate::queue::QueueStatus;
+use crate::work_item::WorkItem;
 use crate::{jitter, keepable};
 
 reads! {
@@ -48,9 +48,7 @@ impl Port {
     ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
         let written = self.pool.write(move |conn| {
-            Box::pin(
-                async move { postpone(conn, (item, claim), &trouble, (&pace, jitter)).await },
-            )
+            Box::pin(async move { postpone(conn, (item, claim), &trouble, (&pace, jitter)).await })
         });
         self.notifying_due(written.await)
     }
@@ -110,15 +108,15 @@ async fn rules_entry(conn: &mut Conn, item: WorkItem) -> Result<Option<Entry>, E
 /// An entry, and what the last steps said.
 async fn queue_status(conn: &mut Conn, item: WorkItem) -> Result<Option<QueueStatus>, Error> {
     let Some(entry) = entry(conn, item, false).await? else { return Ok(None) };
-        let sql = "SELECT reason, trouble FROM queue WHERE record = $1 AND kind = $2";
-        let words = sqlx::query_as::<Db, (Option<String>, Option<String>)>(sql)
-            .bind(item.id())
-            .bind(item.kind())
-            .fetch_optional(conn)
-            .await
-            .doing("read an entry of the queue")?;
-        let (reason, trouble) = words.unwrap_or_default();
-        Ok(Some(QueueStatus { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
+    let sql = "SELECT reason, trouble FROM queue WHERE record = $1 AND kind = $2";
+    let words = sqlx::query_as::<Db, (Option<String>, Option<String>)>(sql)
+        .bind(item.id())
+        .bind(item.kind())
+        .fetch_optional(conn)
+        .await
+        .doing("read an entry of the queue")?;
+    let (reason, trouble) = words.unwrap_or_default();
+    Ok(Some(QueueStatus { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
 }
 
 /// Of the listed items, those that were not overtaken.

@@ -10,13 +10,11 @@ use uuid::Uuid;
 
 use super::super::group::Batchable;
 use super::super::port::Port;
-use super::super::{
-    Conn, Db, audit, events, idempotency, names, provider_configs, queue, record,
-};
+use super::super::{Conn, Db, audit, events, idempotency, names, provider_configs, queue, record};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::work_item::WorkItem;
 use crate::port::Acceptance;
+use crate::work_item::WorkItem;
 
 impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {

@@ -16,7 +16,7 @@ use super::super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::port::Layer;
-use crate::resources::{ResourceContext, ConfigState};
+use crate::resources::{ConfigState, ResourceContext};
 use crate::worlds::WorldState;
 
 reads! {

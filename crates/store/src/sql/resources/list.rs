@@ -8,7 +8,7 @@ use super::super::port::Port;
 use super::super::{Conn, Db};
 use super::load::{ResourceRow, record_columns, record_tables};
 use crate::error::{Doing as _, Error};
-use crate::resources::{ListedResource, ResourceFilter, DisplayNames};
+use crate::resources::{DisplayNames, ListedResource, ResourceFilter};
 
 reads! {
     fn display_names(id: ResourceId) -> Option<DisplayNames> = |conn| display_names(conn, id);
@@ -64,7 +64,8 @@ async fn display_names(conn: &mut Conn, id: ResourceId) -> Result<Option<Display
         display_tables!(),
         " WHERE r.id = $1"
     );
-    let row = sqlx::query_as::<Db, DisplayNamesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
+    let row =
+        sqlx::query_as::<Db, DisplayNamesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
     Ok(row.doing("read what a resource is called")?.map(DisplayNamesRow::display_names))
 }
 

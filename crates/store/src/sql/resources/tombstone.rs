@@ -75,11 +75,7 @@ async fn expire(
 }
 
 /// Tombstones that were kept so long, up to so many.
-async fn expired(
-    conn: &mut Conn,
-    keep: Duration,
-    count: u32,
-) -> Result<Vec<Uuid>, Error> {
+async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid>, Error> {
     let sql = concat!(
         "SELECT resource FROM tombstones WHERE created_at <= ",
         later!("$1"),

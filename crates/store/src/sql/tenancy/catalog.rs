@@ -91,10 +91,7 @@ async fn publish(conn: &mut Conn, it: &BlueprintVersion) -> Result<(), Error> {
 }
 
 /// The versions of a blueprint, oldest first.
-async fn versions(
-    conn: &mut Conn,
-    blueprint: BlueprintId,
-) -> Result<Vec<BlueprintVersion>, Error> {
+async fn versions(conn: &mut Conn, blueprint: BlueprintId) -> Result<Vec<BlueprintVersion>, Error> {
     let sql = "SELECT id, blueprint, version, xrd, composition, parameters, strategy, role,
             published_at, (SELECT string_agg(provider, ',') FROM blueprint_version_providers
                 WHERE blueprint_version = v.id) AS providers

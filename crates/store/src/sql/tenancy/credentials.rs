@@ -100,10 +100,7 @@ async fn assign(conn: &mut Conn, it: &Assignment) -> Result<(), Error> {
 }
 
 /// The assignments of a project.
-async fn assignments(
-    conn: &mut Conn,
-    project: ProjectId,
-) -> Result<Vec<Assignment>, Error> {
+async fn assignments(conn: &mut Conn, project: ProjectId) -> Result<Vec<Assignment>, Error> {
     type Row = (Uuid, String, String, Option<String>, Option<Time>);
     let sql = "SELECT credential, requested_by, state, decided_by, decided_at FROM assignments
         WHERE project = $1 ORDER BY credential";
@@ -128,11 +125,7 @@ async fn assignments(
 }
 
 /// Writes a verdict about an assignment, if it still is where it was read.
-async fn decide(
-    conn: &mut Conn,
-    before: &Assignment,
-    after: &Assignment,
-) -> Result<(), Error> {
+async fn decide(conn: &mut Conn, before: &Assignment, after: &Assignment) -> Result<(), Error> {
     let sql = "UPDATE assignments SET state = $4, decided_by = $5, decided_at = $6
         WHERE project = $1 AND credential = $2 AND state = $3";
     let query = sqlx::query::<Db>(sql)

@@ -88,11 +88,7 @@ async fn list(
 }
 
 /// Withdraws a token; the first time counts.
-async fn revoke(
-    conn: &mut Conn,
-    id: OperatorTokenId,
-    at: Timestamp,
-) -> Result<(), Error> {
+async fn revoke(conn: &mut Conn, id: OperatorTokenId, at: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE operator_tokens SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
     let done = sqlx::query::<Db>(sql)
         .bind(id.as_uuid())

@@ -219,10 +219,7 @@ async fn occupancy(conn: &mut Conn, project: ProjectId) -> Result<Occupancy, Err
     Ok(Occupancy { rows: rows.unsigned_abs(), tombstones: tombstones.unsigned_abs() })
 }
 
-async fn tenancy(
-    conn: &mut Conn,
-    id: TenancyId,
-) -> Result<Option<TenancyResource>, Error> {
+async fn tenancy(conn: &mut Conn, id: TenancyId) -> Result<Option<TenancyResource>, Error> {
     let sql = "SELECT project, created_at, released_at FROM tenancy_resources WHERE id = $1";
     let row = sqlx::query_as::<Db, (Uuid, Time, Option<Time>)>(sql)
         .bind(id.as_uuid())

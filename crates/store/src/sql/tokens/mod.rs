@@ -72,11 +72,7 @@ pub(crate) async fn start_lifetime(
 }
 
 /// Reads a token, and locks it if asked.
-async fn one(
-    conn: &mut Conn,
-    id: TokenId,
-    locked: bool,
-) -> Result<Option<Token>, Error> {
+async fn one(conn: &mut Conn, id: TokenId, locked: bool) -> Result<Option<Token>, Error> {
     let sql = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1");
     let locking = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1", lock!());
     let row = sqlx::query_as::<Db, TokenRow>(if locked { locking } else { sql })

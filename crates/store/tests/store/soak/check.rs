@@ -6,10 +6,10 @@ use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_kernel::{Standing, Version};
-use usher_store::{Cursor, WorkItem, Store};
+use usher_store::{Cursor, Store, WorkItem};
 
 use super::journal::Line;
-use crate::bed::{Ground, of_resource, told};
+use crate::test_store::{TestDatabase, of_resource, told};
 
 /// What is known of all rounds so far.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Checker {
     pub(super) async fn check(
         &mut self,
         store: &Store,
-        ground: &Ground,
+        ground: &TestDatabase,
         lines: &[Line],
     ) -> Result<(), String> {
         self.read_log(store, ground).await?;
@@ -47,7 +47,9 @@ impl Checker {
                 Line::Ended(id, _) => ("ended", Some(*id)),
                 Line::Retired(id) => ("retired", Some(*id)),
                 Line::Woken(WorkItem::Resource(id)) => ("woken", Some(*id)),
-                Line::Leased(WorkItem::Resource(id) | WorkItem::Tombstone(id), _) => ("leased", Some(*id)),
+                Line::Leased(WorkItem::Resource(id) | WorkItem::Tombstone(id), _) => {
+                    ("leased", Some(*id))
+                }
                 Line::Woken(_) | Line::Leased(..) => ("leased", None),
                 Line::Returning(..) => ("returned", None),
             };
@@ -65,7 +67,7 @@ impl Checker {
         check_counts(ground).await
     }
 
-    async fn read_log(&mut self, store: &Store, ground: &Ground) -> Result<(), String> {
+    async fn read_log(&mut self, store: &Store, ground: &TestDatabase) -> Result<(), String> {
         let all = ground.number("SELECT count(*) FROM events").await;
         let known: usize = self.events.values().map(BTreeMap::len).sum();
         let mut missing = usize::try_from(all).unwrap() - known;
@@ -203,7 +205,7 @@ impl Checker {
 }
 
 /// What one transaction counts in several tables agrees.
-async fn check_counts(ground: &Ground) -> Result<(), String> {
+async fn check_counts(ground: &TestDatabase) -> Result<(), String> {
     let pairs = [
         (
             "users of ProviderConfigs",

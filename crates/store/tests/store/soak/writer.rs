@@ -12,13 +12,13 @@ use usher_domain::object::id::ResourceId;
 use usher_kernel::schedule::Pace;
 use usher_kernel::{Trouble, Wake};
 use usher_sim::rng::Rng;
-use usher_store::{Held, Leased, WorkItem, Command, Place, Release, Settings, Store};
+use usher_store::{Command, Held, Leased, Place, Release, Settings, Store, WorkItem};
 use uuid::Uuid;
 
 use super::Bend;
 use super::journal::Line;
-use crate::bed::Ground;
 use crate::declare::{World, ending, marked};
+use crate::test_store::TestDatabase;
 use crate::variable;
 
 /// How many tasks write.
@@ -34,7 +34,7 @@ const PACE: Pace = Pace {
 
 struct Writer {
     world: World,
-    ground: Arc<Ground>,
+    ground: Arc<TestDatabase>,
     bend: Option<Bend>,
     known: Arc<Mutex<Vec<ResourceId>>>,
     random: Rng,
@@ -112,7 +112,9 @@ impl Writer {
         let leaving = record.state.deletion_requested_at().is_some();
         let mut write = match (leased.item, leaving) {
             (WorkItem::Resource(_), false) => marked(record),
-            (WorkItem::Resource(_), true) if record.state.phase() != Phase::Deleted => ending(record),
+            (WorkItem::Resource(_), true) if record.state.phase() != Phase::Deleted => {
+                ending(record)
+            }
             _ => return self.give_back(&leased).await,
         };
         let version = write.version.next().0;
@@ -197,7 +199,7 @@ async fn write_until_killed() {
     let settings = Settings { pace: PACE, ..Settings::default() };
     let store = Arc::new(Store::open(&place, settings).await.unwrap());
     let world = World::new(&store).await;
-    let (known, ground) = (Arc::default(), Arc::new(Ground::borrowed(place)));
+    let (known, ground) = (Arc::default(), Arc::new(TestDatabase::borrowed(place)));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let mut writer = Writer {

@@ -8,19 +8,19 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_store::migrate::Way;
-use usher_store::{About, Cursor, Place, Settings, Store, LoggedEvent};
+use usher_store::{About, Cursor, LoggedEvent, Place, Settings, Store};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A store, where it is, and a way around it.
-pub(crate) struct Bed {
+pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
-    pub(crate) ground: Ground,
+    pub(crate) database: TestDatabase,
 }
 
 /// A database without a store.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct TestDatabase {
     pub(crate) place: Place,
     _database: Option<usher_pgtest::Database>,
     _folder: Option<Folder>,
@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-impl Ground {
+impl TestDatabase {
     pub(crate) fn sqlite() -> Self {
         Self::file_in(Folder::new())
     }
@@ -142,27 +142,27 @@ impl Ground {
 }
 
 /// Runs a test on every database there is; what it prints says on which it failed.
-pub(crate) async fn on_both(test: impl AsyncFn(Bed)) {
+pub(crate) async fn on_both(test: impl AsyncFn(TestStore)) {
     on_both_with(Settings::default(), test).await;
 }
 
 /// As [`on_both`], with other figures.
-pub(crate) async fn on_both_with(settings: Settings, test: impl AsyncFn(Bed)) {
-    on_both_grounds(async |ground| {
-        Store::migrate(&ground.place, Way::Up).await.unwrap();
-        let store = Arc::new(Store::open(&ground.place, settings.clone()).await.unwrap());
-        test(Bed { store, ground }).await;
+pub(crate) async fn on_both_with(settings: Settings, test: impl AsyncFn(TestStore)) {
+    on_both_databases(async |database| {
+        Store::migrate(&database.place, Way::Up).await.unwrap();
+        let store = Arc::new(Store::open(&database.place, settings.clone()).await.unwrap());
+        test(TestStore { store, database }).await;
     })
     .await;
 }
 
 /// Runs a test on a database of each kind; PostgreSQL has its schema already.
-pub(crate) async fn on_both_grounds(test: impl AsyncFn(Ground)) {
+pub(crate) async fn on_both_databases(test: impl AsyncFn(TestDatabase)) {
     eprintln!("on SQLite");
-    test(Ground::sqlite()).await;
-    if let Some(ground) = Ground::postgres().await {
+    test(TestDatabase::sqlite()).await;
+    if let Some(database) = TestDatabase::postgres().await {
         eprintln!("on PostgreSQL");
-        test(ground).await;
+        test(database).await;
     }
 }
 
