@@ -20,7 +20,7 @@ pub trait Reconciler {
     /// What is emitted when a crossing is committed.
     type Event;
     /// Why this verdict and no other, from a closed set.
-    type Reason: Copy;
+    type Reason: Copy + PartialEq;
     /// The phases of the table.
     type Phase: Copy;
     /// What a verdict changes in the record beside the phase.

@@ -135,6 +135,7 @@ mod tests {
         Timers { interval: secs(30), slow: secs(300), ..Timers::default() }
     }
 
+    // Requirement: K-18
     /// Red by: an incomplete snapshot that is waited on without a timer.
     #[test]
     fn an_incomplete_snapshot_is_never_waited_on_without_a_timer() {

@@ -287,12 +287,12 @@ impl Facts {
             || self.search == Search::Unknown
             || self.operation == Operation::Unknown
             || matches!(self.cloud, Cloud::Throttled | Cloud::Unavailable | Cloud::Lagging);
-        let worst = if forbidden {
-            Some(Unknown::Forbidden)
-        } else {
-            silent.then_some(Unknown::Unreachable)
+        let worst = match (forbidden, silent) {
+            (true, _) => Some(Unknown::Forbidden),
+            (false, true) => Some(Unknown::Unreachable),
+            (false, false) => (self.cloud == Cloud::Vanished).then_some(Unknown::RailTripped),
         };
-        Visibility::judge(false, self.cloud == Cloud::Vanished, worst)
+        Visibility::judge(false, false, worst)
     }
 }
 

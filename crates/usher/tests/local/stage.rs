@@ -329,7 +329,7 @@ impl World<provider_config::Life> for LocalStage {
 }
 
 impl Ledger<Broker> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Broker>::load(&*self.memory).await
     }
 
@@ -339,7 +339,7 @@ impl Ledger<Broker> for LocalStage {
 }
 
 impl Ledger<Tombstone> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Tombstone>::load(&*self.memory).await
     }
 
@@ -349,7 +349,7 @@ impl Ledger<Tombstone> for LocalStage {
 }
 
 impl Ledger<provider_config::Life> for LocalStage {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ledger::<provider_config::Life>::load(&*self.memory).await
     }
 
