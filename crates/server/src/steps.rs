@@ -56,7 +56,9 @@ impl Steps for WorldSteps {
         let kept = match (life, record) {
             (Life::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
-                let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                let done = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                // A record that is gone took its queue entry with it.
+                let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(life, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
                 kept.map(|(record, claim)| (held(record), claim))
@@ -67,7 +69,8 @@ impl Steps for WorldSteps {
             }
             (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
-                let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                let done = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(life, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
                 kept.map(|(record, claim)| (Held::ProviderConfig(record), claim))
@@ -100,7 +103,8 @@ impl WorldSteps {
     ) -> Result<Option<(Record<Resource>, Claim)>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
         let ledger = self.ledger((life, claim, in_time), record);
-        let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        let done = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        let Some(outcome) = done.transpose() else { return Ok(None) };
         self.told(life, &outcome);
         let at_rest = matches!(
             outcome,
@@ -229,7 +233,7 @@ impl<'a, L: Lifecycle> Ledger<L> for Written<'a, L::State>
 where
     LeasedLedger<'a, L::State>: Ledger<L>,
 {
-    async fn load(&self) -> Result<Record<L::State>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<L::State>>, Trouble> {
         self.ledger.load().await
     }
 

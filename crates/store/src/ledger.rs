@@ -224,9 +224,9 @@ impl LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<Broker> for LeasedLedger<'_, Resource> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         self.step.look();
-        Ok(self.record.clone())
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Broker>) -> Result<(), Trouble> {
@@ -237,9 +237,9 @@ impl Ledger<Broker> for LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         self.step.look();
-        Ok(self.record.clone())
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(
@@ -254,9 +254,9 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         self.step.look();
-        Ok(self.record.clone())
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(

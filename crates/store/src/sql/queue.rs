@@ -2,8 +2,8 @@
 //! `wake_labels` writes less than its rule, where nobody could see the difference.
 
 use sqlx::QueryBuilder;
-use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
-use usher_kernel::{Fence, Retry, Timestamp, Trouble, Wake};
+use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, pause};
+use usher_kernel::{Fence, Timestamp, Trouble, Wake};
 use uuid::Uuid;
 
 use super::super::{Conn, Db};
@@ -270,12 +270,8 @@ pub(crate) async fn postpone(
         later!("$7"),
         " END WHERE life = $1 AND kind = $2 AND fence = $3"
     );
-    let (parks, pause) = match trouble.retry() {
-        Retry::AtOnce => (false, std::time::Duration::ZERO),
-        Retry::BackOff => (false, back_off(pace, claim.attempt, jitter)),
-        Retry::Slow => (false, pace.max),
-        Retry::Park => (true, std::time::Duration::ZERO),
-    };
+    let paused = pause(trouble.retry(), pace, (claim.attempt, jitter));
+    let (parks, pause) = (paused.is_none(), paused.unwrap_or_default());
     let postponed = sqlx::query::<Db>(sql)
         .bind(life.id())
         .bind(life.kind())

@@ -158,7 +158,7 @@ async fn nobody_is_handed_over_without_a_seat_a_taker_or_a_write() {
 }
 
 fn report(wake: Wake) -> Report<Reason> {
-    Report { reason: Reason::WaitingForNode, wake, committed: false }
+    Report { reason: Reason::WaitingForNode, wake, acted: false, committed: false }
 }
 
 /// Red by: an order that a later wake-up hides from whoever has the life with its old record.

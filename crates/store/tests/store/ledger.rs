@@ -72,7 +72,7 @@ impl usher_kernel::World<Broker> for Outside {
 
     async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
         if self.broken {
-            return Err(Trouble::Unavailable { what: "local".to_owned() });
+            return Err(Trouble::unavailable("local".to_owned()));
         }
         if let Effect::CreateAnchor { .. } = effect {
             *self.anchor.lock().unwrap() = Some(Uid::new("u-1"));
@@ -94,7 +94,8 @@ async fn run_keeping(
 ) -> (Outcome, Option<Record<Resource>>) {
     let (lease, in_time) = ((leased.life, leased.claim), move || in_time);
     let ledger = LeasedLedger::new(&world.store, lease, record.clone(), &in_time);
-    let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
+    let done = step(&Broker::default(), outside, &ledger, leased.now).await;
+    let outcome = done.map(|it| it.expect("its record is leased"));
     let kept = ledger.finish(&outcome, Reason::as_str).await.unwrap();
     (outcome, kept)
 }
@@ -222,7 +223,7 @@ async fn is_due(bed: &Bed, life: Life) -> bool {
 }
 
 const RESTS: Report<Reason> =
-    Report { reason: Reason::Steady, wake: Wake::OnChange, committed: false };
+    Report { reason: Reason::Steady, wake: Wake::OnChange, acted: false, committed: false };
 
 /// Red by: a note that dies with the driver that was cut off.
 // Requirement: W-17

@@ -345,7 +345,7 @@ impl World<provider_config::Life> for LocalStage {
 }
 
 impl Ledger<Broker> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Broker>::load(&*self.memory).await
     }
 
@@ -355,7 +355,7 @@ impl Ledger<Broker> for LocalStage {
 }
 
 impl Ledger<Tombstone> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Tombstone>::load(&*self.memory).await
     }
 
@@ -365,7 +365,7 @@ impl Ledger<Tombstone> for LocalStage {
 }
 
 impl Ledger<provider_config::Life> for LocalStage {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ledger::<provider_config::Life>::load(&*self.memory).await
     }
 
