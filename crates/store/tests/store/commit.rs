@@ -125,7 +125,7 @@ async fn a_state_that_did_not_change_is_not_written() {
 // Requirement: Q-2
 #[tokio::test]
 async fn a_commit_held_open_on_one_life_hinders_no_other() {
-    let lock_timeout = Duration::from_millis(300);
+    let lock_timeout = Duration::from_secs(5);
     on_both_with(Settings { lock_timeout, ..Settings::default() }, async |bed: Bed| {
         let Place::Postgres(url) = &bed.ground.place else { return };
         let world = World::new(&bed.store).await;

@@ -27,7 +27,7 @@ fn take_over(store: &Store) -> (Handing, Arc<Semaphore>) {
 }
 
 async fn next(handing: &mut Handing) -> Handed {
-    timeout(Duration::from_secs(10), handing.next()).await.expect("nobody is handed over").unwrap()
+    timeout(Duration::from_mins(1), handing.next()).await.expect("nobody is handed over").unwrap()
 }
 
 /// A resource that was handed over when it was declared.
@@ -234,7 +234,7 @@ async fn a_lease_that_nobody_works_under_is_given_back_at_once() {
 }
 
 fn patient() -> Settings {
-    Settings { linger: Duration::from_mins(1), ..Settings::default() }
+    Settings { linger: Duration::from_mins(10), ..Settings::default() }
 }
 
 /// Red by: a life that gives its lease back although what it waits for came, or one that was looked
@@ -305,7 +305,7 @@ async fn whoever_waits_while_others_do_gives_its_lease_back() {
         Ledger::<Broker>::load(&ledger).await.unwrap();
         handing.set_crowded(true);
         let waits = Ok(report(Wake::At(later)));
-        let finished = timeout(Duration::from_secs(30), ledger.finish(&waits, Reason::as_str));
+        let finished = timeout(Duration::from_mins(2), ledger.finish(&waits, Reason::as_str));
         assert_eq!(finished.await.expect("it lingers").unwrap(), None);
         let entry = store.entry(leased.life).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.due), (None, Some(later)));
