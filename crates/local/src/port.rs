@@ -72,8 +72,7 @@ impl<I: ControlPlane> BrokerWorld for LocalWorld<I> {
         Box::pin(async {
             let pin = self.registry().pin().map_err(unavailable)?;
             if pin.identity.0.is_empty() {
-                let what = "its identity, which it has lost".to_owned();
-                return Err(Trouble::Unavailable { what });
+                return Err(Trouble::unavailable("its identity, which it has lost"));
             }
             Ok(())
         })
@@ -170,5 +169,5 @@ fn waits_of(registry: &Registry, xr: &str) -> Vec<WaitingObject> {
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn unavailable(error: Error) -> Trouble {
     let source = std::error::Error::source(&error).map(|it| format!(": {it}"));
-    Trouble::Unavailable { what: format!("{error}{}", source.unwrap_or_default()) }
+    Trouble::unavailable(format!("{error}{}", source.unwrap_or_default()))
 }
