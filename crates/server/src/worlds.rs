@@ -29,7 +29,7 @@ impl Worlds {
 
     /// The world of this name.
     pub fn get(&self, name: &str) -> Result<&dyn BrokerWorld, Trouble> {
-        let unknown = || Trouble::Unavailable { what: format!("world \"{name}\"") };
+        let unknown = || Trouble::unavailable(format!("world \"{name}\""));
         self.0.get(name).map(|it| &*it.world).ok_or_else(unknown)
     }
 
