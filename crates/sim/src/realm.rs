@@ -22,6 +22,7 @@ words! {
         // Requirement: G-25, F-2, F-13, F-14, F-32, F-46
         EndsAsWished = "ends-as-wished",
         /// An incomplete snapshot is never waited on without a timer.
+        // Requirement: K-18
         TimerWhenIncomplete = "timer-when-incomplete",
     }
 }
