@@ -8,8 +8,8 @@ use crate::parts::Parts;
 use crate::repo::{Repo, shown};
 use crate::{generate, requirements, tidy};
 
-/// The lives a change must survive, each world for about the same time. The joined worlds are too
-/// slow for as many lives as coverage counts from; that is asked of longer runs.
+/// The seeds a change must survive, each world for about the same time. The joined worlds are too
+/// slow for as many seeds as coverage counts from; that is asked of longer runs.
 const WORLDS: [(&str, &str); 5] = [
     ("broker", "6000"),
     ("usage", "3000"),
@@ -84,13 +84,13 @@ fn steps() -> Vec<Step> {
     // The tests have built it, with the rules optimised and every assertion in place.
     steps.push(cargo("the simulation", &["build", "--workspace", "--bin", "usher-sim"], &[]));
     for (world, seeds) in WORLDS {
-        steps.push(lives(&format!("lives in {world}"), &["--world", world, "--seeds", seeds]));
+        steps.push(simulated(&format!("simulated {world}"), &["--world", world, "--seeds", seeds]));
     }
-    steps.push(lives("breakages", &["--breakages"]));
+    steps.push(simulated("breakages", &["--breakages"]));
     steps
 }
 
-fn lives(name: &str, words: &[&'static str]) -> Step {
+fn simulated(name: &str, words: &[&'static str]) -> Step {
     let words = words.to_vec();
     let command = format!("cargo xtask sim {}", words.join(" "));
     let run = move |repo: &Repo| repo.built("usher-sim", &words);

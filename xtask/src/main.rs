@@ -11,6 +11,7 @@ mod bench;
 mod ci;
 mod failure;
 mod generate;
+mod lines;
 mod loaded;
 mod mutants;
 mod output;
@@ -56,7 +57,9 @@ enum Verb {
     Generate(generate::Args),
     /// Count the requirements and compare them with the tags on the tests
     Requirements(requirements::Args),
-    /// Live simulated lives, one per seed
+    /// Count the lines of code of every crate
+    Lines,
+    /// Run simulated resources, one per seed
     Sim(sim::Args),
     /// Run a long check at its full size
     Soak(soak::Args),
@@ -86,6 +89,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Tidy => tidy::run(&repo),
         Verb::Generate(args) => generate::run(&repo, &args),
         Verb::Requirements(args) => requirements::run(&repo, &args),
+        Verb::Lines => lines::run(&repo),
         Verb::Sim(args) => sim::run(&repo, &args),
         Verb::Soak(args) => soak::run(&repo, &args),
         Verb::Bench(args) => bench::run(&repo, &args),

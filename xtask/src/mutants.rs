@@ -43,7 +43,7 @@ impl Args {
     }
 }
 
-/// Reasons by the mutant they excuse: one for each that may live.
+/// Reasons by the mutant they excuse: one for each that may survive.
 type Accepted<'a> = BTreeMap<String, Vec<&'a str>>;
 
 /// What became of the mutants.
@@ -58,7 +58,7 @@ struct Tally {
 /// What a tally means.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
-    /// Misses that may live, with their reasons.
+    /// Misses that may survive, with their reasons.
     excused: Vec<String>,
     /// Why the run fails.
     wrong: Vec<String>,
@@ -175,7 +175,7 @@ impl Tally {
 }
 
 /// Reads the list: a bullet under its heading names a mutant in backticks and says behind a dash
-/// why it may live.
+/// why it may survive.
 fn accepted(list: &str) -> Result<Accepted<'_>, Failure> {
     let listed = list.lines().enumerate().skip_while(|(_, line)| *line != HEADING);
     let bullets = listed.filter(|(_, line)| line.starts_with("- `"));

@@ -110,7 +110,7 @@ impl Repo {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(args).current_dir(&self.root);
-        // What cargo told this program of itself would make build scripts run again.
+        // The variables cargo set for this program would make build scripts run again.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

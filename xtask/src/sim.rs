@@ -1,24 +1,24 @@
-//! `sim`: simulated lives, by the runner that stands in `usher-sim`.
+//! `sim`: simulated resources, by the runner in `usher-sim`.
 
 use crate::failure::Outcome;
 use crate::repo::Repo;
 
-/// The lives a person waits for.
+/// The seeds a person waits for.
 const SEEDS: u64 = 5_000;
 
-/// Which lives to live.
+/// Which seeds to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Live this many lives
+    /// Run this many seeds
     #[arg(long, value_name = "N", conflicts_with_all = ["seed", "breakages"])]
     seeds: Option<u64>,
-    /// Live the one life of this seed
+    /// Run this one seed
     #[arg(long, value_name = "N", requires = "world", conflicts_with = "breakages")]
     seed: Option<u64>,
-    /// Tell the life as a story
+    /// Print every step of the seed
     #[arg(long, requires = "seed", conflicts_with_all = ["seeds", "breakages"])]
     trace: bool,
-    /// Live in this world, else in every one
+    /// Run in this simulated world, else in every one
     #[arg(long)]
     world: Option<String>,
     /// Break the rules on purpose, one by one, and name what notices

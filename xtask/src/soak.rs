@@ -17,19 +17,19 @@ const SOAKS: [(&str, Soak); 6] = [
     ("apiserver", soak_apiserver),
 ];
 
-/// The tests of the store that grow with their figures, and the figures.
+/// The tests of the store that grow with these variables, and their values.
 const STORE_TESTS: [&str; 3] =
     ["soak::a_killed_writer", "log::sixteen_writers", "simulated::simulated_lives"];
-const STORE_FIGURES: [(&str, &str); 4] = [
+const STORE_SIZES: [(&str, &str); 4] = [
     ("USHER_TEST_POSTGRES", "required"),
     ("USHER_SOAK_ROUNDS", "100"),
     ("USHER_STORM_SECONDS", "30"),
     ("USHER_SIMULATED_LIVES", "3000"),
 ];
 
-/// The tests of the real binary that grow with their figures, and the figures.
+/// The tests of the real binary that grow with these variables, and their values.
 const WALK_TESTS: [&str; 3] = ["kills::", "many::", "rest::"];
-const WALK_FIGURES: [(&str, &str); 7] = [
+const WALK_SIZES: [(&str, &str); 7] = [
     ("USHER_TEST_POSTGRES", "required"),
     ("USHER_SOAK_PASSINGS", "3"),
     ("USHER_SOAK_WALKS", "50"),
@@ -39,18 +39,18 @@ const WALK_FIGURES: [(&str, &str); 7] = [
     ("USHER_SOAK_REST_SECONDS", "600"),
 ];
 
-/// The tests of shards and providers that grow with their figures, and the figures.
+/// The tests of shards and providers that grow with these variables, and their values.
 const FLEET_TESTS: [&str; 1] = ["kills::"];
 const PROVIDER_TESTS: [&str; 1] = ["killed::"];
-const FLEET_FIGURES: [(&str, &str); 3] = [
+const FLEET_SIZES: [(&str, &str); 3] = [
     ("USHER_SOAK_PASSINGS", "12"),
     ("USHER_SOAK_LIFECYCLES", "1000"),
     ("USHER_SOAK_PROVIDER_KILLS", "100"),
 ];
 
-/// The test of the API server that grows with its figure, and the figure.
+/// The test of the API server that grows with this variable, and its value.
 const API_SERVER_TESTS: [&str; 1] = ["every_answered_write_survives_a_kill"];
-const API_SERVER_FIGURES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
+const API_SERVER_SIZES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
 
 /// Which check to run.
 #[derive(clap::Args)]
@@ -75,38 +75,38 @@ fn soak_sim(repo: &Repo) -> Outcome {
     sim::runner(repo, &["--seeds", "2000000"])
 }
 
-/// Writers that are killed, a storm of writers and readers, and simulated lives on SQLite: one
-/// after another, so that none disturbs another's clock.
+/// Writers that are killed, many writers and readers at once, and simulated resources on SQLite:
+/// one after another, so that none disturbs another's clock.
 fn soak_store(repo: &Repo) -> Outcome {
-    soak_tests(repo, &["--workspace", "--test", "store"], &STORE_TESTS, &STORE_FIGURES)
+    soak_tests(repo, &["--workspace", "--test", "store"], &STORE_TESTS, &STORE_SIZES)
 }
 
 /// Servers that are killed at every failpoint and at any moment while nodes come and go, three
-/// servers of which somebody always dies, and many nodes at rest.
+/// servers of which one is always killed, and many nodes at rest.
 fn soak_walk(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher", "--test", "walk"];
-    soak_tests(repo, &words, &WALK_TESTS, &WALK_FIGURES)
+    soak_tests(repo, &words, &WALK_TESTS, &WALK_SIZES)
 }
 
 /// Providers, and shards with their providers, that are killed at every failpoint and at any moment
 /// while machines come and go.
 fn soak_fleet(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher-provider", "--test", "provider"];
-    soak_tests(repo, &words, &PROVIDER_TESTS, &FLEET_FIGURES)?;
+    soak_tests(repo, &words, &PROVIDER_TESTS, &FLEET_SIZES)?;
     let words = ["--release", "--package", "usher", "--test", "fleet"];
-    soak_tests(repo, &words, &FLEET_TESTS, &FLEET_FIGURES)
+    soak_tests(repo, &words, &FLEET_TESTS, &FLEET_SIZES)
 }
 
-/// API servers that are killed in a storm of writes.
+/// API servers that are killed under many writes.
 fn soak_apiserver(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher-apiserver", "--test", "killed"];
-    soak_tests(repo, &words, &API_SERVER_TESTS, &API_SERVER_FIGURES)
+    soak_tests(repo, &words, &API_SERVER_TESTS, &API_SERVER_SIZES)
 }
 
-fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], figures: &[(&str, &str)]) -> Outcome {
+fn soak_tests(repo: &Repo, words: &[&str], tests: &[&str], sizes: &[(&str, &str)]) -> Outcome {
     for test in tests {
         let how = ["--", test, "--nocapture", "--test-threads", "1"];
-        repo.cargo(&[&["test"], words, &how].concat(), figures)?;
+        repo.cargo(&[&["test"], words, &how].concat(), sizes)?;
     }
     Ok(())
 }

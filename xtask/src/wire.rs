@@ -1,5 +1,5 @@
 //! The code of the gRPC messages: made by a program of its own, which is built only when the
-//! messages changed. Whether it is fresh is told by sums in its first lines.
+//! messages changed. Sums in its first lines say whether it is fresh.
 
 use std::fs;
 use std::path::Path;

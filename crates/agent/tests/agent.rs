@@ -53,8 +53,8 @@ impl Machine {
         let pace = Pace {
             first: Duration::from_millis(5),
             max: Duration::from_millis(20),
-            call: Duration::from_secs(2),
-            silence: Duration::from_secs(5),
+            call: Duration::from_mins(1),
+            silence: Duration::from_mins(2),
         };
         let (stop, stopped) = watch::channel(false);
         (tokio::spawn(async move { usher_agent::run(&flags, pace, stopped).await }), stop)
@@ -73,7 +73,7 @@ impl Machine {
 }
 
 async fn ended(run: Run) -> Result<Ending, Error> {
-    tokio::time::timeout(Duration::from_secs(20), run).await.unwrap().unwrap()
+    tokio::time::timeout(Duration::from_mins(2), run).await.unwrap().unwrap()
 }
 
 // Requirement: AG-1
@@ -147,7 +147,7 @@ async fn work_in_flight_is_finished_within_the_grace() {
     let work = machine.work("job");
     let (run, _stop) = machine.start();
     plane.until_listened_to().await;
-    plane.send(AgentEvent::Drain(Drain { grace_ms: 20_000 }));
+    plane.send(AgentEvent::Drain(Drain { grace_ms: 600_000 }));
     plane.until("it says that it drains", |it| it.heartbeats.iter().any(|it| it.draining)).await;
     assert_eq!(plane.state().leaves, []);
     fs::remove_file(work).unwrap();

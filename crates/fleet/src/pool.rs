@@ -85,7 +85,7 @@ impl Pool {
             let done = done.unwrap_or_else(|_| {
                 epoch.tally.count(Done::TooSlow);
                 let what = "the end of a step before its deadline".to_owned();
-                Err(Stopped { stage: Stage::Observe, trouble: Trouble::Unavailable { what } })
+                Err(Stopped { stage: Stage::Observe, trouble: Trouble::unavailable(what) })
             });
             if let Err(Stopped { stage, trouble }) = &done {
                 tracing::debug!(slot = slot.0, %stage, %trouble, "a step met trouble");

@@ -6,11 +6,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use usher_domain::fleet::facts::{Bound, Facts, Reported, Sight};
+use usher_domain::fleet::facts::{Bound, Facts, Reported, Restriction};
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::reconcile::rules;
-use usher_domain::fleet::verdict::Rest;
-use usher_kernel::Timestamp;
+use usher_kernel::{Requeue, Timestamp};
 use usher_store::{Acquisition, Error, ShardLease, Store, StoredMachine};
 use uuid::Uuid;
 
@@ -155,11 +154,16 @@ fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Ti
     let (machine, deadlines) = (&record.state, &epoch.figures.life.deadlines);
     let binding = if machine.phase().is_bound() { Bound::Ours } else { Bound::None };
     let report = Reported::of(machine.phase());
-    let seen = Facts { sight: Sight::Clear, report, binding };
-    let due = match rules(machine.facts(deadlines, now), seen).rest {
-        Rest::Now | Rest::Poll => Some(now),
-        Rest::Deadline => Some(machine.deadline(deadlines)),
-        Rest::OnChange | Rest::Never => None,
+    let seen = Facts { restriction: Restriction::None, report, binding };
+    let due = match rules(machine.facts(deadlines, now), seen).requeue {
+        Requeue::Deadline => Some(machine.deadline(deadlines)),
+        Requeue::OnChange | Requeue::Never => None,
+        Requeue::Now
+        | Requeue::Poll
+        | Requeue::Throttle
+        | Requeue::Slow
+        | Requeue::InFlightGrace
+        | Requeue::Watch => Some(now),
     };
     let mut memory = epoch.memory();
     let slot = memory.note(*id, record.version, machine);

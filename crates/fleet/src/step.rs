@@ -66,7 +66,7 @@ impl Step {
     }
 
     /// Does it.
-    pub async fn run(self) -> Result<Reported<Reason>, Stopped> {
+    pub async fn run(self) -> Result<Option<Reported<Reason>>, Stopped> {
         let now = self.epoch.now();
         step(&self.epoch.figures.life, &self, &self, now).await
     }
@@ -184,7 +184,7 @@ impl World<Life> for Step {
         };
         if !self.epoch.is_ours() {
             self.count(machine, effect, Outcome::Superseded);
-            return Err(Trouble::Unavailable { what: "the lease of the shard".to_owned() });
+            return Err(Trouble::unavailable("the lease of the shard".to_owned()));
         }
         Failpoint::BeforeEffect.pass();
         self.notes().sent = Some(Sent::Unanswered);
@@ -218,11 +218,11 @@ impl World<Life> for Step {
 }
 
 impl Ledger<Life> for Step {
-    async fn load(&self) -> Result<Record<Machine>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Machine>>, Trouble> {
         let stored = self.epoch.store.machine(self.life).await;
         let record = stored.map_err(|error| error.trouble())?.record;
         self.notes().before = Some(record.clone());
-        Ok(record)
+        Ok(Some(record))
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Life>) -> Result<(), Trouble> {
@@ -254,16 +254,16 @@ impl Ledger<Life> for Step {
 
 /// When a machine is looked at again.
 pub fn rest_of(
-    done: &Result<Reported<Reason>, Stopped>,
+    done: &Result<Option<Reported<Reason>>, Stopped>,
     (epoch, attempts): (&Epoch, u8),
 ) -> (Option<Timestamp>, bool) {
-    use usher_kernel::schedule::{Jitter, back_off};
-    use usher_kernel::{Retry, Wake};
+    use usher_kernel::Wake;
+    use usher_kernel::schedule::{Jitter, pause};
 
     let (now, pace) = (epoch.now(), &epoch.figures.pace);
     match done {
         Ok(report) => (
-            match report.wake {
+            match report.as_ref().map_or(Wake::Never, |it| it.wake) {
                 Wake::Now => Some(now),
                 Wake::At(at) => Some(at),
                 Wake::OnChange | Wake::Never => None,
@@ -271,13 +271,8 @@ pub fn rest_of(
             true,
         ),
         Err(Stopped { trouble, .. }) => {
-            let pause = match trouble.retry() {
-                Retry::AtOnce => std::time::Duration::ZERO,
-                Retry::BackOff => back_off(pace, u32::from(attempts), Jitter(jitter())),
-                Retry::Slow => pace.max,
-                Retry::Park => return (None, false),
-            };
-            (Some(now.after(pause)), false)
+            let paused = pause(trouble.retry(), pace, (u32::from(attempts), Jitter(jitter())));
+            (paused.map(|it| now.after(it)), false)
         }
     }
 }

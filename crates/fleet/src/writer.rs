@@ -38,7 +38,7 @@ pub fn writer(epoch: &Arc<Epoch>) -> (Writer, Writing) {
 impl Writer {
     /// Writes one machine if its version still holds.
     pub async fn write(&self, write: MachineWrite) -> Result<(), Trouble> {
-        let ended = || Trouble::Unavailable { what: "an epoch that ended".to_owned() };
+        let ended = || Trouble::unavailable("an epoch that ended".to_owned());
         let (tell, told) = oneshot::channel();
         self.asked.send((write, tell)).await.map_err(|_| ended())?;
         told.await.map_err(|_| ended())?

@@ -11,20 +11,29 @@
 //! **Invariants**
 //! - No runtime, no clock, no randomness, no logging, no I/O: time and jitter are arguments.
 //! - At most one effect per decision; a decision with an event has no effect.
-//! - An unchanged state is not written.
+//! - An unchanged state is not written, and neither is an unchanged reason or trouble.
+//! - An incomplete snapshot is never a reason to wait without a timer.
 //! - Nothing but a positive answer turns a name into *gone*.
 
 pub mod id;
 pub mod identity;
 pub mod lifecycle;
+pub mod reconciler;
+pub mod requeue;
 pub mod schedule;
 pub mod step;
 pub mod time;
 pub mod trouble;
+pub mod verdict;
+pub mod visibility;
 
 pub use id::{Fence, Generation, Uid, Version};
 pub use identity::{Answer, Book, Evidence, Name, Row, Sighting, Standing, Unknown};
-pub use lifecycle::{Decision, Ledger, Lifecycle, Record, Wake, World};
+pub use lifecycle::{Condition, Decision, Ledger, Lifecycle, Record, Wake, World};
+pub use reconciler::{Reconciled, Reconciler, VerdictOf};
+pub use requeue::{Requeue, Timers};
 pub use step::{Report, Stage, Stopped, step};
 pub use time::Timestamp;
 pub use trouble::{Retry, Trouble};
+pub use verdict::Verdict;
+pub use visibility::{Observation, Visibility};

@@ -18,7 +18,7 @@ pub trait Lifecycle {
     /// What is told when a crossing is committed.
     type Event;
     /// Why this decision and no other, from a closed set.
-    type Reason: Copy;
+    type Reason: Copy + PartialEq;
 
     /// What to do next, from one record and one observation.
     fn decide(
@@ -88,20 +88,40 @@ pub trait World<L: Lifecycle> {
     ) -> impl Future<Output = Result<(), Trouble>>;
 }
 
-/// The inside: one record per life, changed only through `commit`.
-pub trait Ledger<L: Lifecycle> {
-    /// Reads the record.
-    fn load(&self) -> impl Future<Output = Result<Record<L::State>, Trouble>>;
+/// Why a record is where it is, and what its last step met: what an operator reads beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition<R> {
+    /// The reason of the last decision; `None` before the first one.
+    pub reason: Option<R>,
+    /// The trouble that ended the last step, in its own words.
+    pub trouble: Option<String>,
+}
 
-    /// Writes state, identity rows and event in one transaction if the version still holds and the
-    /// driver was not overtaken, else nothing and [`Trouble::Conflict`].
+/// The inside: one record, changed only through `commit`.
+pub trait Ledger<L: Lifecycle> {
+    /// Reads the record; `None` if it is gone, and with it the queue's reason to look again.
+    fn load(&self) -> impl Future<Output = Result<Option<Record<L::State>>, Trouble>>;
+
+    /// Writes state, identity rows, event and reason in one transaction if the version still holds
+    /// and the worker was not overtaken, else nothing and [`Trouble::Conflict`].
     ///
-    /// The version alone is not enough: whoever overtook may have written nothing and rest until
-    /// something changes, and an overtaken driver cannot say when to look again. A record that is
-    /// an object of a cluster knows no claims; there the watch wakes whoever was written late.
+    /// The version alone is not enough: a newer lease holder may have written nothing and wait for
+    /// a change, and an overtaken worker cannot set the time of the next step. A record that is an
+    /// object of a cluster knows no claims; there the watch wakes the holder of a late write.
     fn commit(
         &self,
         version: Version,
         decision: &Decision<L>,
     ) -> impl Future<Output = Result<(), Trouble>>;
+
+    /// What the ledger shows of the record that was loaded; `None` if it keeps no condition, or
+    /// writes it with the lease in any case.
+    fn condition(&self) -> Option<Condition<L::Reason>> {
+        None
+    }
+
+    /// Writes a condition that differs from the one shown, although nothing else changed.
+    fn report(&self, _: &Condition<L::Reason>) -> impl Future<Output = Result<(), Trouble>> {
+        std::future::ready(Ok(()))
+    }
 }

@@ -150,15 +150,10 @@ impl Entry {
         if *trouble != Trouble::Conflict {
             self.unreturned_until = self.unreturned_until.max(Some(now));
         }
-        let pause = match trouble.retry() {
-            Retry::AtOnce => Duration::ZERO,
-            Retry::BackOff => back_off(pace, self.attempts, jitter),
-            Retry::Slow => pace.max,
-            Retry::Park => {
-                self.parked = true;
-                self.due = None;
-                return;
-            }
+        let Some(pause) = pause(trouble.retry(), pace, (self.attempts, jitter)) else {
+            self.parked = true;
+            self.due = None;
+            return;
         };
         let woken = self.wake_seq != claim.wake_seq;
         self.due = Some(if woken { now } else { now.after(pause) });
@@ -185,6 +180,23 @@ impl Entry {
     }
 }
 
+/// How often a conflict is tried again at once before it backs off.
+const CONFLICTS_AT_ONCE: u32 = 3;
+
+/// How long to wait after trouble; `None` is until an operator says so. What the other side asks
+/// for is honoured up to the longest back-off.
+pub fn pause(retry: Retry, pace: &Pace, (attempts, jitter): (u32, Jitter)) -> Option<Duration> {
+    match retry {
+        Retry::AtOnce => Some(match attempts.saturating_sub(CONFLICTS_AT_ONCE) {
+            0 => Duration::ZERO,
+            more => back_off(pace, more, jitter),
+        }),
+        Retry::BackOff { after } => Some(back_off(pace, attempts, jitter).max(after.min(pace.max))),
+        Retry::Slow => Some(pace.max),
+        Retry::Park => None,
+    }
+}
+
 /// Exponential back-off with full jitter: anything from nothing to the whole pause.
 pub fn back_off(pace: &Pace, attempts: u32, jitter: Jitter) -> Duration {
     let doublings = attempts.saturating_sub(1).min(31);
@@ -208,7 +220,7 @@ mod tests {
     }
 
     fn unreachable() -> Trouble {
-        Trouble::Unavailable { what: "cluster".into() }
+        Trouble::unavailable("cluster")
     }
 
     // Requirement: K-1, W-1
@@ -379,6 +391,45 @@ mod tests {
             assert_eq!((entry.due, entry.lease_until), (due, None), "{trouble}");
             assert_eq!(entry.attempts, 1, "trouble keeps the count");
         }
+    }
+
+    // Requirement: K-21
+    /// Red by: a server that asks for time and is asked again at once.
+    #[test]
+    fn what_the_other_side_asks_for_is_waited_for() {
+        let secs = Duration::from_secs;
+        for (after, due) in [(0, 1), (1, 2), (77, 78), (900, 301)] {
+            let trouble = Trouble::Unavailable { what: "x".into(), after: Some(secs(after)) };
+            let mut entry = Entry::new(at(0));
+            let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
+            entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
+            assert_eq!(entry.due, Some(at(due)), "{after}");
+        }
+        let patient = Retry::BackOff { after: secs(1) };
+        let longest = pause(patient, &PACE, (9, Jitter(u32::MAX)));
+        assert_eq!(longest, Some(secs(256)), "a longer back-off stays");
+    }
+
+    // Requirement: K-22
+    /// Red by: two writers that keep each other busy without a pause.
+    #[test]
+    fn a_conflict_backs_off_after_three() {
+        let mut entry = Entry::new(at(0));
+        let mut now = at(0);
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            let claim = entry.claim(&PACE, Jitter(0), now).unwrap();
+            entry.postpone(&claim, &Trouble::Conflict, &PACE, (Jitter(u32::MAX), now));
+            let due = entry.due.unwrap();
+            pauses.push(due.since(now).as_secs());
+            now = due;
+        }
+        assert_eq!(pauses, [0, 0, 0, 1, 2]);
+        let claim = entry.claim(&PACE, Jitter(0), now).unwrap();
+        entry.release(&claim, Wake::Now, now);
+        let claim = entry.claim(&PACE, Jitter(0), now).unwrap();
+        entry.postpone(&claim, &Trouble::Conflict, &PACE, (Jitter(u32::MAX), now));
+        assert_eq!(entry.due, Some(now), "a finished step begins the count anew");
     }
 
     // Requirement: W-7, A-23

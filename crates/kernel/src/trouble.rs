@@ -1,11 +1,13 @@
-//! Trouble: the outside failed, or somebody was faster.
+//! Trouble: the outside failed, or another writer was faster.
+
+use std::time::Duration;
 
 use thiserror::Error;
 
 /// Why a step could not be finished. Never a refusal of a command and never a bug.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Trouble {
-    /// Our own row was moved by somebody else since it was read.
+    /// Another writer moved our own row since it was read.
     #[error("the row has moved since it was read")]
     Conflict,
     /// The other side did not answer, or its answer was lost.
@@ -13,6 +15,8 @@ pub enum Trouble {
     Unavailable {
         /// Who did not answer.
         what: String,
+        /// How long it asked us to wait, if it said so.
+        after: Option<Duration>,
     },
     /// The other side holds it: a remote conflict, a finalizer, a guard.
     #[error("held by {what}")]
@@ -37,22 +41,34 @@ pub enum Trouble {
 /// When a step that met trouble is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// At once: the next look sees what the other one did.
+    /// At once for a few times: the next snapshot shows what the other writer did. A row that is
+    /// moved again and again backs off.
     AtOnce,
-    /// With back-off.
-    BackOff,
+    /// With back-off, and not before the other side asked for.
+    BackOff {
+        /// The shortest pause.
+        after: Duration,
+    },
     /// At the slowest pace, and visibly.
     Slow,
-    /// Not before somebody mended the row.
+    /// Not before an operator mended the row.
     Park,
 }
 
 impl Trouble {
+    /// The other side did not answer, and did not say when it will.
+    pub fn unavailable(what: impl Into<String>) -> Self {
+        Self::Unavailable { what: what.into(), after: None }
+    }
+
     /// The one place that says how each trouble is retried.
     pub const fn retry(&self) -> Retry {
         match self {
             Self::Conflict => Retry::AtOnce,
-            Self::Unavailable { .. } | Self::Blocked { .. } => Retry::BackOff,
+            Self::Unavailable { after: Some(after), .. } => Retry::BackOff { after: *after },
+            Self::Unavailable { after: None, .. } | Self::Blocked { .. } => {
+                Retry::BackOff { after: Duration::ZERO }
+            }
             Self::Rejected { .. } => Retry::Slow,
             Self::Corrupt { .. } => Retry::Park,
         }
@@ -66,11 +82,13 @@ mod tests {
     // Requirement: K-15
     #[test]
     fn each_trouble_has_its_own_pace() {
-        let what = String::from("cluster");
+        const MINUTE: Duration = Duration::from_mins(1);
+        let (what, after) = (String::from("cluster"), Some(MINUTE));
         let cases = [
             (Trouble::Conflict, Retry::AtOnce),
-            (Trouble::Unavailable { what: what.clone() }, Retry::BackOff),
-            (Trouble::Blocked { what: what.clone() }, Retry::BackOff),
+            (Trouble::unavailable("cluster"), Retry::BackOff { after: Duration::ZERO }),
+            (Trouble::Unavailable { what: what.clone(), after }, Retry::BackOff { after: MINUTE }),
+            (Trouble::Blocked { what: what.clone() }, Retry::BackOff { after: Duration::ZERO }),
             (Trouble::Rejected { what: what.clone() }, Retry::Slow),
             (Trouble::Corrupt { what }, Retry::Park),
         ];

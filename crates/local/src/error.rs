@@ -98,7 +98,7 @@ impl Error {
             Self::Corrupt { path }
             | Self::Earlier { path }
             | Self::Busy { path }
-            | Self::Disk { path, .. } => Trouble::Unavailable { what: path.display().to_string() },
+            | Self::Disk { path, .. } => Trouble::unavailable(path.display().to_string()),
         }
     }
 

@@ -4,8 +4,8 @@
 //! `render` (what should lie there), `look` and `verbs` (the ports of the lives),
 //! [`compose`] and [`composer`] (what a substrate becomes), [`machines`] (what is asked of a
 //! fleet), [`watch`] (who is told), [`keeper`] (what runs all of it) with `agenda` (when each is
-//! looked after) and `round` (everything, folder by folder), [`inside`] (what is asked of the
-//! store).
+//! looked after) and `round` (everything, folder by folder), `port` (the world
+//! as the server reaches it).
 //!
 //! **Invariants**
 //! - What is created under an anchor that is gone is refused; what stands under one is collected.
@@ -17,7 +17,6 @@
 pub mod compose;
 pub mod composer;
 pub mod error;
-pub mod inside;
 pub mod keeper;
 pub mod machines;
 pub mod object;
@@ -27,6 +26,7 @@ pub mod watch;
 mod agenda;
 mod look;
 mod on_fleet;
+mod port;
 mod render;
 mod round;
 mod verbs;
@@ -43,13 +43,13 @@ use usher_domain::broker::look::{ComposedState, Look};
 use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
-use usher_domain::object::authority::{Authority, Pin};
+use usher_domain::broker::world::ControlPlane;
+use usher_domain::object::authority::{Authority, BoxFuture, Pin};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::{Record, Trouble, Unknown, World};
 
 use composer::{Agents, Composer, Fleet};
 use error::Error;
-use inside::Inside;
 use keeper::Keeper;
 use look::Eyes;
 use registry::Registry;
@@ -91,7 +91,7 @@ impl Tags {
     }
 }
 
-impl<I: Inside> LocalWorld<I> {
+impl<I: ControlPlane> LocalWorld<I> {
     /// The world below `root`; a new one if nothing is there.
     pub async fn open(root: PathBuf, agents: Agents, inside: I) -> Result<Self, Error> {
         let (registry, units) = ground(root).await?;
@@ -128,13 +128,14 @@ impl<I: Inside> LocalWorld<I> {
     }
 
     /// What this world says it is.
-    fn ask(&self) -> Result<Pin, Trouble> {
-        self.registry.pin().map_err(|why| why.trouble())
+    fn identify(&self) -> BoxFuture<'_, Result<Pin, Trouble>> {
+        let pin = self.registry.pin().map_err(|why| why.trouble());
+        Box::pin(std::future::ready(pin))
     }
 
     async fn observed(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         // The world is asked what it is before it is looked at: the look is no older than this.
-        let known = self.inside.of_resource(&record.state, &|| self.ask()).await?;
+        let known = self.inside.of_resource(&record.state, &|| self.identify()).await?;
         self.tags.keep(record.state.id(), known.tags.clone());
         let eyes = Eyes { registry: &self.registry, units: &self.units };
         let mut look = eyes.resource(record, known);
@@ -143,6 +144,15 @@ impl<I: Inside> LocalWorld<I> {
             look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
         }
         Ok(observe::fold(&record.state, &record.book, &look))
+    }
+
+    async fn observed_config(
+        &self,
+        record: &Record<ProviderConfig>,
+    ) -> Result<provider_config::Observed, Trouble> {
+        let trust = self.inside.of_config(&record.state, &|| self.identify()).await?;
+        let eyes = Eyes { registry: &self.registry, units: &self.units };
+        Ok(provider_config::fold(&record.state, &record.book, &eyes.config(record, trust)))
     }
 }
 
@@ -184,7 +194,7 @@ async fn ground(root: PathBuf) -> Result<(Registry, Units), Error> {
     Ok((registry, units))
 }
 
-impl<I: Inside> World<Broker> for LocalWorld<I> {
+impl<I: ControlPlane> World<Broker> for LocalWorld<I> {
     async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         self.observed(record).await
     }
@@ -194,7 +204,7 @@ impl<I: Inside> World<Broker> for LocalWorld<I> {
     }
 }
 
-impl<I: Inside> World<Tombstone> for LocalWorld<I> {
+impl<I: ControlPlane> World<Tombstone> for LocalWorld<I> {
     async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         self.observed(record).await
     }
@@ -204,14 +214,12 @@ impl<I: Inside> World<Tombstone> for LocalWorld<I> {
     }
 }
 
-impl<I: Inside> World<provider_config::Life> for LocalWorld<I> {
+impl<I: ControlPlane> World<provider_config::Life> for LocalWorld<I> {
     async fn observe(
         &self,
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
-        let trust = self.inside.of_config(&record.state, &|| self.ask()).await?;
-        let eyes = Eyes { registry: &self.registry, units: &self.units };
-        Ok(provider_config::fold(&record.state, &record.book, &eyes.config(record, trust)))
+        self.observed_config(record).await
     }
 
     async fn apply(&self, record: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {

@@ -9,10 +9,10 @@ use usher_domain::object::name;
 use usher_kernel::{Book, Generation, Name, Record, Uid};
 
 use super::error::Error;
-use super::inside::{Known, Trust};
 use super::object::{Condition, Kind, Object, Sort};
 use super::registry::Registry;
 use super::render;
+use usher_domain::broker::world::{Known, Trust};
 use usher_hosts::supervisor::{Holder, Units};
 
 /// Who answers.

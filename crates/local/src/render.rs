@@ -11,8 +11,8 @@ use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::manifest::Manifest;
 use usher_kernel::{Generation, Name, Record, Timestamp, Uid};
 
-use super::inside::Known;
 use super::object::{Boot, Condition, Kind, Object, Owner, Substrate};
+use usher_domain::broker::world::Known;
 
 /// Where an agent finds its settings, beside its record.
 pub(super) const SETTINGS_FILE: &str = "agent.json";

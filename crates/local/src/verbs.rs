@@ -7,13 +7,13 @@ use usher_domain::object::name;
 use usher_kernel::{Name, Record, Timestamp, Trouble, Uid};
 
 use super::error::Error;
-use super::inside::Inside;
 use super::object::{Kind, Object};
 use super::registry::Change;
 use super::{LocalWorld, render};
+use usher_domain::broker::world::ControlPlane;
 use usher_hosts::clock::now;
 
-impl<I: Inside> LocalWorld<I> {
+impl<I: ControlPlane> LocalWorld<I> {
     pub(super) async fn perform(
         &self,
         record: &Record<Resource>,
@@ -97,7 +97,7 @@ impl<I: Inside> LocalWorld<I> {
     ) -> Result<(), Trouble> {
         let tags = match self.tags.take(resource.id()) {
             Some(seen) => seen,
-            None => self.inside.of_resource(resource, &|| self.ask()).await?.tags,
+            None => self.inside.of_resource(resource, &|| self.identify()).await?.tags,
         };
         let token = if render::needs_agent(resource) {
             Some(self.inside.token(resource, xr.generation).await?)

@@ -96,7 +96,7 @@ async fn a_server_ends_with_the_process_that_started_it() {
     assert!(Path::new(&dir).exists());
     victim.kill().unwrap();
     victim.wait().unwrap();
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if !Path::new(&dir).exists() {
             return;
         }

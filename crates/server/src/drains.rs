@@ -22,7 +22,7 @@ use usher_domain::object::id::{PeerId, ProjectId};
 use usher_kernel::Timestamp;
 use usher_store::{Error, PeerStatus, Store};
 
-use super::inside::snapshot_of;
+use super::control_plane::snapshot_of;
 use super::mesh::Mesh;
 use super::worker::stopped;
 use usher_wire::chain;

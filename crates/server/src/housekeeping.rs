@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use usher_store::{Error, Retention, Store, Swept};
 
-use super::rails::Rails;
+use super::guard::Guards;
 use super::worker::stopped;
 use usher_wire::chain;
 
@@ -28,7 +28,7 @@ pub struct Figures {
 /// Keeps house until it is told to stop.
 pub async fn run(
     store: Arc<Store>,
-    rails: Arc<Rails>,
+    guards: Arc<Guards>,
     figures: Figures,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -48,12 +48,12 @@ pub async fn run(
                 sweep_at = Instant::now() + pause;
             }
             () = sleep_until(write_at) => {
-                write_down(&rails).await;
+                write_down(&guards).await;
                 write_at = Instant::now() + figures.write_down;
             }
         }
     }
-    write_down(&rails).await;
+    write_down(&guards).await;
 }
 
 /// Forgets one batch, wakes tombstones that may be put away; when to come again.
@@ -72,8 +72,8 @@ async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
     Ok(if more { pause.min(Duration::from_secs(1)) } else { pause })
 }
 
-async fn write_down(rails: &Rails) {
-    if let Err(error) = rails.write_down().await {
-        tracing::warn!(error = %chain(&error), "cannot write down how far a world has come");
+async fn write_down(guards: &Guards) {
+    if let Err(error) = guards.write_down().await {
+        tracing::warn!(%error, "failed to record the revision of a world");
     }
 }

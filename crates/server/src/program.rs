@@ -20,20 +20,22 @@ use usher_store::migrate::Way;
 use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
+use super::control_plane::SqlControlPlane;
 use super::drains::Drains;
 use super::fleet::holding::{Holding, Parts as PartBoots};
 use super::fleet::home;
 use super::fleet::settings::At;
-use super::inside::Joined;
+use super::guard::{self, Guards};
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
-use super::rails::Rails;
 use super::services::{Pins, Services};
-use super::steps::{Lives, LocalSteps};
+use super::steps::{Lives, WorldSteps};
 use super::tally::{StoreTally, Tally};
 use super::waker::Waker;
 use super::worker::Worker;
-use super::{fleet, housekeeping, mesh, rails, seed, worker};
+use super::world_records::SqlWorldRecords;
+use super::worlds::{Attached, Worlds};
+use super::{fleet, housekeeping, mesh, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::error::ServerError;
 use usher_fleet::bootstrap::{Bootstrap, Nothing};
@@ -46,6 +48,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(3);
 /// How often it is written down how far the worlds have come, if they have.
 const WRITE_DOWN: Duration = Duration::from_secs(5);
 
+/// The name of the world of this computer.
+const LOCAL_WORLD: &str = "local";
 /// Where the machines of this machine lie below the data directory.
 const FLEET: &str = "fleet";
 
@@ -65,7 +69,7 @@ pub struct Server {
     listener: TcpListener,
     url: String,
     store: Arc<Store>,
-    joined: Joined,
+    plane: SqlControlPlane,
     tally: Arc<Tally>,
     fleet: Arc<usher_fleet::tally::Tally>,
 }
@@ -102,23 +106,24 @@ impl Server {
         admit_holders(&config, &store).await?;
         place::admit(&store, &data.token()?).await?;
         if embedded {
-            seed::seed(&store).await?;
+            seed::seed(&store, LOCAL_WORLD).await?;
         }
         let tally = Arc::new(Tally::default());
         let lifetime = Lifetime::new(config.tokens.lifetime.0);
         let lifetime = lifetime.map_err(|why| ServerError::usage(why.to_string()))?;
-        let rails = Rails::new(Arc::clone(&store), rail_figures(&config), Arc::clone(&tally));
+        let records = Arc::new(SqlWorldRecords(Arc::clone(&store)));
+        let guards = Guards::new(records, guard_config(&config), Arc::clone(&tally));
         let mesh = Mesh::new(mesh_figures(&config), Arc::clone(&tally));
-        let joined = Joined {
+        let plane = SqlControlPlane {
             store: Arc::clone(&store),
             key,
             lifetime,
-            rails: Arc::new(rails),
+            guards: Arc::new(guards),
             mesh: Arc::new(mesh),
             alarms: Arc::default(),
         };
         let fleet = Arc::new(usher_fleet::tally::Tally::default());
-        Ok(Self { config, data, listener, url, store, joined, tally, fleet })
+        Ok(Self { config, data, listener, url, store, plane, tally, fleet })
     }
 
     /// Where it listens.
@@ -136,15 +141,16 @@ impl Server {
         let asked_to_stop = asked_to_stop();
         let agents = self.agents()?;
         let root = self.data.world();
-        let world = LocalWorld::open(root, agents, self.joined.clone()).await;
-        let world = world.map_err(|why| ServerError::unavailable(chain(&why)))?;
-        let world = Arc::new(world);
+        let local = LocalWorld::open(root, agents, self.plane.clone()).await;
+        let local = Arc::new(local.map_err(|why| ServerError::unavailable(chain(&why)))?);
+        let mut worlds = Worlds::default();
+        worlds.attach(LOCAL_WORLD, local.clone());
+        let worlds = Arc::new(worlds);
         let (stopping, stop) = watch::channel(false);
-        let (listed, is_listed) = watch::channel(false);
-        let mut parts = Parts::start(&self, &world, listed, &stop)?;
+        let mut parts = Parts::start(&self, &local, &worlds, &stop)?;
         let (break_down, mut broken) = mpsc::channel(1);
-        parts.tasks.extend(self.start_fleet(&world, &stop, break_down).await?);
-        let router = self.router(&world, is_listed, &stop)?;
+        parts.tasks.extend(self.start_fleet(&local, &stop, break_down).await?);
+        let router = self.router(worlds, &stop)?;
         self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
         let mut stopped = stop.clone();
@@ -191,7 +197,7 @@ impl Server {
     /// Starts the shard, and the provider of this machine where that has the hosts.
     async fn start_fleet(
         &self,
-        world: &LocalWorld<Joined>,
+        world: &LocalWorld<SqlControlPlane>,
         stop: &watch::Receiver<bool>,
         break_down: mpsc::Sender<ServerError>,
     ) -> Result<Vec<JoinHandle<()>>, ServerError> {
@@ -225,8 +231,7 @@ impl Server {
 
     fn router(
         &self,
-        world: &Arc<LocalWorld<Joined>>,
-        listed: watch::Receiver<bool>,
+        worlds: Arc<Worlds>,
         stop: &watch::Receiver<bool>,
     ) -> Result<axum::Router, ServerError> {
         let usage = |why: String| ServerError::usage(why);
@@ -237,12 +242,11 @@ impl Server {
         };
         let services = Services {
             store: Arc::clone(&self.store),
-            world: Arc::clone(world),
-            inside: self.joined.clone(),
+            worlds,
+            plane: self.plane.clone(),
             lives: lives(&self.config),
             pins,
             tally: Arc::clone(&self.tally),
-            listed,
             stop: stop.clone(),
         };
         let mut registry = Registry::default();
@@ -265,19 +269,19 @@ struct Parts {
 impl Parts {
     fn start(
         server: &Server,
-        world: &Arc<LocalWorld<Joined>>,
-        listed: watch::Sender<bool>,
+        local: &LocalWorld<SqlControlPlane>,
+        worlds: &Arc<Worlds>,
         stop: &watch::Receiver<bool>,
     ) -> Result<Self, ServerError> {
-        let Server { config, store, joined, tally, .. } = server;
+        let Server { config, store, plane, tally, .. } = server;
         let (stop_keeper, stopped) = oneshot::channel();
-        let keeper = world.keeper();
+        let keeper = local.keeper();
         let keeper = tokio::spawn(keeper.run(stopped, |item, why| {
             tracing::warn!(?item, error = %chain(why), "cannot keep something of the local world");
         }));
-        let steps = LocalSteps {
+        let steps = WorldSteps {
             store: Arc::clone(store),
-            world: Arc::clone(world),
+            worlds: Arc::clone(worlds),
             lives: lives(config),
             tally: Arc::clone(tally),
         };
@@ -288,28 +292,33 @@ impl Parts {
         };
         let (store, tally) = (Arc::clone(store), Arc::clone(tally));
         let worker = Worker::new(Arc::clone(&store), Arc::new(steps), figures, Arc::clone(&tally));
-        let world = Arc::clone(world);
-        let waker = Waker { store: Arc::clone(&store), world, tally, listed };
-        let (alarms, mesh) = (Arc::clone(&joined.alarms), Arc::clone(&joined.mesh));
+        let waker = |(name, attached): (&str, &Attached)| Waker {
+            store: Arc::clone(&store),
+            name: name.to_owned(),
+            attached: attached.clone(),
+            tally: Arc::clone(&tally),
+        };
+        let wakers: Vec<Waker> = worlds.iter().map(waker).collect();
+        let (alarms, mesh) = (Arc::clone(&plane.alarms), Arc::clone(&plane.mesh));
         let house = housekeeping::Figures {
             retention: Retention { events: config.keep.events.0, ..Retention::default() },
             keep: config.keep.tombstones.0,
             write_down: WRITE_DOWN,
         };
-        let rails = Arc::clone(&joined.rails);
+        let guards = Arc::clone(&plane.guards);
         let relay = relay(&store)?;
         let mut told = stop.clone();
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(worker.run(stop.clone())),
-            tokio::spawn(waker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
             tokio::spawn(Drains::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
-            tokio::spawn(housekeeping::run(store, rails, house, stop.clone())),
+            tokio::spawn(housekeeping::run(store, guards, house, stop.clone())),
             tokio::spawn(relay.run(async move {
                 let _ = told.wait_for(|it| *it).await;
             })),
         ];
+        tasks.extend(wakers.into_iter().map(|it| tokio::spawn(it.run(stop.clone()))));
         Ok(Self { tasks, keeper, stop_keeper })
     }
 
@@ -459,9 +468,9 @@ fn lives(config: &Config) -> Lives {
     lives
 }
 
-fn rail_figures(config: &Config) -> rails::Figures {
+fn guard_config(config: &Config) -> guard::Config {
     let config::Rail { count, percent, window } = &config.rail;
-    rails::Figures { rail: Rail { count: *count, percent: *percent }, window: window.0 }
+    guard::Config { rail: Rail { count: *count, percent: *percent }, window: window.0 }
 }
 
 fn mesh_figures(config: &Config) -> mesh::Figures {

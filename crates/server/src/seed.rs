@@ -13,8 +13,6 @@ use usher_domain::projects::Project;
 use usher_store::{Error, Store};
 use uuid::Uuid;
 
-use super::services::WORLD;
-
 /// What the project is called.
 pub const PROJECT: &str = "demo";
 /// What the blueprint is called.
@@ -23,13 +21,13 @@ pub const BLUEPRINT: &str = "local-node";
 pub const LOCAL: &str = "local";
 
 /// Puts in what is missing. Whoever was killed on the way goes on where it stopped.
-pub async fn seed(store: &Store) -> Result<(), Error> {
+pub async fn seed(store: &Store, world: &str) -> Result<(), Error> {
     if store.project(PROJECT).await?.is_some() && is_whole(store).await? {
         return Ok(());
     }
     let project = project(store).await?;
     if store.placement(project).await?.is_none() {
-        let (world, phase) = (WORLD.to_owned(), NamespacePhase::Ready);
+        let (world, phase) = (world.to_owned(), NamespacePhase::Ready);
         store.place_project(Placement { project, world, phase }).await?;
     }
     let credential = credential(store).await?;

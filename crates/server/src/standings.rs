@@ -8,42 +8,19 @@ use std::collections::BTreeSet;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::world::Presence;
 use usher_kernel::{Book, Record, Standing, Uid};
 use uuid::Uuid;
 
-use usher_local::error::Error;
-use usher_local::object::{Condition, Object};
-use usher_local::watch::Watch;
-
 /// What stands in a world, by the life it belongs to.
 #[derive(Debug)]
-pub(super) struct Standings(Vec<Stands>);
-
-/// What matters of one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stands {
-    life: Uuid,
-    /// Which one it is; nothing of what cannot be read, or was not made by this world.
-    uid: Option<Uuid>,
-    /// Whether it was asked to go.
-    leaves: bool,
-    /// Whether it is a substrate and not ready.
-    converges: bool,
-}
+pub(super) struct Standings(Vec<Presence>);
 
 impl Standings {
-    /// Reads all there is.
-    pub(super) async fn read(watch: &mut Watch) -> Result<Self, Error> {
-        let mut all = Vec::new();
-        watch
-            .survey(|life, object| {
-                if let Some(life) = life.and_then(|it| it.parse().ok()) {
-                    all.push(Stands::new(life, object.as_ref()));
-                }
-            })
-            .await?;
-        all.sort_unstable_by_key(|it| it.life);
-        Ok(Self(all))
+    /// What a world listed.
+    pub(super) fn new(mut listed: Vec<Presence>) -> Self {
+        listed.sort_unstable_by_key(|it| it.owner);
+        Self(listed)
     }
 
     /// How many objects there are.
@@ -62,7 +39,7 @@ impl Standings {
             | Phase::Deprovisioning => true,
             Phase::Deleted => !stands.is_empty(),
             Phase::Ready => {
-                stands.iter().any(|it| it.converges) || !is_recorded(&record.book, stands)
+                stands.iter().any(|it| it.is_converging) || !is_recorded(&record.book, stands)
             }
             Phase::Failed => !is_recorded(&record.book, stands),
         }
@@ -78,24 +55,11 @@ impl Standings {
         }
     }
 
-    fn of(&self, life: &Uuid) -> &[Stands] {
-        let begin = self.0.partition_point(|it| it.life < *life);
+    fn of(&self, life: &Uuid) -> &[Presence] {
+        let begin = self.0.partition_point(|it| it.owner < *life);
         let all = self.0.get(begin..).unwrap_or_default();
-        let end = all.partition_point(|it| it.life == *life);
+        let end = all.partition_point(|it| it.owner == *life);
         all.get(..end).unwrap_or_default()
-    }
-}
-
-impl Stands {
-    /// One that cannot be read makes its life look; it is unknown to it as well.
-    fn new(life: Uuid, object: Option<&Object>) -> Self {
-        let substrate = object.and_then(|it| it.substrate.as_ref());
-        Self {
-            life,
-            uid: object.and_then(|it| made_here(&it.uid)),
-            leaves: object.is_some_and(|it| it.deleting_at.is_some()),
-            converges: substrate.is_some_and(|it| it.condition != Condition::Ready),
-        }
     }
 }
 
@@ -104,14 +68,14 @@ fn made_here(uid: &Uid) -> Option<Uuid> {
 }
 
 /// Whether exactly what is recorded as seen stands there, and none of it is on its way out.
-fn is_recorded(book: &Book, stands: &[Stands]) -> bool {
+fn is_recorded(book: &Book, stands: &[Presence]) -> bool {
     let outside = |kind: &str| kind.contains('/') || kind.contains("Anchor");
     let seen =
         book.rows().iter().filter(|row| row.standing == Standing::Seen && outside(&row.name.kind));
     let seen: Option<BTreeSet<Uuid>> =
         seen.filter_map(|row| row.uid.as_ref()).map(made_here).collect();
     let standing: Option<BTreeSet<Uuid>> = stands.iter().map(|it| it.uid).collect();
-    seen.is_some() && seen == standing && stands.iter().all(|it| !it.leaves)
+    seen.is_some() && seen == standing && stands.iter().all(|it| !it.is_deleting)
 }
 
 #[cfg(test)]
@@ -130,8 +94,13 @@ mod tests {
         Row { standing: Standing::Seen, uid: Some(Uid::new(uid)), ..row }
     }
 
-    fn stands(life: Uuid, uid: u128) -> Stands {
-        Stands { life, uid: Some(Uuid::from_u128(uid)), leaves: false, converges: false }
+    fn stands(life: Uuid, uid: u128) -> Presence {
+        Presence {
+            owner: life,
+            uid: Some(Uuid::from_u128(uid)),
+            is_deleting: false,
+            is_converging: false,
+        }
     }
 
     /// Red by: a world that changed while nobody watched and is taken for unchanged.
@@ -145,10 +114,10 @@ mod tests {
         assert!(!is_recorded(&book, &whole[..1]), "one is gone");
         assert!(!is_recorded(&book, &[whole[0], stands(LIFE, 3)]), "one is another");
         assert!(!is_recorded(&book, &[whole[0], whole[1], stands(LIFE, 3)]), "one came");
-        assert!(!is_recorded(&book, &[whole[0], Stands { leaves: true, ..whole[1] }]));
-        assert!(!is_recorded(&book, &[whole[0], Stands { uid: None, ..whole[1] }]), "unreadable");
+        assert!(!is_recorded(&book, &[whole[0], Presence { is_deleting: true, ..whole[1] }]));
+        assert!(!is_recorded(&book, &[whole[0], Presence { uid: None, ..whole[1] }]), "unreadable");
         let foreign = Book::new([seen("x/Y", "not made here")]);
-        let unreadable = Stands { uid: None, ..whole[0] };
+        let unreadable = Presence { uid: None, ..whole[0] };
         assert!(!is_recorded(&foreign, &[unreadable]), "two that are unknown are not the same");
     }
 

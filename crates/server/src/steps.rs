@@ -1,4 +1,4 @@
-//! One step of each kind of item, between the store and the local world.
+//! One step of each kind of item, between the store and the world that its record names.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,21 +6,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::effect::Effect;
 use usher_domain::broker::life::Broker;
-use usher_domain::broker::provider_config;
+use usher_domain::broker::observe::Observed;
+use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::{self, Tombstone};
+use usher_domain::object::authority::BoxFuture;
 use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
 };
 use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Store, WorkItem};
 
-use super::inside::Joined;
 use super::tally::{Count, Tally};
 use super::worker::Steps;
+use super::worlds::Worlds;
 use usher_failpoint::Failpoint;
-use usher_local::LocalWorld;
 
 /// The items with their figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +35,12 @@ pub struct Lives {
     pub config: provider_config::Life,
 }
 
-/// Steps the items of a store in one world.
-pub struct LocalSteps {
+/// Steps the lives of a store, each in its world.
+pub struct WorldSteps {
     /// The store.
     pub store: Arc<Store>,
-    /// The world.
-    pub world: Arc<LocalWorld<Joined>>,
+    /// The worlds.
+    pub worlds: Arc<Worlds>,
     /// The rules.
     pub lives: Lives,
     /// The counters.
@@ -46,7 +48,7 @@ pub struct LocalSteps {
 }
 
 #[async_trait]
-impl Steps for LocalSteps {
+impl Steps for WorldSteps {
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
         let Leased { item, claim, record, now } = leased;
         let in_time = move || Instant::now() < keeps_until;
@@ -54,7 +56,9 @@ impl Steps for LocalSteps {
         let kept = match (item, record) {
             (WorkItem::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
-                let outcome = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                let done = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                // A record that is gone took its queue entry with it.
+                let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
                 kept.map(held)
@@ -65,7 +69,8 @@ impl Steps for LocalSteps {
             }
             (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
-                let outcome = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                let done = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
                 kept.map(Held::ProviderConfig)
@@ -88,7 +93,7 @@ fn held(record: Record<Resource>) -> Held {
     Held::Resource(Box::new(record))
 }
 
-impl LocalSteps {
+impl WorldSteps {
     /// A tombstone that was kept long enough and has nothing left to watch is put away.
     async fn tombstone(
         &self,
@@ -98,7 +103,8 @@ impl LocalSteps {
     ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
         let ledger = self.ledger((item, claim, in_time), record);
-        let outcome = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        let done = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        let Some(outcome) = done.transpose() else { return Ok(None) };
         self.told(item, &outcome);
         let at_rest = matches!(
             outcome,
@@ -123,7 +129,7 @@ impl LocalSteps {
     }
 
     fn seen(&self) -> Seen<'_> {
-        Seen { world: &self.world, tally: &self.tally }
+        Seen { worlds: &self.worlds, tally: &self.tally }
     }
 
     fn told<R: Copy + Display>(&self, item: WorkItem, outcome: &Result<Report<R>, Stopped>) {
@@ -143,27 +149,68 @@ impl LocalSteps {
     }
 }
 
-/// The world, with what is counted and where a process can be made to die.
+/// The worlds, with what is counted and where a process can be made to die.
 struct Seen<'a> {
-    world: &'a LocalWorld<Joined>,
+    worlds: &'a Worlds,
     tally: &'a Tally,
 }
 
-impl<L: Lifecycle> World<L> for Seen<'_>
-where
-    LocalWorld<Joined>: World<L>,
-{
-    async fn observe(&self, record: &Record<L::State>) -> Result<L::Observed, Trouble> {
+impl Seen<'_> {
+    async fn observe_resource(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         self.tally.count(Count::Observations);
-        self.world.observe(record).await
+        self.worlds.get(&record.state.pinned().world)?.observe(record).await
     }
 
-    async fn apply(&self, record: &Record<L::State>, effect: &L::Effect) -> Result<(), Trouble> {
+    async fn apply_resource(
+        &self,
+        record: &Record<Resource>,
+        effect: &Effect,
+    ) -> Result<(), Trouble> {
+        let world = self.worlds.get(&record.state.pinned().world)?;
+        self.counted(world.apply(record, effect)).await
+    }
+
+    async fn counted(&self, effect: BoxFuture<'_, Result<(), Trouble>>) -> Result<(), Trouble> {
         Failpoint::BeforeEffect.pass();
         self.tally.count(Count::Effects);
-        let applied = self.world.apply(record, effect).await;
+        let applied = effect.await;
         Failpoint::AfterEffect.pass();
         applied
+    }
+}
+
+impl World<Broker> for Seen<'_> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.observe_resource(record).await
+    }
+
+    async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.apply_resource(record, effect).await
+    }
+}
+
+impl World<Tombstone> for Seen<'_> {
+    async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+        self.observe_resource(record).await
+    }
+
+    async fn apply(&self, record: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
+        self.apply_resource(record, effect).await
+    }
+}
+
+impl World<provider_config::Life> for Seen<'_> {
+    async fn observe(
+        &self,
+        record: &Record<ProviderConfig>,
+    ) -> Result<provider_config::Observed, Trouble> {
+        self.tally.count(Count::Observations);
+        self.worlds.get(&record.state.world)?.observe_config(record).await
+    }
+
+    async fn apply(&self, record: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
+        let world = self.worlds.get(&record.state.world)?;
+        self.counted(world.apply_config(record, verb)).await
     }
 }
 
@@ -188,7 +235,7 @@ impl<'a, L: Lifecycle> Ledger<L> for Written<'a, L::State>
 where
     LeasedLedger<'a, L::State>: Ledger<L>,
 {
-    async fn load(&self) -> Result<Record<L::State>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<L::State>>, Trouble> {
         self.ledger.load().await
     }
 

@@ -32,8 +32,8 @@ pub enum Count {
     Accepted,
     /// Wake-ups by a world's watch.
     Wakes,
-    /// Rails that tripped.
-    RailsTripped,
+    /// Mass-deletion guards that tripped.
+    GuardsTripped,
     /// Nodes that fell silent.
     NodesLost,
 }
@@ -51,7 +51,7 @@ impl Count {
         Self::Commits,
         Self::Accepted,
         Self::Wakes,
-        Self::RailsTripped,
+        Self::GuardsTripped,
         Self::NodesLost,
     ];
 
@@ -68,7 +68,7 @@ impl Count {
             Self::Commits => "usher_store_commits",
             Self::Accepted => "usher_declarations_accepted",
             Self::Wakes => "usher_world_wakes",
-            Self::RailsTripped => "usher_rails_tripped",
+            Self::GuardsTripped => "usher_mass_deletion_guards_tripped",
             Self::NodesLost => "usher_nodes_lost",
         }
     }
@@ -86,7 +86,7 @@ impl Count {
             Self::Commits => "Steps that wrote",
             Self::Accepted => "Declarations that were accepted",
             Self::Wakes => "Wake-ups by the watch of a world",
-            Self::RailsTripped => "Rails that tripped",
+            Self::GuardsTripped => "Mass-deletion guards that tripped",
             Self::NodesLost => "Nodes that fell silent",
         }
     }

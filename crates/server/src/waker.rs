@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
+use usher_domain::broker::world::{WorldNews, WorldWatch};
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
+use usher_kernel::Trouble;
 use usher_store::{Error, Store};
 use uuid::Uuid;
 
-use super::inside::Joined;
 use super::standings::Standings;
 use super::tally::{Count, Tally};
 use super::worker::stopped;
-use usher_local::LocalWorld;
-use usher_local::watch::{News, Touched, Watch};
+use super::worlds::Attached;
 use usher_wire::chain;
 
 /// How soon something is tried again that failed.
@@ -32,12 +32,12 @@ const PAGE: u32 = 100;
 pub struct Waker {
     /// The store.
     pub store: Arc<Store>,
+    /// The name of the world.
+    pub name: String,
     /// The world.
-    pub world: Arc<LocalWorld<Joined>>,
+    pub attached: Attached,
     /// The counters.
     pub tally: Arc<Tally>,
-    /// Told once the first listing was compared.
-    pub listed: watch::Sender<bool>,
 }
 
 impl Waker {
@@ -47,7 +47,7 @@ impl Waker {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 why = self.attend() => {
-                    tracing::warn!(error = %why, "cannot watch the local world");
+                    tracing::warn!(world = self.name, error = %why, "failed to watch a world");
                 }
             }
             tokio::select! {
@@ -59,30 +59,31 @@ impl Waker {
 
     /// Follows the world; why it cannot any more.
     async fn attend(&self) -> String {
-        let mut watch = match self.world.watch() {
+        let mut watch = match self.attached.world.watch().await {
             Ok(watch) => watch,
-            Err(why) => return chain(&why),
+            Err(why) => return why.to_string(),
         };
         loop {
             match watch.next().await {
-                Ok(News::All) => {
-                    if let Err(why) = self.compare_all(&mut watch).await {
+                Ok(WorldNews::Relist) => {
+                    if let Err(why) = self.compare_all(&mut *watch).await {
                         return why;
                     }
-                    self.listed.send_replace(true);
+                    self.attached.listed.send_replace(true);
                 }
-                Ok(News::Changes(touched)) => self.wake_touched(&touched).await,
-                Err(why) => return chain(&why),
+                Ok(WorldNews::Changed(owners)) => self.wake_owners(owners).await,
+                Err(why) => return why.to_string(),
             }
         }
     }
 
     /// Compares what stands with what is recorded.
-    async fn compare_all(&self, watch: &mut Watch) -> Result<(), String> {
-        let standing = Standings::read(watch).await.map_err(|why| chain(&why))?;
+    async fn compare_all(&self, watch: &mut dyn WorldWatch) -> Result<(), String> {
+        let listed = watch.list().await.map_err(|why: Trouble| why.to_string())?;
+        let standing = Standings::new(listed);
         let woken = self.compare(&standing).await.map_err(|why| chain(&why))?;
         let objects = standing.count();
-        tracing::info!(objects, woken, "compared the local world with the ledger");
+        tracing::info!(world = self.name, objects, woken, "world compared with the ledger");
         Ok(())
     }
 
@@ -102,6 +103,9 @@ impl Waker {
                     Err(Error::Corrupt { .. }) => continue,
                     Err(error) => return Err(error),
                 };
+                if record.state.pinned().world != self.name {
+                    continue;
+                }
                 configs.insert(record.state.pinned().provider_config);
                 if standing.disagrees(&record) {
                     lives.push(*record.state.id().as_uuid());
@@ -118,8 +122,8 @@ impl Waker {
         Ok(woken)
     }
 
-    async fn wake_touched(&self, touched: &[Touched]) {
-        let lives: BTreeSet<Uuid> = touched.iter().filter_map(life).collect();
+    async fn wake_owners(&self, owners: Vec<Uuid>) {
+        let lives: BTreeSet<Uuid> = owners.into_iter().collect();
         let lives: Vec<Uuid> = lives.into_iter().collect();
         for lives in lives.chunks(WOKEN_MAX) {
             while let Err(error) = self.wake(lives).await {
@@ -139,8 +143,4 @@ impl Waker {
         }
         self.store.wake_labels(lives.to_vec()).await
     }
-}
-
-fn life(touched: &Touched) -> Option<Uuid> {
-    touched.life.as_ref().and_then(|it| it.parse().ok())
 }

@@ -174,7 +174,7 @@ impl Worker {
             Ok((id, Ended::TooSlow)) => {
                 self.tally.count(Count::TooSlow);
                 let what = "the end of the step before its deadline".to_owned();
-                (id, Some(Trouble::Unavailable { what }))
+                (id, Some(Trouble::unavailable(what)))
             }
             Ok((id, Ended::Unreturned(error))) => {
                 self.tally.unanswered(&error);
@@ -214,7 +214,7 @@ impl Worker {
         }
         let left: Vec<(WorkItem, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
         for (item, claim) in left {
-            let trouble = Trouble::Unavailable { what: "a server that was stopped".to_owned() };
+            let trouble = Trouble::unavailable("a server that was stopped".to_owned());
             // The lease ends by itself if this cannot be written.
             let _ = self.store.postpone(item, claim, trouble).await;
         }

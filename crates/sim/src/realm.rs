@@ -21,6 +21,9 @@ words! {
         // Requirement: K-11, O-4, B-17, T-5, T-12, T-26, T-32, P-10, E-10, E-18, S-3, G-10, G-17
         // Requirement: G-25, F-2, F-13, F-14, F-32, F-46
         EndsAsWished = "ends-as-wished",
+        /// An incomplete snapshot is never waited on without a timer.
+        // Requirement: K-18
+        TimerWhenIncomplete = "timer-when-incomplete",
     }
 }
 

@@ -5,11 +5,11 @@ use std::cell::{Cell, RefCell};
 use std::task::Poll;
 
 use usher_kernel::schedule::Claim;
-use usher_kernel::{Timestamp, Trouble};
+use usher_kernel::{Observation, Timestamp, Trouble, Wake};
 
 use crate::clock::{REQUEST_BOUND, millis};
 use crate::fault::DriverFault;
-use crate::realm::{QueueBend, Realm};
+use crate::realm::{EveryWorld, QueueBend, Realm};
 use crate::strike::Strike;
 
 /// Where a step pauses.
@@ -62,9 +62,19 @@ impl<R: Realm> Seat<'_, R> {
         .await;
     }
 
-    /// Notes a decision and the verb it leads to, one of the table's.
-    pub fn decided<P: PartialEq>(&self, table: &[P], verb: Option<P>) {
+    /// Notes a decision and the verb it leads to, one of the table's. What was decided on an
+    /// incomplete snapshot has a timer.
+    pub fn decided<P: PartialEq>(
+        &self,
+        (table, verb): (&[P], Option<P>),
+        seen: &impl Observation,
+        wake: Wake,
+    ) {
         let mut state = self.state.borrow_mut();
+        if seen.is_incomplete() && wake == Wake::OnChange {
+            let what = format!("{:?} waits for a change that may not come", self.life);
+            state.wrong(EveryWorld::TimerWhenIncomplete, what);
+        }
         let coverage = &mut state.base_mut().coverage;
         coverage.steps += 1;
         let place = verb.map(|verb| table.iter().position(|it| *it == verb));
@@ -79,7 +89,7 @@ impl<R: Realm> Seat<'_, R> {
         let (done, comes_again) = self.arrive(request);
         self.pause(Point::AfterVerb).await;
         if comes_again {
-            return Err(Trouble::Unavailable { what: "the answer".to_owned() });
+            return Err(Trouble::unavailable("the answer".to_owned()));
         }
         let mut state = self.state.borrow_mut();
         if !self.done.get() {
@@ -89,7 +99,7 @@ impl<R: Realm> Seat<'_, R> {
         if wanted || state.happens(DriverFault::AnswerLost, 60) {
             state.met(DriverFault::AnswerLost);
             self.struck(&mut state, Strike::AnswerLost);
-            return Err(Trouble::Unavailable { what: "the answer".to_owned() });
+            return Err(Trouble::unavailable("the answer".to_owned()));
         }
         done
     }
@@ -118,7 +128,7 @@ impl<R: Realm> Seat<'_, R> {
         result?;
         if self.state.borrow_mut().strikes(DriverFault::CommitAnswerLost, 50) {
             self.returned.set(false);
-            return Err(Trouble::Unavailable { what: "the answer of the commit".to_owned() });
+            return Err(Trouble::unavailable("the answer of the commit".to_owned()));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Cluster {
 
     fn look(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         if *self.hidden.borrow() && self.breakage != Some(Breakage::ErrorIsAbsent) {
-            return Err(Trouble::Unavailable { what: "cluster".to_owned() });
+            return Err(Trouble::unavailable("cluster".to_owned()));
         }
         let mut look = self.state.borrow_mut().look(0, record, true);
         if self.breakage == Some(Breakage::TrustRebuilt) {
@@ -129,8 +129,8 @@ impl World<provider_config::Life> for Cluster {
 }
 
 impl Ledger<Broker> for Cluster {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.resource())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.resource()))
     }
 
     async fn commit(&self, version: Version, it: &Decision<Broker>) -> Result<(), Trouble> {
@@ -139,8 +139,8 @@ impl Ledger<Broker> for Cluster {
 }
 
 impl Ledger<Tombstone> for Cluster {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.resource())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.resource()))
     }
 
     async fn commit(&self, version: Version, it: &Decision<Tombstone>) -> Result<(), Trouble> {
@@ -149,8 +149,8 @@ impl Ledger<Tombstone> for Cluster {
 }
 
 impl Ledger<provider_config::Life> for Cluster {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
-        Ok(self.config())
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
+        Ok(Some(self.config()))
     }
 
     async fn commit(

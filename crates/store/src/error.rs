@@ -164,7 +164,7 @@ impl Error {
             | Self::InUse { .. }
             | Self::File { .. }
             | Self::Closed
-            | Self::Database { .. } => Trouble::Unavailable { what: "the database".to_owned() },
+            | Self::Database { .. } => Trouble::unavailable("the database".to_owned()),
         }
     }
 

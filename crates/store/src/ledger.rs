@@ -170,8 +170,8 @@ impl LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<Broker> for LeasedLedger<'_, Resource> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.record.clone())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Broker>) -> Result<(), Trouble> {
@@ -182,8 +182,8 @@ impl Ledger<Broker> for LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.record.clone())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(
@@ -198,8 +198,8 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
 }
 
 impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
-        Ok(self.record.clone())
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
+        Ok(Some(self.record.clone()))
     }
 
     async fn commit(

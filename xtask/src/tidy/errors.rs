@@ -1,4 +1,4 @@
-//! An error that prints its source is told twice by whoever prints the chain.
+//! An error that prints its source appears twice where the chain is printed.
 
 use crate::rust;
 

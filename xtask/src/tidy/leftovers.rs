@@ -53,7 +53,7 @@ pub(super) fn leftovers(subject: &Subject) -> Vec<Finding> {
     findings
 }
 
-/// Finds paths of somebody's machine.
+/// Finds paths of one machine.
 pub(super) fn machine_paths(subject: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in ours(subject) {

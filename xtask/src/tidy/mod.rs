@@ -15,6 +15,7 @@ mod links;
 mod map;
 mod names;
 mod sizes;
+mod words;
 
 use std::fmt;
 
@@ -25,7 +26,7 @@ use crate::requirements;
 use crate::tree::Tree;
 
 /// Every check by its name.
-pub(crate) const CHECKS: [(&str, Check); 17] = [
+pub(crate) const CHECKS: [(&str, Check); 20] = [
     // Requirement: H-1
     ("edges", edges::edges),
     // Requirement: K-13, H-2
@@ -38,6 +39,9 @@ pub(crate) const CHECKS: [(&str, Check); 17] = [
     ("dead-files", dead_files::dead_files),
     // Requirement: H-7
     ("sizes", sizes::sizes),
+    ("crate-sizes", sizes::crates),
+    ("vague-words", words::vague),
+    ("worn-names", words::worn),
     // Requirement: H-10
     ("names", names::words),
     // Requirement: H-10

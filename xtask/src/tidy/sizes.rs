@@ -1,9 +1,17 @@
 //! Files and lines that grew too long.
 
+use crate::lines;
+
 use super::{Finding, Subject};
 
 /// Lines of a file before its tests.
 const FILE_LINES_MAX: usize = 500;
+/// Lines of a crate's sources without tests, and of the commands, which should know little.
+const CRATE_LINES_MAX: usize = 12_000;
+const CLI_LINES_MAX: usize = 5_500;
+const CLI: &str = "crates/cli";
+/// The rules, what tries them, and what others embed may be larger.
+const LARGE: [&str; 3] = ["crates/domain", "crates/sim", "crates/apiserver"];
 /// Characters of a line.
 const LINE_CHARS_MAX: usize = 100;
 /// What the first line of a file made by a tool contains.
@@ -14,8 +22,8 @@ pub(super) fn sizes(subject: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
     let written = |text: &str| !text.lines().next().is_some_and(|line| line.contains(GENERATED));
     for (path, text) in subject.tree.of_kind("rs").filter(|(_, text)| written(text)) {
-        let lines = lines_before_tests(text);
-        if lines > FILE_LINES_MAX && !is_test_file(path) {
+        let lines = lines::before_tests(text).lines().count();
+        if lines > FILE_LINES_MAX && !lines::is_test_file(path) {
             let what = format!("{lines} lines before the tests, more than {FILE_LINES_MAX}");
             findings.push(Finding::new((path, 1), what, "split it by duty"));
         }
@@ -30,22 +38,31 @@ pub(super) fn sizes(subject: &Subject) -> Vec<Finding> {
     findings
 }
 
-fn lines_before_tests(text: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let tests = lines.windows(2).position(|pair| {
-        pair[0] == "#[cfg(test)]" && (pair[1].starts_with("mod ") && pair[1].ends_with('{'))
-    });
-    tests.unwrap_or(lines.len())
-}
-
-fn is_test_file(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
+/// Finds crates whose sources are above their limit.
+pub(super) fn crates(subject: &Subject) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for member in &subject.members {
+        let most = match member.folder.as_str() {
+            folder if LARGE.contains(&folder) => continue,
+            CLI => CLI_LINES_MAX,
+            _ => CRATE_LINES_MAX,
+        };
+        let sources = lines::sources(&subject.tree, member);
+        let count: usize = sources.map(|(_, text)| text.lines().count()).sum();
+        if count > most {
+            let what = format!("{count} lines in src without tests, more than {most}");
+            findings.push(Finding::new((&member.folder, 1), what, "move a duty to its own crate"));
+        }
+    }
+    findings
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repo::Member;
     use crate::tidy::files;
+    use crate::tree::Tree;
 
     fn found(path: &str, text: &str) -> Vec<(usize, String)> {
         let findings = sizes(&files([(path, text)]));
@@ -61,6 +78,18 @@ mod tests {
         let tested = format!("{}#[cfg(test)]\nmod tests {{\n{code}}}\n", "x\n".repeat(500));
         assert_eq!(found("a/src/lib.rs", &tested), []);
         assert_eq!(found("a/src/broker/tests.rs", &code), []);
+    }
+
+    #[test]
+    fn a_crate_above_its_limit_is_found() {
+        let code = "x\n".repeat(CLI_LINES_MAX + 1);
+        let member = |folder: &str| Member { folder: folder.into(), ..Member::default() };
+        let found = |folder: &str| {
+            let path = format!("{folder}/src/lib.rs");
+            let tree = Tree::from([(path.as_str(), code.as_str())]);
+            crates(&Subject { tree, members: vec![member(folder)] }).len()
+        };
+        assert_eq!((found(CLI), found("crates/store"), found(LARGE[0])), (1, 0, 0));
     }
 
     #[test]

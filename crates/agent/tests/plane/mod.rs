@@ -91,7 +91,7 @@ impl Plane {
 
     /// Waits until something holds.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) {
-        for _ in 0..4_000 {
+        for _ in 0..24_000 {
             if holds(&self.state()) {
                 return;
             }

@@ -43,9 +43,9 @@ enum Kind {
     /// Which credentials a project may use
     #[value(alias = "assignment")]
     Assignments,
-    /// What holds mass disappearance
-    #[value(alias = "rail")]
-    Rails,
+    /// What holds absences after too many at once
+    #[value(alias = "guard")]
+    Guards,
     /// Who ordered what
     Audit,
 }
@@ -119,7 +119,7 @@ fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop>
         Kind::Credentials => "/v1/credentials".to_owned(),
         Kind::Projects => "/v1/projects".to_owned(),
         Kind::Placements => "/v1/placements".to_owned(),
-        Kind::Rails => "/v1/guards".to_owned(),
+        Kind::Guards => "/v1/guards".to_owned(),
         Kind::Audit => "/v1/audit".to_owned(),
         Kind::Assignments => {
             let which = || Stop::usage("cannot list assignments of every project: say --project");
@@ -148,7 +148,7 @@ async fn one(
         Kind::Credentials => format!("/v1/credentials/{}", encoded(name)),
         Kind::Projects => format!("/v1/projects/{}", encoded(name)),
         Kind::Placements => format!("/v1/projects/{}/placement", encoded(name)),
-        Kind::Nodes | Kind::Tokens | Kind::Assignments | Kind::Rails | Kind::Audit => {
+        Kind::Nodes | Kind::Tokens | Kind::Assignments | Kind::Guards | Kind::Audit => {
             let items = session.all(&listing(flags.kind, project, flags.all)?).await?;
             return only(name, items);
         }
@@ -212,7 +212,7 @@ const fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str
             &["CREDENTIAL", "STATE", "REQUESTED BY", "DECIDED BY"],
             &["credential", "state", "requested_by", "decided_by"],
         ),
-        Kind::Rails => (&["WORLD", "TRIPPED"], &["world", "tripped_at"]),
+        Kind::Guards => (&["WORLD", "TRIPPED"], &["world", "tripped_at"]),
         Kind::Audit => {
             (&["AT", "ACTOR", "ACTION", "SUBJECT"], &["at", "actor", "action", "subject"])
         }

@@ -42,7 +42,7 @@ pub enum Ask {
     Receipt(receipt::Flags),
     /// Read the log of events, or follow it
     Events(events::Flags),
-    /// Look at a resource now, make it anew, or open the rail of a world
+    /// Reconcile a resource now, make it anew, or reset the mass-deletion guard of a world
     Retry(retry::Flags),
     /// Give a resource up, with a reason, although its world cannot answer
     Abandon(abandon::Flags),

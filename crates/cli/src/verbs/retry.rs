@@ -1,4 +1,4 @@
-//! `usher retry`: looks at a resource now, makes it anew, or opens the rail of a world.
+//! `usher retry`: reconciles a resource now, makes it anew, or resets a mass-deletion guard.
 
 use std::process::ExitCode;
 
@@ -13,16 +13,16 @@ use crate::stop::Stop;
 #[derive(clap::Args)]
 pub struct Flags {
     /// Its name or id
-    #[arg(value_name = "NAME|ID", required_unless_present = "rail")]
+    #[arg(value_name = "NAME|ID", required_unless_present = "reset_guard")]
     resource: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// Show the old generation out and make a new one
+    /// Tear the old generation down and make a new one
     #[arg(long)]
     replace: bool,
-    /// Open the rail of this world, and believe again that what is absent is gone
+    /// Reset the mass-deletion guard of this world: what is absent counts as gone again
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["resource", "replace"])]
-    rail: Option<String>,
+    reset_guard: Option<String>,
     #[command(flatten)]
     basics: Basics,
 }
@@ -32,10 +32,11 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 }
 
 async fn retry(session: Session, flags: Flags) -> Result<(), Stop> {
-    if let Some(world) = &flags.rail {
+    if let Some(world) = &flags.reset_guard {
         let path = format!("/v1/guards/{}/reset", encoded(world));
         let value = session.client.call(Method::POST, &path, None, None).await?;
-        return session.console.one(&value, || format!("the rail of {world} is open\n"));
+        let done = || format!("the mass-deletion guard of {world} is reset\n");
+        return session.console.one(&value, done);
     }
     let name = flags.resource.unwrap_or_default();
     let found = session.resource(&name, flags.project.name().as_deref()).await?;
@@ -43,5 +44,5 @@ async fn retry(session: Session, flags: Flags) -> Result<(), Stop> {
     let path = format!("/v1/resources/{}/{verb}", found.id);
     let value = session.client.call(Method::POST, &path, None, None).await?;
     let Resource { name, phase, .. } = found;
-    session.console.one(&value, || format!("{name} is looked at, in {phase}\n"))
+    session.console.one(&value, || format!("{name} is reconciled now, in {phase}\n"))
 }

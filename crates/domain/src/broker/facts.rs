@@ -3,6 +3,8 @@
 //! [`RowFacts`] come from the row (and the clock), [`Facts`] from one observation. Their product
 //! is what the transition table covers, cell by cell.
 
+use usher_kernel::Visibility;
+
 use super::phase::Phase;
 use crate::blueprint::MeshRole;
 use crate::object::closed::closed_set;
@@ -26,7 +28,7 @@ pub struct RowFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// How far the answers can be trusted.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// The project's namespace.
     pub gate: Gate,
     /// The anchor of the generation (while showing out: of any generation).
@@ -76,22 +78,6 @@ closed_set! {
         Open = "Open",
         /// Every identity row is gone, foreign or abandoned.
         Settled = "Settled",
-    }
-}
-
-closed_set! {
-    /// How far the answers of this look can be trusted; names the cause of every `Unknown`.
-    "sight" Sight {
-        /// Everybody answered.
-        Clear = "Clear",
-        /// Somebody did not answer.
-        Unreachable = "Unreachable",
-        /// Somebody would not let us look.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned, or it forgot.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once: unasked absence is held.
-        RailTripped = "RailTripped",
     }
 }
 

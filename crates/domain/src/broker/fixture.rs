@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use usher_kernel::{
-    Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Uid, Version,
+    Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Uid, Version, Visibility,
 };
 use uuid::Uuid;
 
 use super::aggregate::{Fields, Pinned, Resource};
-use super::facts::{
-    Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Tenure, Token, Xr,
-};
+use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Tenure, Token, Xr};
 use super::look::{Condition, Guard, Look, Object, XrObject};
 use super::phase::Phase;
 use crate::blueprint::MeshRole;
@@ -195,7 +193,7 @@ pub(super) fn look() -> Look {
 
 /// The facts of that look.
 pub(super) const NOTHING: Facts = Facts {
-    sight: Sight::Clear,
+    visibility: Visibility::Complete,
     gate: Gate::Ready,
     anchor: Anchor::Absent,
     token: Token::None,

@@ -3,7 +3,8 @@
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] (how answers become facts), [`life`] (the kernel's
 //! view of all that), [`accept`] and [`command`] (what a person can ask for), [`ports`] (what is
-//! asked of the siblings, once), [`render`] (what should exist).
+//! asked of the siblings, once), [`render`] (what should exist), [`world`] (the port between
+//! the server and what stands outside).
 
 pub mod accept;
 pub mod aggregate;
@@ -24,6 +25,7 @@ pub mod refusal;
 pub mod render;
 pub mod tombstone;
 pub mod verdict;
+pub mod world;
 
 mod witness;
 

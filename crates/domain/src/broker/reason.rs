@@ -1,6 +1,7 @@
 //! Why a resource is where it is: one closed set for conditions, metrics and answers.
 
 use crate::object::closed::closed_set;
+use crate::object::unknown::unknown_reasons;
 
 closed_set! {
     /// Why a decision did what it did, or why it waits.
@@ -97,6 +98,8 @@ closed_set! {
         TeardownOverdue = "TeardownOverdue",
     }
 }
+
+unknown_reasons!(Reason);
 
 impl Reason {
     /// The reason once the phase's deadline has passed. A deadline never changes the phase, and a

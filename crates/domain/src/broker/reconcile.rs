@@ -10,25 +10,27 @@
 //! - No destroying effect and no crossing depends on a part that is unknown.
 //! - The phase names steer nothing but stickiness.
 
+use usher_kernel::{Requeue, Visibility};
+
 use super::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
-    Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
+    Token, Xr,
 };
 use super::phase::Phase;
 use super::reason::Reason;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use crate::blueprint::MeshRole;
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     if row.phase == Phase::Deleted {
-        return Verdict::rest(Phase::Deleted, Rest::Never, Reason::Gone);
+        return Verdict::wait(Phase::Deleted, Requeue::Never, Reason::Gone);
     }
     if row.intent == Intent::Requested || row.phase.is_leaving() {
         return tear_down(row, seen);
     }
     if row.phase == Phase::Failed {
-        return Verdict::rest(Phase::Failed, Rest::OnChange, Reason::ProvisioningFailed);
+        return Verdict::wait(Phase::Failed, Requeue::OnChange, Reason::ProvisioningFailed);
     }
     match row.tenure {
         Tenure::Leaving => replace(row, seen),
@@ -41,13 +43,13 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     let stay = if row.phase.is_leaving() { row.phase } else { Phase::Deregistering };
     match way_out(row, seen) {
         Way::DrainNode => {
-            Verdict::doing(EffectKind::DeregisterNode, Phase::Deregistering, Reason::DrainingNode)
+            Verdict::act(EffectKind::DeregisterNode, Phase::Deregistering, Reason::DrainingNode)
         }
-        Way::HoldForNode(reason) => Verdict::rest(stay, Rest::Poll, reason),
-        Way::Do(effect, reason) => Verdict::doing(effect, Phase::Deprovisioning, reason),
-        Way::Hold(rest, reason) => Verdict::rest(Phase::Deprovisioning, rest, reason),
+        Way::HoldForNode(reason) => Verdict::wait(stay, Requeue::Poll, reason),
+        Way::Do(effect, reason) => Verdict::act(effect, Phase::Deprovisioning, reason),
+        Way::Hold(rest, reason) => Verdict::wait(Phase::Deprovisioning, rest, reason),
         Way::Out => {
-            Verdict::telling(EventKind::Deleted, Phase::Deleted, Reason::Gone).resting(Rest::Never)
+            Verdict::emit(EventKind::Deleted, Phase::Deleted, Reason::Gone).requeue(Requeue::Never)
         }
     }
 }
@@ -56,14 +58,13 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
 fn replace(row: RowFacts, seen: Facts) -> Verdict {
     match way_out(row, seen) {
         Way::DrainNode => {
-            Verdict::doing(EffectKind::DeregisterNode, Phase::Pending, Reason::DrainingNode)
+            Verdict::act(EffectKind::DeregisterNode, Phase::Pending, Reason::DrainingNode)
         }
-        Way::HoldForNode(reason) => Verdict::rest(Phase::Pending, Rest::Poll, reason),
-        Way::Do(effect, reason) => Verdict::doing(effect, Phase::Pending, reason),
-        Way::Hold(rest, reason) => Verdict::rest(Phase::Pending, rest, reason),
-        Way::Out => {
-            Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced).turning(Turn::Next)
-        }
+        Way::HoldForNode(reason) => Verdict::wait(Phase::Pending, Requeue::Poll, reason),
+        Way::Do(effect, reason) => Verdict::act(effect, Phase::Pending, reason),
+        Way::Hold(rest, reason) => Verdict::wait(Phase::Pending, rest, reason),
+        Way::Out => Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced)
+            .change_record(RecordChange::Next),
     }
 }
 
@@ -72,7 +73,7 @@ enum Way {
     DrainNode,
     HoldForNode(Reason),
     Do(EffectKind, Reason),
-    Hold(Rest, Reason),
+    Hold(Requeue, Reason),
     Out,
 }
 
@@ -83,15 +84,15 @@ fn way_out(row: RowFacts, seen: Facts) -> Way {
         Node::Live | Node::Lost => return Way::DrainNode,
         Node::None | Node::Left => {}
     }
-    if seen.sight == Sight::ClusterReplaced {
-        return Way::Hold(Rest::Poll, Reason::ClusterReplaced);
+    if seen.visibility == Visibility::ClusterReplaced {
+        return Way::Hold(Requeue::Poll, Reason::ClusterReplaced);
     }
     match seen.xr {
-        Xr::Unknown => blind(seen.sight),
+        Xr::Unknown => unknown(seen.visibility),
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
             delete_substrate(seen)
         }
-        Xr::Deleting => Way::Hold(Rest::Poll, Reason::WaitingForDeletion),
+        Xr::Deleting => Way::Hold(Requeue::Poll, Reason::WaitingForDeletion),
         Xr::Absent | Xr::Foreign => after_substrate(row, seen),
     }
 }
@@ -99,16 +100,16 @@ fn way_out(row: RowFacts, seen: Facts) -> Way {
 /// Nobody guards the XR, and what it composed is in the ledger, before it is asked to go.
 fn delete_substrate(seen: Facts) -> Way {
     match seen.protection {
-        Protection::Unknown => return blind(seen.sight),
+        Protection::Unknown => return unknown(seen.visibility),
         Protection::Ours => {
             return Way::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
         }
-        Protection::Somebody => return Way::Hold(Rest::Poll, Reason::InUse),
+        Protection::Somebody => return Way::Hold(Requeue::Poll, Reason::InUse),
         Protection::None => {}
     }
     match seen.composed {
-        Composed::Unknown => blind(seen.sight),
-        Composed::Unrecorded => Way::Hold(Rest::Now, Reason::RecordingComposed),
+        Composed::Unknown => unknown(seen.visibility),
+        Composed::Unrecorded => Way::Hold(Requeue::Now, Reason::RecordingComposed),
         Composed::None | Composed::Present | Composed::KindRemoved => {
             Way::Do(EffectKind::DeleteSubstrate, Reason::DeletingSubstrate)
         }
@@ -117,54 +118,53 @@ fn delete_substrate(seen: Facts) -> Way {
 
 fn after_substrate(row: RowFacts, seen: Facts) -> Way {
     match seen.composed {
-        Composed::Unknown => return blind(seen.sight),
+        Composed::Unknown => return unknown(seen.visibility),
         Composed::Unrecorded | Composed::Present => {
-            return Way::Hold(Rest::Poll, Reason::WaitingForComposed);
+            return Way::Hold(Requeue::Poll, Reason::WaitingForComposed);
         }
-        Composed::KindRemoved => return Way::Hold(Rest::Poll, Reason::KindRemoved),
+        Composed::KindRemoved => return Way::Hold(Requeue::Poll, Reason::KindRemoved),
         Composed::None => {}
     }
     if row.closing == Closing::Quiet {
-        return Way::Hold(Rest::Quiet, Reason::QuietTime);
+        return Way::Hold(Requeue::InFlightGrace, Reason::QuietTime);
     }
     match seen.anchor {
-        Anchor::Unknown => blind(seen.sight),
+        Anchor::Unknown => unknown(seen.visibility),
         // One that is on its way out is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             Way::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
         Anchor::Absent | Anchor::Foreign => match row.closing {
             Closing::Settled => Way::Out,
-            Closing::Open | Closing::Quiet => Way::Hold(Rest::Poll, Reason::UnsettledRows),
+            Closing::Open | Closing::Quiet => Way::Hold(Requeue::Poll, Reason::UnsettledRows),
         },
     }
 }
 
 /// The converge arm.
 fn converge(row: RowFacts, seen: Facts) -> Verdict {
-    if seen.sight == Sight::ClusterReplaced {
-        return Verdict::rest(row.phase, Rest::Poll, Reason::ClusterReplaced);
+    if seen.visibility == Visibility::ClusterReplaced {
+        return Verdict::wait(row.phase, Requeue::Poll, Reason::ClusterReplaced);
     }
     match seen.xr {
-        Xr::Failed => {
-            Verdict::telling(EventKind::Failed, Phase::Failed, Reason::ProvisioningFailed)
-                .turning(Turn::To(Tenure::Live))
-        }
-        Xr::Unknown => Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight)),
+        Xr::Failed => Verdict::emit(EventKind::Failed, Phase::Failed, Reason::ProvisioningFailed)
+            .change_record(RecordChange::To(Tenure::Live))
+            .requeue(Requeue::OnChange),
+        Xr::Unknown => Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason()),
         Xr::Absent => match row.tenure {
             Tenure::Fresh => begin(row, seen),
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateLost),
         },
         Xr::Foreign => match row.tenure {
-            Tenure::Fresh => Verdict::rest(Phase::Pending, Rest::Poll, Reason::NameTaken),
+            Tenure::Fresh => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTaken),
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateReplaced),
         },
         Xr::Replaced => lose(row, seen, Reason::SubstrateReplaced),
-        Xr::Deleting => Verdict::rest(row.phase, Rest::Poll, Reason::SubstrateLeaving)
-            .turning(Turn::To(Tenure::Live)),
+        Xr::Deleting => Verdict::wait(row.phase, Requeue::Poll, Reason::SubstrateLeaving)
+            .change_record(RecordChange::To(Tenure::Live)),
         Xr::Converging if row.phase == Phase::Ready => {
-            Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Degraded)
-                .turning(Turn::To(Tenure::Live))
+            Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Degraded)
+                .change_record(RecordChange::To(Tenure::Live))
         }
         Xr::Converging => keep(row, seen, Phase::Provisioning, Reason::WaitingForSubstrate),
         Xr::Ready | Xr::Drifted => enrol(row, seen),
@@ -176,38 +176,38 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 fn begin(row: RowFacts, seen: Facts) -> Verdict {
     match seen.node {
         Node::None => create(row, seen),
-        Node::Unknown => Verdict::rest(Phase::Pending, Rest::Poll, Reason::NodeUnknown),
+        Node::Unknown => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NodeUnknown),
         Node::Live | Node::Lost | Node::Left => lose(row, seen, Reason::SubstrateLost),
     }
 }
 
 /// gate → anchor → token → Apply.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
-    let pending = |rest, reason| Verdict::rest(Phase::Pending, rest, reason);
+    let pending = |rest, reason| Verdict::wait(Phase::Pending, rest, reason);
     match seen.gate {
-        Gate::NotReady => return pending(Rest::Poll, Reason::NamespaceNotReady),
-        Gate::Unknown => return pending(Rest::Poll, sightless(seen.sight)),
+        Gate::NotReady => return pending(Requeue::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return pending(Requeue::Poll, seen.visibility.unknown_reason()),
         Gate::Ready => {}
     }
     match seen.anchor {
-        Anchor::Unknown => return pending(Rest::Poll, sightless(seen.sight)),
+        Anchor::Unknown => return pending(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent => {
             let reason = Reason::CreatingAnchor;
-            return Verdict::doing(EffectKind::CreateAnchor, Phase::Pending, reason);
+            return Verdict::act(EffectKind::CreateAnchor, Phase::Pending, reason);
         }
-        Anchor::Unrecorded => return pending(Rest::Now, Reason::RecordingAnchor),
+        Anchor::Unrecorded => return pending(Requeue::Now, Reason::RecordingAnchor),
         Anchor::Leaving => {
             let reason = Reason::DeletingAnchor;
-            return Verdict::doing(EffectKind::DeleteAnchor, Phase::Pending, reason);
+            return Verdict::act(EffectKind::DeleteAnchor, Phase::Pending, reason);
         }
-        Anchor::Foreign => return pending(Rest::Poll, Reason::AnchorNameTaken),
+        Anchor::Foreign => return pending(Requeue::Poll, Reason::AnchorNameTaken),
         Anchor::Ours => {}
     }
     match (row.role, seen.token) {
         (MeshRole::Standalone, _) => apply(seen, Phase::Pending, Reason::CreatingSubstrate),
         (MeshRole::Node, Token::None) => {
-            Verdict::doing(EffectKind::IssueToken, Phase::Pending, Reason::IssuingToken)
-                .resting(Rest::Now)
+            Verdict::act(EffectKind::IssueToken, Phase::Pending, Reason::IssuingToken)
+                .requeue(Requeue::Now)
         }
         (MeshRole::Node, token) => {
             apply(seen, Phase::Pending, unless_spent(token, Reason::CreatingSubstrate))
@@ -217,19 +217,20 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 
 /// Keeps the manifests applied onto an XR that exists.
 fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
-    let hold = |rest, reason| Verdict::rest(phase, rest, reason);
+    let hold = |rest, reason| Verdict::wait(phase, rest, reason);
     if row.tenure == Tenure::Fresh {
-        return hold(Rest::Now, Reason::RecordingSubstrate).turning(Turn::To(Tenure::Live));
+        return hold(Requeue::Now, Reason::RecordingSubstrate)
+            .change_record(RecordChange::To(Tenure::Live));
     }
     match seen.gate {
-        Gate::NotReady => return hold(Rest::Poll, Reason::NamespaceNotReady),
-        Gate::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
+        Gate::NotReady => return hold(Requeue::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Gate::Ready => {}
     }
     match seen.anchor {
-        Anchor::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
-        Anchor::Absent | Anchor::Foreign => return hold(Rest::Poll, Reason::AnchorLost),
-        Anchor::Unrecorded => return hold(Rest::Now, Reason::RecordingAnchor),
+        Anchor::Unknown => return hold(Requeue::Poll, seen.visibility.unknown_reason()),
+        Anchor::Absent | Anchor::Foreign => return hold(Requeue::Poll, Reason::AnchorLost),
+        Anchor::Unrecorded => return hold(Requeue::Now, Reason::RecordingAnchor),
         // Held by our finalizer, a leaving anchor still owns what stands under it.
         Anchor::Ours | Anchor::Leaving => {}
     }
@@ -238,8 +239,8 @@ fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
 
 fn apply(seen: Facts, phase: Phase, reason: Reason) -> Verdict {
     match seen.config {
-        Config::Waiting => Verdict::rest(phase, Rest::Poll, Reason::WaitingForProviderConfig),
-        Config::Ready => Verdict::doing(EffectKind::Apply, phase, reason),
+        Config::Waiting => Verdict::wait(phase, Requeue::Poll, Reason::WaitingForProviderConfig),
+        Config::Ready => Verdict::act(EffectKind::Apply, phase, reason),
     }
 }
 
@@ -259,12 +260,11 @@ fn enrol(row: RowFacts, seen: Facts) -> Verdict {
     }
     match (seen.node, row.phase) {
         (Node::Live, _) => ready(row, seen),
-        (Node::Unknown, phase) => {
-            Verdict::rest(phase, Rest::Poll, Reason::NodeUnknown).turning(Turn::To(Tenure::Live))
-        }
+        (Node::Unknown, phase) => Verdict::wait(phase, Requeue::Poll, Reason::NodeUnknown)
+            .change_record(RecordChange::To(Tenure::Live)),
         (Node::None | Node::Lost | Node::Left, Phase::Ready) => {
-            Verdict::rest(Phase::Ready, Rest::OnChange, Reason::NodeLost)
-                .turning(Turn::To(Tenure::Live))
+            Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::NodeLost)
+                .change_record(RecordChange::To(Tenure::Live))
         }
         (Node::None, _) => {
             let reason = unless_spent(seen.token, Reason::WaitingForNode);
@@ -281,36 +281,27 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
         return keep(row, seen, Phase::Ready, Reason::Correcting);
     }
     let verdict = if row.phase == Phase::Ready {
-        Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Steady)
+        Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady)
     } else {
-        Verdict::telling(EventKind::Ready, Phase::Ready, Reason::Steady)
+        Verdict::emit(EventKind::Ready, Phase::Ready, Reason::Steady)
     };
-    verdict.turning(Turn::To(Tenure::Live)).resting(if drifted {
-        Rest::Now
+    verdict.change_record(RecordChange::To(Tenure::Live)).requeue(if drifted {
+        Requeue::Now
     } else {
-        Rest::OnChange
+        Requeue::OnChange
     })
 }
 
 /// The substrate is gone or another took its place: its generation is shown out, unless too much
 /// vanished at once to be believed.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
-    if seen.sight == Sight::RailTripped {
-        return Verdict::rest(row.phase, Rest::Poll, Reason::RailTripped);
+    if seen.visibility == Visibility::RailTripped {
+        return Verdict::wait(row.phase, Requeue::Poll, Reason::RailTripped);
     }
-    Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::To(Tenure::Leaving))
+    Verdict::wait(Phase::Pending, Requeue::Now, reason)
+        .change_record(RecordChange::To(Tenure::Leaving))
 }
 
-fn blind(sight: Sight) -> Way {
-    Way::Hold(Rest::Poll, sightless(sight))
-}
-
-/// Why a part is unknown. A look that calls itself clear and misses a part did not reach it.
-fn sightless(sight: Sight) -> Reason {
-    match sight {
-        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
-        Sight::Forbidden => Reason::Forbidden,
-        Sight::RailTripped => Reason::RailTripped,
-        Sight::ClusterReplaced => Reason::ClusterReplaced,
-    }
+fn unknown(visibility: Visibility) -> Way {
+    Way::Hold(Requeue::Poll, visibility.unknown_reason())
 }

@@ -2,7 +2,7 @@
 
 use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp, Unknown};
 
-use super::facts::{Anchor, Sight};
+use super::facts::Anchor;
 use super::look::{Heard, Object};
 use super::render::anchor::is_anchor;
 use crate::object::authority::Authority;
@@ -206,23 +206,4 @@ pub(super) fn worst_anchor(anchors: impl Iterator<Item = Anchor>) -> Anchor {
         Anchor::Absent => 0,
     };
     anchors.max_by_key(rank).unwrap_or(Anchor::Absent)
-}
-
-impl Sight {
-    /// The worst cause of blindness in one look.
-    pub fn judge(authority: Authority, held: bool, worst: Option<Unknown>) -> Self {
-        if authority == Authority::Replaced || worst == Some(Unknown::ClusterReplaced) {
-            return Self::ClusterReplaced;
-        }
-        if held {
-            return Self::RailTripped;
-        }
-        match worst {
-            Some(Unknown::ClusterReplaced) => Self::ClusterReplaced,
-            Some(Unknown::RailTripped) => Self::RailTripped,
-            Some(Unknown::Forbidden) => Self::Forbidden,
-            Some(Unknown::Unreachable) => Self::Unreachable,
-            None => Self::Clear,
-        }
-    }
 }

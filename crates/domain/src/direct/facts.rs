@@ -3,6 +3,8 @@
 //! [`RowFacts`] come from the row, its identity rows and the clock, [`Facts`] from one observation.
 //! Their product is what the transition table covers, cell by cell.
 
+use usher_kernel::{Unknown, Visibility};
+
 use super::phase::Phase;
 use crate::object::closed::closed_set;
 
@@ -273,6 +275,24 @@ impl Cloud {
             | Self::Lagging
             | Self::Vanished => None,
         }
+    }
+}
+
+impl Facts {
+    /// How much of the snapshot was answered. What nobody asked for is not missing.
+    pub fn visibility(self) -> Visibility {
+        let forbidden = self.refs == Refs::Forbidden || self.cloud == Cloud::Forbidden;
+        let silent = self.object == Object::Unknown
+            || self.refs == Refs::Unavailable
+            || self.search == Search::Unknown
+            || self.operation == Operation::Unknown
+            || matches!(self.cloud, Cloud::Throttled | Cloud::Unavailable | Cloud::Lagging);
+        let worst = match (forbidden, silent) {
+            (true, _) => Some(Unknown::Forbidden),
+            (false, true) => Some(Unknown::Unreachable),
+            (false, false) => (self.cloud == Cloud::Vanished).then_some(Unknown::RailTripped),
+        };
+        Visibility::judge(false, false, worst)
     }
 }
 

@@ -160,7 +160,7 @@ impl Deleter for MembershipDeleter {
         let call = call(Method::Delete, self.0.format().as_str(), at.etag());
         match client.send(&call).await.heard() {
             Ok(_) => Ok(()),
-            Err(_) => Err(Trouble::Unavailable { what: "the cloud".to_owned() }),
+            Err(_) => Err(Trouble::unavailable("the cloud".to_owned())),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Book, Decision, Lifecycle, Record, Row, Standing, Timestamp, Uid, Unknown, Version, Wake,
+    Book, Decision, Lifecycle, Observation, Record, Row, Standing, Timestamp, Uid, Unknown,
+    Version, Wake,
 };
 
 use super::aggregate::{Fields, History, Resource};

@@ -11,6 +11,8 @@
 //! - Nothing is created before its identity is on record and on the object.
 //! - What is somebody else's is never touched, and a copy never acts.
 
+use usher_kernel::Requeue;
+
 use super::facts::{
     Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
     Search, Stamp, Stands,
@@ -18,7 +20,7 @@ use super::facts::{
 use super::phase::Phase;
 use super::proof::Outcome;
 use super::reason::Reason;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
@@ -26,7 +28,7 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
         return watch(row, seen);
     }
     match seen.object {
-        Object::Unknown => Verdict::rest(row.phase, Rest::Poll, Reason::ObjectUnknown),
+        Object::Unknown => Verdict::wait(row.phase, Requeue::Poll, Reason::ObjectUnknown),
         Object::Free | Object::Gone => let_go(row, seen),
         Object::Leaving => tear_down(row, seen),
         Object::Unheld | Object::Held => converge(row, seen),
@@ -35,9 +37,9 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
 
 /// The object is out of our hands: its end is told, and what may be left is on record.
 fn let_go(row: RowFacts, seen: Facts) -> Verdict {
-    let told = |reason| Verdict::telling(EventKind::Deleted, Phase::Deleted, reason);
+    let told = |reason| Verdict::emit(EventKind::Deleted, Phase::Deleted, reason);
     if row.ended == Ended::Yes {
-        return told(Reason::Gone).resting(Rest::Watch);
+        return told(Reason::Gone).requeue(Requeue::Watch);
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
@@ -54,17 +56,17 @@ fn let_go(row: RowFacts, seen: Facts) -> Verdict {
         | Identity::Seen
         | Identity::Malformed => Outcome::OrphanReleased,
     };
-    told(ending(outcome)).turning(Turn::End(outcome)).resting(Rest::Watch)
+    told(ending(outcome)).change_record(RecordChange::End(outcome)).requeue(Requeue::Watch)
 }
 
 /// The teardown arm: there is no way back from here.
 fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     if row.phase != Phase::Deleting {
-        return Verdict::telling(EventKind::Deleting, Phase::Deleting, Reason::DeletionSeen);
+        return Verdict::emit(EventKind::Deleting, Phase::Deleting, Reason::DeletionSeen);
     }
     if row.ended == Ended::Yes {
         let reason = Reason::RemovingFinalizer;
-        return Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleting, reason);
+        return Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleting, reason);
     }
     if seen.hold == Hold::Somebody {
         return wait(Reason::Held);
@@ -78,7 +80,7 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
         Identity::None => end(Outcome::AlreadyAbsent),
         Identity::BoundElsewhere => end(Outcome::NotOurs),
         Identity::Abandoned => end(Outcome::Abandoned),
-        Identity::Found => wait(Reason::Recording).resting(Rest::Now),
+        Identity::Found => wait(Reason::Recording).requeue(Requeue::Now),
         Identity::Lost | Identity::Malformed => climb(row, seen),
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign => {
             remove(row, seen)
@@ -91,14 +93,14 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
 fn climb(row: RowFacts, seen: Facts) -> Verdict {
     match seen.search {
         Search::Unknown => return wait(Reason::SearchUnknown),
-        Search::One => return wait(Reason::Recording).resting(Rest::Now),
+        Search::One => return wait(Reason::Recording).requeue(Requeue::Now),
         Search::Several => return orphan(seen, Reason::OwnershipAmbiguous),
         Search::None => {}
     }
     match seen.refs {
-        Refs::Agrees | Refs::Differs => {
-            wait(Reason::RecordingIdentity).resting(Rest::Now).turning(Turn::Intend)
-        }
+        Refs::Agrees | Refs::Differs => wait(Reason::RecordingIdentity)
+            .requeue(Requeue::Now)
+            .change_record(RecordChange::Intend),
         // That a parent is not there was answered; that its child is not there was not.
         Refs::NotFound | Refs::Invalid if row.identity == Identity::Malformed => {
             orphan(seen, Reason::IdentityMalformed)
@@ -124,13 +126,13 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             Operation::None | Operation::Failed | Operation::Unknown
                 if row.identity != Identity::Seen =>
             {
-                wait(Reason::Recording).resting(Rest::Now)
+                wait(Reason::Recording).requeue(Requeue::Now)
             }
             // That we ask is on record first, so that whoever finds it gone knows by whom.
             Operation::None | Operation::Failed | Operation::Unknown if row.asked == Asked::No => {
-                wait(Reason::DeletingObject).resting(Rest::Now).turning(Turn::Ask)
+                wait(Reason::DeletingObject).requeue(Requeue::Now).change_record(RecordChange::Ask)
             }
-            Operation::Failed => delete(Reason::DeleteFailed).resting(Rest::Slow),
+            Operation::Failed => delete(Reason::DeleteFailed).requeue(Requeue::Slow),
             Operation::None | Operation::Unknown => delete(Reason::DeletingObject),
         },
         Stands::Leaving => wait(Reason::WaitingForDeletion),
@@ -158,42 +160,42 @@ fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
         Operation::None | Operation::Failed => {}
     }
     match row.quiet {
-        Quiet::No => Some(wait(Reason::QuietTime).resting(Rest::Quiet)),
+        Quiet::No => Some(wait(Reason::QuietTime).requeue(Requeue::InFlightGrace)),
         Quiet::Yes => None,
     }
 }
 
 /// The converge arm.
 fn converge(row: RowFacts, seen: Facts) -> Verdict {
-    let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
+    let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     // A deletion is never taken back: a cluster that forgot it was restored.
     if row.phase == Phase::Deleting || row.ended == Ended::Yes {
-        return stay(Reason::DeletionForgotten).resting(Rest::OnChange);
+        return stay(Reason::DeletionForgotten).requeue(Requeue::OnChange);
     }
     if row.identity == Identity::BoundElsewhere {
-        return stay(Reason::IdentityForeign).resting(Rest::OnChange);
+        return stay(Reason::IdentityForeign).requeue(Requeue::OnChange);
     }
     if seen.object == Object::Unheld {
-        return Verdict::doing(EffectKind::AddFinalizer, row.phase, Reason::AddingFinalizer);
+        return Verdict::act(EffectKind::AddFinalizer, row.phase, Reason::AddingFinalizer);
     }
     match row.identity {
         Identity::None => intend(row, seen, Reason::RecordingIdentity),
-        Identity::Found => stay(Reason::Recording).resting(Rest::Now),
+        Identity::Found => stay(Reason::Recording).requeue(Requeue::Now),
         Identity::Lost | Identity::Malformed => match (seen.search, row.identity) {
             (Search::Unknown, _) => stay(Reason::SearchUnknown),
-            (Search::One, _) => stay(Reason::Recording).resting(Rest::Now),
+            (Search::One, _) => stay(Reason::Recording).requeue(Requeue::Now),
             (Search::Several, _) => stay(Reason::OwnershipAmbiguous),
             // What a driver of the lost ledger sent may not be there yet.
             (Search::None, Identity::Lost) if row.quiet == Quiet::No => {
-                stay(Reason::QuietTime).resting(Rest::Quiet)
+                stay(Reason::QuietTime).requeue(Requeue::InFlightGrace)
             }
             (Search::None, Identity::Lost) => intend(row, seen, Reason::RecordingIdentity),
             (Search::None, _) => stay(Reason::IdentityMalformed),
         },
-        Identity::Abandoned => stay(ending(Outcome::Abandoned)).resting(Rest::OnChange),
-        Identity::BoundElsewhere => stay(Reason::IdentityForeign).resting(Rest::OnChange),
+        Identity::Abandoned => stay(ending(Outcome::Abandoned)).requeue(Requeue::OnChange),
+        Identity::BoundElsewhere => stay(Reason::IdentityForeign).requeue(Requeue::OnChange),
         Identity::Intended | Identity::Seen | Identity::Gone if seen.stamp == Stamp::Stale => {
-            Verdict::doing(EffectKind::Stamp, row.phase, Reason::Stamping)
+            Verdict::act(EffectKind::Stamp, row.phase, Reason::Stamping)
         }
         // A life has one identity: what an older request makes is then always met.
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
@@ -211,15 +213,15 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 /// Records the identity that the spec stands for.
 fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.refs.resolves() {
-        Verdict::rest(Phase::Pending, Rest::Now, reason).turning(Turn::Intend)
+        Verdict::wait(Phase::Pending, Requeue::Now, reason).change_record(RecordChange::Intend)
     } else {
-        Verdict::rest(row.phase, Rest::Poll, unresolved(seen.refs))
+        Verdict::wait(row.phase, Requeue::Poll, unresolved(seen.refs))
     }
 }
 
 /// The identity is on record and on the object: now the cloud object may be created.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
-    let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
+    let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
         Some(Stands::Nothing) => {}
@@ -227,16 +229,18 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
         Some(Stands::Foreign) => return stay(Reason::NameTaken),
         Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
         Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
-            return stay(Reason::Recording).resting(Rest::Now);
+            return stay(Reason::Recording).requeue(Requeue::Now);
         }
     }
-    let creating = |rest, reason| Verdict::rest(Phase::Creating, rest, reason);
+    let creating = |requeue, reason| Verdict::wait(Phase::Creating, requeue, reason);
     match (seen.operation, seen.refs) {
-        (Operation::Running, _) => creating(Rest::Poll, Reason::WaitingForOperation),
+        (Operation::Running, _) => creating(Requeue::Poll, Reason::WaitingForOperation),
         (Operation::Unknown, _) => stay(Reason::OperationUnknown),
-        (Operation::Failed, _) => creating(Rest::Slow, Reason::CreateFailed).turning(Turn::Again),
+        (Operation::Failed, _) => {
+            creating(Requeue::Slow, Reason::CreateFailed).change_record(RecordChange::Again)
+        }
         (Operation::None, Refs::Agrees) => {
-            Verdict::doing(EffectKind::Create, Phase::Creating, Reason::Creating)
+            Verdict::act(EffectKind::Create, Phase::Creating, Reason::Creating)
         }
         (Operation::None, refs) => stay(unresolved(refs)),
     }
@@ -244,29 +248,29 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 
 /// The cloud object was seen: it is kept as declared.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
-    let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
+    let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
         Some(Stands::Ours | Stands::Drifted) => {}
         Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
         Some(Stands::Unrecorded | Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
-            return stay(Reason::Recording).resting(Rest::Now);
+            return stay(Reason::Recording).requeue(Requeue::Now);
         }
     }
     if !seen.refs.resolves() {
         return stay(unresolved(seen.refs));
     }
-    let update = |reason| Verdict::doing(EffectKind::Update, row.phase, reason);
+    let update = |reason| Verdict::act(EffectKind::Update, row.phase, reason);
     match (seen.operation, seen.cloud) {
         (Operation::Running, _) => stay(Reason::WaitingForOperation),
-        (Operation::Failed, Cloud::Drifted) => update(Reason::UpdateFailed).resting(Rest::Slow),
+        (Operation::Failed, Cloud::Drifted) => update(Reason::UpdateFailed).requeue(Requeue::Slow),
         (Operation::None | Operation::Unknown, Cloud::Drifted) => update(Reason::Correcting),
         (Operation::None | Operation::Failed | Operation::Unknown, _) => {
             if row.phase == Phase::Ready {
-                Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Steady)
+                Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady)
             } else {
-                Verdict::telling(EventKind::Ready, Phase::Ready, Reason::Steady)
-                    .resting(Rest::OnChange)
+                Verdict::emit(EventKind::Ready, Phase::Ready, Reason::Steady)
+                    .requeue(Requeue::OnChange)
             }
         }
     }
@@ -274,7 +278,7 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 
 /// What was there is gone: it is made again, as a new one.
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
-    let stay = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
+    let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
         Some(Stands::Foreign) => stay(Reason::NameTaken),
@@ -285,7 +289,7 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
         Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded | Stands::Leaving) => {
-            stay(Reason::Recording).resting(Rest::Now)
+            stay(Reason::Recording).requeue(Requeue::Now)
         }
     }
 }
@@ -294,7 +298,7 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
-        Some(_) => Verdict::rest(row.phase, Rest::Poll, Reason::NameTaken),
+        Some(_) => Verdict::wait(row.phase, Requeue::Poll, Reason::NameTaken),
     }
 }
 
@@ -304,29 +308,34 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
     if row.identity == Identity::Seen {
         return take_back(seen);
     }
-    let rest = |rest, reason| Verdict::rest(Phase::Deleted, rest, reason);
+    let rest = |requeue, reason| Verdict::wait(Phase::Deleted, requeue, reason);
     match (seen.object, row.quiet) {
         (Object::Leaving, _) if row.ended == Ended::Yes => {
             let reason = Reason::RemovingFinalizer;
-            Verdict::doing(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
+            Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
         }
-        (Object::Unheld | Object::Held, Quiet::No) => rest(Rest::Watch, Reason::DeletionForgotten),
+        (Object::Unheld | Object::Held, Quiet::No) => {
+            rest(Requeue::Watch, Reason::DeletionForgotten)
+        }
         // What a late driver began may still bring something back.
         (_, Quiet::Yes) if seen.operation == Operation::Running => {
-            rest(Rest::Poll, Reason::WaitingForOperation)
+            rest(Requeue::Poll, Reason::WaitingForOperation)
+        }
+        (_, Quiet::Yes) if seen.operation == Operation::Unknown => {
+            rest(Requeue::Slow, Reason::OperationUnknown)
         }
         (Object::Unheld | Object::Held, Quiet::Yes) => {
-            rest(Rest::OnChange, Reason::DeletionForgotten)
+            rest(Requeue::OnChange, Reason::DeletionForgotten)
         }
         // Whoever woke us may have seen it come back.
-        (Object::Unknown, Quiet::Yes) => rest(Rest::Slow, Reason::ObjectUnknown),
+        (Object::Unknown, Quiet::Yes) => rest(Requeue::Slow, Reason::ObjectUnknown),
         (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
-            rest(Rest::Never, Reason::Gone)
+            rest(Requeue::Never, Reason::Gone)
         }
         (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, Quiet::No) => {
             match seen.cloud.stands() {
                 None => blind(Phase::Deleted, seen.cloud),
-                Some(_) => rest(Rest::Watch, Reason::Gone),
+                Some(_) => rest(Requeue::Watch, Reason::Gone),
             }
         }
     }
@@ -334,11 +343,11 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
 
 /// A late driver brought it back after the end.
 fn take_back(seen: Facts) -> Verdict {
-    let poll = |reason| Verdict::rest(Phase::Deleted, Rest::Poll, reason);
+    let poll = |reason| Verdict::wait(Phase::Deleted, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => blind(Phase::Deleted, seen.cloud),
         Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
-            Verdict::doing(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
+            Verdict::act(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
         }
         Some(Stands::Leaving) => poll(Reason::WaitingForDeletion),
         Some(Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
@@ -349,7 +358,8 @@ fn take_back(seen: Facts) -> Verdict {
 
 /// The end is recorded first; the finalizer goes in a later step.
 fn end(outcome: Outcome) -> Verdict {
-    Verdict::rest(Phase::Deleting, Rest::Now, ending(outcome)).turning(Turn::End(outcome))
+    Verdict::wait(Phase::Deleting, Requeue::Now, ending(outcome))
+        .change_record(RecordChange::End(outcome))
 }
 
 /// Nobody can say which cloud object it is: the policy decides.
@@ -362,11 +372,11 @@ fn orphan(seen: Facts, why: Reason) -> Verdict {
 }
 
 fn delete(reason: Reason) -> Verdict {
-    Verdict::doing(EffectKind::Delete, Phase::Deleting, reason)
+    Verdict::act(EffectKind::Delete, Phase::Deleting, reason)
 }
 
 fn wait(reason: Reason) -> Verdict {
-    Verdict::rest(Phase::Deleting, Rest::Poll, reason)
+    Verdict::wait(Phase::Deleting, Requeue::Poll, reason)
 }
 
 /// Whether the cloud says that nothing of ours stands there.
@@ -393,11 +403,11 @@ fn ending(outcome: Outcome) -> Reason {
 
 /// Rests on an answer that does not count. Nobody asked counts as no answer.
 fn blind(phase: Phase, cloud: Cloud) -> Verdict {
-    let (rest, reason) = match cloud {
-        Cloud::Forbidden => (Rest::Poll, Reason::CloudForbidden),
-        Cloud::Throttled => (Rest::Throttle, Reason::CloudThrottled),
-        Cloud::Lagging => (Rest::Poll, Reason::CloudLagging),
-        Cloud::Vanished => (Rest::Poll, Reason::RailTripped),
+    let (requeue, reason) = match cloud {
+        Cloud::Forbidden => (Requeue::Poll, Reason::CloudForbidden),
+        Cloud::Throttled => (Requeue::Throttle, Reason::CloudThrottled),
+        Cloud::Lagging => (Requeue::Poll, Reason::CloudLagging),
+        Cloud::Vanished => (Requeue::Poll, Reason::RailTripped),
         Cloud::Unasked
         | Cloud::Unavailable
         | Cloud::Absent
@@ -406,9 +416,9 @@ fn blind(phase: Phase, cloud: Cloud) -> Verdict {
         | Cloud::Drifted
         | Cloud::Unrecorded
         | Cloud::Leaving
-        | Cloud::Foreign => (Rest::Poll, Reason::CloudUnavailable),
+        | Cloud::Foreign => (Requeue::Poll, Reason::CloudUnavailable),
     };
-    Verdict::rest(phase, rest, reason)
+    Verdict::wait(phase, requeue, reason)
 }
 
 /// Why references do not resolve. Nobody asked counts as not read.

@@ -39,7 +39,7 @@ impl ErrorClass {
     pub fn trouble(self, provider: &str) -> Trouble {
         let what = provider.to_owned();
         match self {
-            Self::Retryable => Trouble::Unavailable { what },
+            Self::Retryable => Trouble::unavailable(what),
             Self::Fenced | Self::NotFound | Self::OutOfPosition => Trouble::Blocked { what },
             Self::Unsupported | Self::Invalid => Trouble::Rejected { what },
         }
@@ -68,7 +68,7 @@ mod tests {
     fn no_class_parks_a_machine() {
         for class in ErrorClass::ALL {
             let retry = class.trouble("provider").retry();
-            assert!(matches!(retry, Retry::BackOff | Retry::Slow), "{class}: {retry:?}");
+            assert!(matches!(retry, Retry::BackOff { .. } | Retry::Slow), "{class}: {retry:?}");
         }
     }
 }

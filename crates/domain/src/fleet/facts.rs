@@ -24,8 +24,8 @@ pub struct RowFacts {
 /// What one look saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// How far the look can be trusted, and acted upon.
-    pub sight: Sight,
+    /// What keeps the snapshot from being acted upon.
+    pub restriction: Restriction,
     /// What the provider said.
     pub report: Reported,
     /// Whose cluster it named.
@@ -81,10 +81,10 @@ closed_set! {
 }
 
 closed_set! {
-    /// How far a look can be trusted, and acted upon.
-    "sight" Sight {
-        /// In full.
-        Clear = "Clear",
+    /// What keeps a snapshot from being acted upon.
+    "restriction" Restriction {
+        /// Nothing.
+        None = "None",
         /// Too much vanished at once: absence is held.
         RailTripped = "RailTripped",
         /// Nothing new may be begun; what was begun goes on. Absence is held, too.

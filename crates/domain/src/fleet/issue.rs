@@ -7,7 +7,7 @@
 //!
 //! A look that began before a verb was settled may show the machine as it was before the verb. So
 //! the stamp of a look is not simply the highest sequence there is, but the highest one below which
-//! nothing is outstanding. A crossing, and the first sight of an order that was accepted, take a
+//! nothing is outstanding. A crossing, and the first restriction of an order that was accepted, take a
 //! token, too, settled when they are committed: a slow list that began before a look which was
 //! already believed does not take the machine back.
 

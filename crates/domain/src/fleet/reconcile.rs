@@ -3,40 +3,40 @@
 //! One order of questions: may the look be acted upon, what does the provider say, does it name our
 //! cluster, and then: is the machine where the row has it, where its order began, or elsewhere.
 
-use usher_kernel::Timestamp;
+use usher_kernel::{Requeue, Timestamp};
 
 use super::aggregate::{Deadlines, Machine};
-use super::facts::{Bound, Facts, Hold, Order, Pace, Reported, RowFacts, Sight, Want};
+use super::facts::{Bound, Facts, Hold, Order, Pace, Reported, Restriction, RowFacts, Want};
 use super::phase::Phase;
 use super::reason::Reason;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict, cross, held};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
-    let hold = |rest, reason| Verdict::rest(row.phase, row.order, rest, reason);
+    let hold = |requeue, reason| Verdict::wait(row.phase, requeue, reason);
     if row.phase == Phase::Gone {
-        return Verdict::rest(Phase::Gone, Order::None, Rest::Never, Reason::Gone);
+        return held(Phase::Gone, Order::None, Requeue::Never, Reason::Gone);
     }
-    if seen.sight == Sight::Superseded {
-        return hold(Rest::Poll, Reason::Superseded);
+    if seen.restriction == Restriction::Superseded {
+        return hold(Requeue::Poll, Reason::Superseded);
     }
     let phase = match (seen.report, seen.report.phase()) {
-        (Reported::Absent, _) => return absent(row, seen.sight),
-        (Reported::Missing, _) => return hold(Rest::Now, Reason::MissingFromList),
-        (Reported::Stale, _) => return hold(Rest::Poll, Reason::StaleLook),
-        (Reported::Malformed, _) => return hold(Rest::Poll, Reason::RecordRefused),
-        (_, None) => return hold(Rest::Poll, Reason::Unreachable),
+        (Reported::Absent, _) => return absent(row, seen.restriction),
+        (Reported::Missing, _) => return hold(Requeue::Now, Reason::MissingFromList),
+        (Reported::Stale, _) => return hold(Requeue::Poll, Reason::StaleLook),
+        (Reported::Malformed, _) => return hold(Requeue::Poll, Reason::RecordRefused),
+        (_, None) => return hold(Requeue::Poll, Reason::Unreachable),
         (_, Some(phase)) => phase,
     };
     if phase.is_bound() && !agrees(row.phase, seen.binding) {
         return disputed(row);
     }
     if row.hold == Hold::Disputed {
-        let settled = hold(Rest::Now, Reason::BindingSettled);
+        let settled = hold(Requeue::Now, Reason::BindingSettled);
         return Verdict { event: Some(EventKind::Settled), ..settled };
     }
     if phase == row.phase {
-        stay(row, seen.sight)
+        stay(row, seen.restriction)
     } else if row.phase.origin() == Some(phase) {
         undone(row)
     } else {
@@ -48,7 +48,7 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
 pub fn as_recorded(
     machine: &Machine,
     deadlines: &Deadlines,
-    sight: Sight,
+    restriction: Restriction,
     now: Timestamp,
 ) -> Verdict {
     let (report, binding) = match machine.phase() {
@@ -63,20 +63,20 @@ pub fn as_recorded(
         | Phase::Failed
         | Phase::Gone => (Reported::of(machine.phase()), Bound::None),
     };
-    rules(machine.facts(deadlines, now), Facts { sight, report, binding })
+    rules(machine.facts(deadlines, now), Facts { restriction, report, binding })
 }
 
 /// Only a positive answer about this very machine ends it, and none behind the rail.
-fn absent(row: RowFacts, sight: Sight) -> Verdict {
-    let hold = |reason| Verdict::rest(row.phase, row.order, Rest::Poll, reason);
-    match sight {
-        Sight::RailTripped => hold(Reason::RailTripped),
-        Sight::Paused => hold(Reason::Paused),
-        Sight::Superseded => hold(Reason::Superseded),
-        Sight::Clear => Verdict {
+fn absent(row: RowFacts, restriction: Restriction) -> Verdict {
+    let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
+    match restriction {
+        Restriction::RailTripped => hold(Reason::RailTripped),
+        Restriction::Paused => hold(Reason::Paused),
+        Restriction::Superseded => hold(Reason::Superseded),
+        Restriction::None => Verdict {
             event: Some(EventKind::Gone),
-            rest: Rest::Never,
-            ..Verdict::crossing(Phase::Gone, Turn::Cleared, Reason::Gone)
+            requeue: Requeue::Never,
+            ..cross(Phase::Gone, BindingChange::Cleared, Reason::Gone)
         },
     }
 }
@@ -94,32 +94,37 @@ const fn agrees(row: Phase, named: Bound) -> bool {
 
 /// Nothing is done to a machine that somebody else may be using.
 fn disputed(row: RowFacts) -> Verdict {
-    let held = Verdict::rest(row.phase, Order::None, Rest::Poll, Reason::BindingDisputed);
+    let held = held(row.phase, Order::None, Requeue::Poll, Reason::BindingDisputed);
     let new = row.hold != Hold::Disputed;
     Verdict { event: new.then_some(EventKind::Disputed), ..held }
 }
 
 /// The provider sees the machine where the row has it.
-fn stay(row: RowFacts, sight: Sight) -> Verdict {
-    let rest = |reason| Verdict::rest(row.phase, Order::None, Rest::OnChange, reason);
+fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
+    let rest = |reason| held(row.phase, Order::None, Requeue::OnChange, reason);
     let begin = |phase, binding| {
-        if sight == Sight::Paused {
-            return Verdict::rest(row.phase, Order::None, Rest::Poll, Reason::Paused);
+        if restriction == Restriction::Paused {
+            return held(row.phase, Order::None, Requeue::Poll, Reason::Paused);
         }
-        Verdict::crossing(phase, binding, Reason::OrderRecorded).ordering()
+        let change = RecordChange { order: Order::Recorded, binding };
+        cross(phase, binding, Reason::OrderRecorded).change_record(change)
     };
     match (row.phase, row.want) {
-        (Phase::Speculative, Want::Bind | Want::Rebind) => begin(Phase::Creating, Turn::Kept),
+        (Phase::Speculative, Want::Bind | Want::Rebind) => {
+            begin(Phase::Creating, BindingChange::Kept)
+        }
         (Phase::Speculative, Want::Unbound | Want::Release) => rest(Reason::Unused),
-        (Phase::Idle, Want::Bind | Want::Rebind) => begin(Phase::Configuring, Turn::Wanted),
+        (Phase::Idle, Want::Bind | Want::Rebind) => {
+            begin(Phase::Configuring, BindingChange::Wanted)
+        }
         (Phase::Idle, Want::Unbound) => rest(Reason::Spare),
-        (Phase::Idle, Want::Release) => begin(Phase::Deleting, Turn::Kept),
+        (Phase::Idle, Want::Release) => begin(Phase::Deleting, BindingChange::Kept),
         (Phase::Configured, Want::Bind) => rest(Reason::Steady),
         (Phase::Configured, Want::Rebind | Want::Unbound | Want::Release) => {
-            begin(Phase::Draining, Turn::Kept)
+            begin(Phase::Draining, BindingChange::Kept)
         }
         (Phase::Creating | Phase::Configuring | Phase::Draining | Phase::Deleting, _) => pass(row),
-        (Phase::Failed, _) => clean_up(row, sight),
+        (Phase::Failed, _) => clean_up(row, restriction),
         (Phase::Gone, _) => rest(Reason::Gone),
     }
 }
@@ -130,7 +135,7 @@ fn pass(row: RowFacts) -> Verdict {
         (Order::Recorded, _) => send(row),
         (Order::None, Pace::Overdue) => repeat(row, overdue(row.phase)),
         (Order::Sent, _) | (Order::None, Pace::InTime) => {
-            Verdict::rest(row.phase, Order::None, Rest::Poll, waiting(row.phase))
+            held(row.phase, Order::None, Requeue::Poll, waiting(row.phase))
         }
     }
 }
@@ -160,8 +165,9 @@ fn take_back(phase: Phase) -> Verdict {
         Phase::Draining => Phase::Configured,
         Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => phase,
     };
-    let binding = if phase == Phase::Configuring { Turn::TakenBack } else { Turn::Kept };
-    Verdict::crossing(origin, binding, Reason::OrderTakenBack)
+    let binding =
+        if phase == Phase::Configuring { BindingChange::TakenBack } else { BindingChange::Kept };
+    cross(origin, binding, Reason::OrderTakenBack)
 }
 
 /// The provider sees the machine elsewhere: the row follows, whoever moved it.
@@ -169,10 +175,14 @@ fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
     let unbound = matches!(from, Phase::Idle | Phase::Deleting);
     let binding = match to {
         Phase::Configuring | Phase::Configured | Phase::Draining | Phase::Failed => {
-            if unbound && named == Bound::Asked { Turn::Asked } else { Turn::Kept }
+            if unbound && named == Bound::Asked {
+                BindingChange::Asked
+            } else {
+                BindingChange::Kept
+            }
         }
         Phase::Speculative | Phase::Creating | Phase::Idle | Phase::Deleting | Phase::Gone => {
-            Turn::Cleared
+            BindingChange::Cleared
         }
     };
     let reason = if to == Phase::Failed {
@@ -186,7 +196,7 @@ fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
     } else {
         Reason::MovedUnasked
     };
-    Verdict::crossing(to, binding, reason)
+    cross(to, binding, reason)
 }
 
 /// How much a machine has that can be lost: nothing, a host, a place in a cluster.
@@ -200,15 +210,17 @@ const fn footing(phase: Phase) -> u8 {
 
 /// A failed machine is salvaged once whoever used it had time to leave; one that is held, once its
 /// holder says that nobody uses it any more.
-fn clean_up(row: RowFacts, sight: Sight) -> Verdict {
-    let rest = |rest, reason| Verdict::rest(row.phase, Order::None, rest, reason);
+fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
+    let rest = |requeue, reason| held(row.phase, Order::None, requeue, reason);
     let is_kept = row.hold == Hold::Held && row.want != Want::Release;
     match (row.order, row.pace) {
         (Order::Recorded, _) => send(row),
-        (Order::Sent, _) => rest(Rest::Poll, Reason::Failed),
-        (Order::None, _) if is_kept => rest(Rest::OnChange, Reason::FailedAndHeld),
-        (Order::None, Pace::InTime) => rest(Rest::Deadline, Reason::Failed),
-        (Order::None, Pace::Overdue) if sight == Sight::Paused => rest(Rest::Poll, Reason::Paused),
+        (Order::Sent, _) => rest(Requeue::Poll, Reason::Failed),
+        (Order::None, _) if is_kept => rest(Requeue::OnChange, Reason::FailedAndHeld),
+        (Order::None, Pace::InTime) => rest(Requeue::Deadline, Reason::Failed),
+        (Order::None, Pace::Overdue) if restriction == Restriction::Paused => {
+            rest(Requeue::Poll, Reason::Paused)
+        }
         (Order::None, Pace::Overdue) => repeat(row, Reason::CleaningUp),
     }
 }
@@ -223,13 +235,13 @@ fn send(row: RowFacts) -> Verdict {
             EffectKind::Delete
         }
     };
-    let sent = Verdict::rest(row.phase, Order::Sent, Rest::Poll, Reason::OrderSent);
+    let sent = held(row.phase, Order::Sent, Requeue::Poll, Reason::OrderSent);
     Verdict { effect: Some(verb), ..sent }
 }
 
 /// A new token for the order of the phase; it is sent by the next step.
 fn repeat(row: RowFacts, reason: Reason) -> Verdict {
-    Verdict::rest(row.phase, Order::Recorded, Rest::Now, reason)
+    held(row.phase, Order::Recorded, Requeue::Now, reason)
 }
 
 const fn waiting(phase: Phase) -> Reason {
@@ -268,8 +280,8 @@ mod tests {
     use crate::fleet::aggregate::Target;
     use crate::fleet::fixture::{NOW, START, binding, dispute, machine, resource, state, wanted};
 
-    fn reason(machine: &Machine, sight: Sight, now: Timestamp) -> Reason {
-        as_recorded(machine, &Deadlines::default(), sight, now).reason
+    fn reason(machine: &Machine, restriction: Restriction, now: Timestamp) -> Reason {
+        as_recorded(machine, &Deadlines::default(), restriction, now).reason
     }
 
     // Requirement: F-57
@@ -287,17 +299,17 @@ mod tests {
             (machine(|it| it.disputed = Some(dispute("x"))), Reason::BindingDisputed),
         ];
         for (machine, expected) in cases {
-            assert_eq!(reason(&machine, Sight::Clear, NOW), expected, "{:?}", machine.state());
+            assert_eq!(reason(&machine, Restriction::None, NOW), expected, "{:?}", machine.state());
         }
         let held = machine(|it| {
             it.state = state(Phase::Failed);
             it.holder = Some(resource(1));
         });
-        assert_eq!(reason(&held, Sight::Clear, NOW), Reason::FailedAndHeld);
+        assert_eq!(reason(&held, Restriction::None, NOW), Reason::FailedAndHeld);
         let late = START.after(Duration::from_mins(26));
         let draining = wanted(Phase::Draining, Target::Unbound);
-        assert_eq!(reason(&draining, Sight::Clear, late), Reason::DrainOverdue);
+        assert_eq!(reason(&draining, Restriction::None, late), Reason::DrainOverdue);
         let wanted_elsewhere = wanted(Phase::Idle, bind());
-        assert_eq!(reason(&wanted_elsewhere, Sight::Paused, NOW), Reason::Paused);
+        assert_eq!(reason(&wanted_elsewhere, Restriction::Paused, NOW), Reason::Paused);
     }
 }

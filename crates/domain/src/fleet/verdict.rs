@@ -1,27 +1,22 @@
 //! The answer of the rules for one cell of the table.
 
+use usher_kernel::Requeue;
+
 use super::facts::Order;
 use super::phase::Phase;
 use super::reason::Reason;
 use crate::object::closed::closed_set;
 
-/// What the rules answer: everything but the names.
+/// What the rules answer: everything but the names. Without a change the order stays as it is.
+pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
+
+/// What becomes of the order and of the binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The verb to send, if any.
-    pub effect: Option<EffectKind>,
-    /// The phase to be in.
-    pub phase: Phase,
-    /// What becomes of the binding.
-    pub binding: Turn,
+pub struct RecordChange {
     /// How far the order is from now on.
     pub order: Order,
-    /// What is told when this is committed.
-    pub event: Option<EventKind>,
-    /// How long to rest.
-    pub rest: Rest,
-    /// Why.
-    pub reason: Reason,
+    /// What becomes of the binding.
+    pub binding: BindingChange,
 }
 
 closed_set! {
@@ -42,7 +37,7 @@ closed_set! {
 
 closed_set! {
     /// What becomes of the binding.
-    "turn" Turn {
+    "binding change" BindingChange {
         /// It stays as it is.
         Kept = "Kept",
         /// It is what is wanted.
@@ -70,42 +65,14 @@ closed_set! {
     }
 }
 
-closed_set! {
-    /// How long to rest.
-    "rest" Rest {
-        /// Not at all.
-        Now = "Now",
-        /// Until the next look, or a change.
-        Poll = "Poll",
-        /// Until the deadline of the phase, or a change.
-        Deadline = "Deadline",
-        /// Until something changes.
-        OnChange = "OnChange",
-        /// For good.
-        Never = "Never",
-    }
+/// Nothing moves but the order.
+pub(super) const fn held(phase: Phase, order: Order, requeue: Requeue, reason: Reason) -> Verdict {
+    let change = RecordChange { order, binding: BindingChange::Kept };
+    Verdict::wait(phase, requeue, reason).change_record(change)
 }
 
-impl Verdict {
-    /// A rest in which nothing moves.
-    pub(super) const fn rest(phase: Phase, order: Order, rest: Rest, reason: Reason) -> Self {
-        Self { effect: None, phase, binding: Turn::Kept, order, event: None, rest, reason }
-    }
-
-    /// A crossing: it is told, and the next step goes on from there.
-    pub(super) const fn crossing(phase: Phase, binding: Turn, reason: Reason) -> Self {
-        Self {
-            effect: None,
-            phase,
-            binding,
-            order: Order::None,
-            event: Some(EventKind::Moved),
-            rest: Rest::Now,
-            reason,
-        }
-    }
-
-    pub(super) const fn ordering(self) -> Self {
-        Self { order: Order::Recorded, ..self }
-    }
+/// A crossing: it is told, and the next step goes on from there.
+pub(super) const fn cross(phase: Phase, binding: BindingChange, reason: Reason) -> Verdict {
+    let change = RecordChange { order: Order::None, binding };
+    Verdict::emit(EventKind::Moved, phase, reason).change_record(change)
 }

@@ -4,7 +4,10 @@
 //! revision it ever showed are pinned, and a mass disappearance is held until a person looks.
 
 use serde::{Deserialize, Serialize};
-use usher_kernel::Uid;
+use usher_kernel::{Timestamp, Trouble, Uid};
+
+/// A future that a port of trait objects answers with.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What a world said it is, or what was pinned of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +36,33 @@ impl Pin {
             Authority::Pinned
         }
     }
+}
+
+/// What is recorded of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldRecord {
+    /// Its identity, and the highest revision it showed.
+    pub pin: Pin,
+    /// Since when the mass-deletion guard holds its absences, if it does.
+    pub tripped_at: Option<Timestamp>,
+    /// When the guard was last reset.
+    pub reset_at: Option<Timestamp>,
+}
+
+/// Where pins and mass-deletion guards are recorded: rows of a database, or an object of a cluster.
+pub trait WorldRecords: Send + Sync + 'static {
+    /// What is recorded of a world.
+    fn read<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<Option<WorldRecord>, Trouble>>;
+
+    /// Records the identity of a new world, or raises the revision of the same one; what is
+    /// recorded then.
+    fn pin<'a>(&'a self, world: &'a str, pin: Pin) -> BoxFuture<'a, Result<WorldRecord, Trouble>>;
+
+    /// Trips the guard of a world; whether it was not tripped before.
+    fn trip<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<bool, Trouble>>;
+
+    /// How many resources have a substrate in a world.
+    fn present<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<u32, Trouble>>;
 }
 
 /// When too much vanished at once to be believed.

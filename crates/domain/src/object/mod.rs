@@ -13,3 +13,4 @@ pub mod offender;
 pub mod provider;
 pub mod slug;
 pub(crate) mod text;
+pub(crate) mod unknown;

@@ -3,6 +3,8 @@
 //! [`RowFacts`] come from the Usage, [`Facts`] from one observation. Their product is what the
 //! transition table covers, cell by cell.
 
+use usher_kernel::Visibility;
+
 use super::phase::Phase;
 use crate::object::closed::closed_set;
 
@@ -25,7 +27,7 @@ pub struct RowFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// How far the answers can be trusted.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// Whether the references still mean what is recorded.
     pub resolution: Resolution,
     /// What is used.
@@ -77,22 +79,6 @@ closed_set! {
         Free = "Free",
         /// One does.
         Waiting = "Waiting",
-    }
-}
-
-closed_set! {
-    /// How far the answers of this look can be trusted.
-    "usage sight" Sight {
-        /// Everybody answered.
-        Clear = "Clear",
-        /// Somebody did not answer.
-        Unreachable = "Unreachable",
-        /// Somebody would not let us look.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned, or it forgot.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once: unasked absence is held.
-        RailTripped = "RailTripped",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a Usage is where it is: one closed set for conditions, metrics and answers.
 
 use crate::object::closed::closed_set;
+use crate::object::unknown::unknown_reasons;
 
 closed_set! {
     /// Why a decision did what it did, or why it waits.
@@ -73,3 +74,5 @@ closed_set! {
         RailTripped = "RailTripped",
     }
 }
+
+unknown_reasons!(Reason);

@@ -10,22 +10,24 @@
 //!   object the last one sees that it is the last.
 //! - Nothing is let go on an answer that is missing.
 
+use usher_kernel::{Requeue, Visibility};
+
 use super::facts::{
     Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
-    RowFacts, Sight,
+    RowFacts,
 };
 use super::phase::Phase;
 use super::reason::Reason;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
-    if seen.sight == Sight::ClusterReplaced {
-        return Verdict::rest(row.phase, Rest::Poll, Reason::ClusterReplaced);
+    if seen.visibility == Visibility::ClusterReplaced {
+        return Verdict::wait(row.phase, Requeue::Poll, Reason::ClusterReplaced);
     }
     match row.phase {
         Phase::Pending | Phase::Protected => match end_of_use(row, seen.by) {
-            Some((phase, reason)) => Verdict::rest(phase, Rest::Now, reason),
+            Some((phase, reason)) => Verdict::wait(phase, Requeue::Now, reason),
             None => hold(row, seen),
         },
         Phase::Idle => idle(row, seen),
@@ -60,17 +62,17 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
     let wanted = row.intent == Intent::None;
     if wanted && row.finalizer == Finalizer::Off {
         let effect = EffectKind::AddFinalizer;
-        return Verdict::doing(effect, row.phase, Reason::AddingFinalizer);
+        return Verdict::act(effect, row.phase, Reason::AddingFinalizer);
     }
     if seen.resolution == Resolution::Changed {
-        return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
+        return change(RecordChange::Resolve, row.phase, Reason::Resolving);
     }
     match (row.phase, is_protected(seen.of)) {
         (Phase::Protected, Some(false)) => {
-            return Verdict::telling(EventKind::Exposed, Phase::Pending, lack(seen));
+            return Verdict::emit(EventKind::Exposed, Phase::Pending, lack(seen));
         }
         (Phase::Pending, Some(true)) => {
-            return Verdict::telling(EventKind::Protected, Phase::Protected, Reason::InUse);
+            return Verdict::emit(EventKind::Protected, Phase::Protected, Reason::InUse);
         }
         (
             Phase::Pending | Phase::Protected | Phase::Idle | Phase::Releasing | Phase::Released,
@@ -78,9 +80,9 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         ) => {}
     }
     match seen.of {
-        Of::Unrecorded => return Verdict::rest(row.phase, Rest::Now, Reason::Recording),
+        Of::Unrecorded => return Verdict::wait(row.phase, Requeue::Now, Reason::Recording),
         Of::Unmarked | Of::Outlived => {
-            return Verdict::doing(EffectKind::Mark, row.phase, Reason::Marking);
+            return Verdict::act(EffectKind::Mark, row.phase, Reason::Marking);
         }
         Of::Unresolved
         | Of::Absent
@@ -95,7 +97,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         return verdict;
     }
     if seen.blocking == Blocking::Owners {
-        return Verdict::doing(EffectKind::Unblock, row.phase, Reason::Unblocking);
+        return Verdict::act(EffectKind::Unblock, row.phase, Reason::Unblocking);
     }
     clear(row, seen).unwrap_or_else(|| wait(row, seen))
 }
@@ -129,7 +131,7 @@ fn lack(seen: Facts) -> Reason {
         Of::Allowed => Reason::NotRefused,
         Of::Leaving => Reason::TargetLeaving,
         Of::Proven => Reason::InUse,
-        Of::Unknown => sightless(seen.sight),
+        Of::Unknown => seen.visibility.unknown_reason(),
     }
 }
 
@@ -137,59 +139,59 @@ fn lack(seen: Facts) -> Reason {
 /// what its user waits for.
 fn yielding(row: RowFacts) -> Option<Verdict> {
     let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;
-    waits.then(|| Verdict::doing(EffectKind::Yield, row.phase, Reason::Yielding))
+    waits.then(|| Verdict::act(EffectKind::Yield, row.phase, Reason::Yielding))
 }
 
 /// Lets go of what is not to be held: its mark first, then its recorded deletion.
 fn clear(row: RowFacts, seen: Facts) -> Option<Verdict> {
     if seen.excess == Excess::Marked {
-        return Some(Verdict::doing(EffectKind::Unmark, row.phase, Reason::Unmarking));
+        return Some(Verdict::act(EffectKind::Unmark, row.phase, Reason::Unmarking));
     }
     match seen.attempt {
         Attempt::None | Attempt::Unknown => None,
         Attempt::Settled => {
             let told = EventKind::AttemptSettled;
-            let told = Verdict::telling(told, row.phase, Reason::AttemptSettled);
-            Some(Verdict { turn: Some(Turn::Settle), ..told })
+            let told = Verdict::emit(told, row.phase, Reason::AttemptSettled);
+            Some(told.change_record(RecordChange::Settle))
         }
         Attempt::HandOver => {
-            Some(Verdict::doing(EffectKind::HandOver, row.phase, Reason::HandingOver))
+            Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOver))
         }
-        Attempt::Due => Some(Verdict::turning(Turn::Begin, row.phase, Reason::BeginningReplay)),
-        Attempt::Begun => Some(Verdict::doing(EffectKind::Replay, row.phase, Reason::Replaying)),
+        Attempt::Due => Some(change(RecordChange::Begin, row.phase, Reason::BeginningReplay)),
+        Attempt::Begun => Some(Verdict::act(EffectKind::Replay, row.phase, Reason::Replaying)),
     }
 }
 
 /// Nothing is to be done: why, and until when.
 fn wait(row: RowFacts, seen: Facts) -> Verdict {
-    let rest = |rest, reason| Verdict::rest(row.phase, rest, reason);
-    if is_blind(seen) {
-        return rest(Rest::Poll, sightless(seen.sight));
+    let rest = |rest, reason| Verdict::wait(row.phase, rest, reason);
+    if is_incomplete(seen) {
+        return rest(Requeue::Poll, seen.visibility.unknown_reason());
     }
     if row.intent == Intent::None {
         match seen.resolution {
-            Resolution::Unknown => return rest(Rest::Poll, sightless(seen.sight)),
-            Resolution::Refused => return rest(Rest::Poll, Reason::Refused),
+            Resolution::Unknown => return rest(Requeue::Poll, seen.visibility.unknown_reason()),
+            Resolution::Refused => return rest(Requeue::Poll, Reason::Refused),
             Resolution::Same | Resolution::Changed => {}
         }
     }
     match seen.of {
-        Of::Unresolved | Of::Absent | Of::Leaving => rest(Rest::OnChange, lack(seen)),
+        Of::Unresolved | Of::Absent | Of::Leaving => rest(Requeue::OnChange, lack(seen)),
         Of::KindRemoved
         | Of::Unrecorded
         | Of::Unmarked
         | Of::Outlived
         | Of::Marked
         | Of::Allowed
-        | Of::Unknown => rest(Rest::Poll, lack(seen)),
+        | Of::Unknown => rest(Requeue::Poll, lack(seen)),
         Of::Proven => match seen.by {
-            By::None => rest(Rest::OnChange, Reason::ProtectedForReason),
-            By::Missing => rest(Rest::OnChange, Reason::UserMissing),
-            By::Present => rest(Rest::OnChange, Reason::InUse),
-            By::Leaving => rest(Rest::Poll, Reason::UserLeaving),
-            By::Gone => rest(Rest::Poll, Reason::UserGone),
-            By::KindRemoved => rest(Rest::Poll, Reason::KindRemoved),
-            By::Unknown => rest(Rest::Poll, sightless(seen.sight)),
+            By::None => rest(Requeue::OnChange, Reason::ProtectedForReason),
+            By::Missing => rest(Requeue::OnChange, Reason::UserMissing),
+            By::Present => rest(Requeue::OnChange, Reason::InUse),
+            By::Leaving => rest(Requeue::Poll, Reason::UserLeaving),
+            By::Gone => rest(Requeue::Poll, Reason::UserGone),
+            By::KindRemoved => rest(Requeue::Poll, Reason::KindRemoved),
+            By::Unknown => rest(Requeue::Poll, seen.visibility.unknown_reason()),
         },
     }
 }
@@ -198,45 +200,45 @@ fn wait(row: RowFacts, seen: Facts) -> Verdict {
 fn idle(row: RowFacts, seen: Facts) -> Verdict {
     let asked = row.intent == Intent::Requested;
     if !asked && seen.resolution == Resolution::Changed {
-        return Verdict::turning(Turn::Resolve, row.phase, Reason::Resolving);
+        return change(RecordChange::Resolve, row.phase, Reason::Resolving);
     }
     match seen.by {
         By::Present | By::Leaving => {
-            return Verdict::rest(Phase::Pending, Rest::Now, Reason::UserReturned);
+            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserReturned);
         }
         By::None | By::Missing if !asked => {
-            return Verdict::rest(Phase::Pending, Rest::Now, Reason::UserReturned);
+            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserReturned);
         }
         By::None | By::Missing | By::Gone | By::KindRemoved => {
             if asked || row.resolve == Resolve::Once {
                 let reason = if asked { Reason::UsageDeleted } else { Reason::UserGone };
-                return Verdict::rest(Phase::Releasing, Rest::Now, reason);
+                return Verdict::wait(Phase::Releasing, Requeue::Now, reason);
             }
         }
         By::Unknown => {}
     }
     clear(row, seen).unwrap_or_else(|| {
-        let blind = seen.by == By::Unknown || is_blind(seen);
-        let (rest, reason) = if blind {
-            (Rest::Poll, sightless(seen.sight))
+        let incomplete = seen.by == By::Unknown || is_incomplete(seen);
+        let (rest, reason) = if incomplete {
+            (Requeue::Poll, seen.visibility.unknown_reason())
         } else {
-            (Rest::OnChange, Reason::UserGone)
+            (Requeue::OnChange, Reason::UserGone)
         };
-        Verdict::rest(row.phase, rest, reason)
+        Verdict::wait(row.phase, rest, reason)
     })
 }
 
-fn is_blind(seen: Facts) -> bool {
+fn is_incomplete(seen: Facts) -> bool {
     seen.excess == Excess::Unknown || seen.attempt == Attempt::Unknown
 }
 
 /// The use is over: there is no way back from here.
 fn release(row: RowFacts, seen: Facts) -> Verdict {
     yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| {
-        if is_blind(seen) {
-            Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight))
+        if is_incomplete(seen) {
+            Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason())
         } else {
-            Verdict::telling(EventKind::Released, Phase::Released, Reason::Released)
+            Verdict::emit(EventKind::Released, Phase::Released, Reason::Released)
         }
     })
 }
@@ -245,26 +247,22 @@ fn release(row: RowFacts, seen: Facts) -> Verdict {
 /// the meantime.
 fn go(row: RowFacts, seen: Facts) -> Verdict {
     if seen.excess != Excess::None || seen.attempt != Attempt::None {
-        return Verdict::rest(Phase::Releasing, Rest::Now, Reason::AttemptRecorded);
+        return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::AttemptRecorded);
     }
     match (row.intent, row.finalizer) {
         (Intent::None, Finalizer::On | Finalizer::Off) => {
-            Verdict::doing(EffectKind::Retire, row.phase, Reason::Retiring)
+            Verdict::act(EffectKind::Retire, row.phase, Reason::Retiring)
         }
         (Intent::Requested, Finalizer::On) => {
-            Verdict::doing(EffectKind::RemoveFinalizer, row.phase, Reason::RemovingFinalizer)
+            Verdict::act(EffectKind::RemoveFinalizer, row.phase, Reason::RemovingFinalizer)
         }
         (Intent::Requested, Finalizer::Off) => {
-            Verdict::rest(row.phase, Rest::Never, Reason::Released)
+            Verdict::wait(row.phase, Requeue::Never, Reason::Released)
         }
     }
 }
 
-const fn sightless(sight: Sight) -> Reason {
-    match sight {
-        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
-        Sight::Forbidden => Reason::Forbidden,
-        Sight::ClusterReplaced => Reason::ClusterReplaced,
-        Sight::RailTripped => Reason::RailTripped,
-    }
+/// Something is recorded, and looked at again.
+fn change(change: RecordChange, phase: Phase, reason: Reason) -> Verdict {
+    Verdict::wait(phase, Requeue::Now, reason).change_record(change)
 }

@@ -9,13 +9,16 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Uid, Unknown, Wake};
+use usher_kernel::{
+    Book, Observation, Reconciled, Reconciler, Record, Requeue, Sighting, Timers, Timestamp, Uid,
+    Visibility,
+};
 
-use super::facts::Sight;
 use super::look::Heard;
 use super::reference::ObjectKey;
 use crate::object::authority::Authority;
 use crate::object::closed::closed_set;
+use crate::object::unknown::unknown_reasons;
 
 /// A marked object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +81,13 @@ closed_set! {
     }
 }
 
+unknown_reasons!(Reason);
+
 /// What one observation saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// How far the answers can be trusted.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// The mark.
     pub mark: Mark,
     /// Who holds the object.
@@ -138,15 +143,8 @@ impl Default for Life {
 /// Judges one look.
 pub fn fold(look: &Look) -> Observed {
     let worst = look.mark.as_ref().err().max(look.is_held.as_ref().err());
-    let sight = match (look.authority, look.rail_tripped, worst) {
-        (Authority::Replaced, _, _) | (_, _, Some(Unknown::ClusterReplaced)) => {
-            Sight::ClusterReplaced
-        }
-        (Authority::Pinned, true, _) | (_, _, Some(Unknown::RailTripped)) => Sight::RailTripped,
-        (Authority::Pinned, false, None) => Sight::Clear,
-        (Authority::Pinned, false, Some(Unknown::Unreachable)) => Sight::Unreachable,
-        (Authority::Pinned, false, Some(Unknown::Forbidden)) => Sight::Forbidden,
-    };
+    let replaced = look.authority == Authority::Replaced;
+    let visibility = Visibility::judge(replaced, look.rail_tripped, worst.copied());
     let (mark, value) = match &look.mark {
         Err(_) => (Mark::Unknown, None),
         Ok(None) => (Mark::Off, None),
@@ -157,58 +155,78 @@ pub fn fold(look: &Look) -> Observed {
         Ok(true) => Holders::Some,
         Ok(false) => Holders::None,
     };
-    Observed { facts: Facts { sight, mark, holders }, mark: value }
+    Observed { facts: Facts { visibility, mark, holders }, mark: value }
 }
 
-/// The verdict for one cell of the table: a verb, if any, and why.
-pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
-    if seen.sight == Sight::ClusterReplaced {
-        return (None, Reason::ClusterReplaced);
+/// What the rules answer. Nothing is recorded or told of a mark.
+pub type Verdict = usher_kernel::Verdict<EffectKind, (), Infallible, Infallible, Reason>;
+
+/// The verdict for one cell of the table.
+pub fn rules(seen: Facts) -> Verdict {
+    let wait = |requeue, reason| Verdict::wait((), requeue, reason);
+    if seen.visibility == Visibility::ClusterReplaced {
+        return wait(Requeue::Poll, Reason::ClusterReplaced);
     }
     match (seen.mark, seen.holders) {
-        (Mark::Off, Holders::None | Holders::Some | Holders::Unknown) => (None, Reason::Unmarked),
-        (Mark::On, Holders::None) => (Some(EffectKind::Unmark), Reason::Unmarking),
-        (Mark::On, Holders::Some) => (None, Reason::Held),
-        (Mark::Unknown, Holders::None | Holders::Some | Holders::Unknown)
-        | (Mark::On, Holders::Unknown) => {
-            let reason = match seen.sight {
-                Sight::Clear | Sight::Unreachable => Reason::Unreachable,
-                Sight::Forbidden => Reason::Forbidden,
-                Sight::ClusterReplaced => Reason::ClusterReplaced,
-                Sight::RailTripped => Reason::RailTripped,
-            };
-            (None, reason)
+        (Mark::Off, Holders::None | Holders::Some | Holders::Unknown) => {
+            wait(Requeue::Never, Reason::Unmarked)
         }
+        (Mark::On, Holders::None) => Verdict::act(EffectKind::Unmark, (), Reason::Unmarking),
+        (Mark::On, Holders::Some) => wait(Requeue::OnChange, Reason::Held),
+        (Mark::Unknown, Holders::None | Holders::Some | Holders::Unknown)
+        | (Mark::On, Holders::Unknown) => wait(Requeue::Poll, seen.visibility.unknown_reason()),
     }
 }
 
-impl Lifecycle for Life {
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &[]
+    }
+
+    fn visibility(&self) -> Visibility {
+        self.facts.visibility
+    }
+}
+
+impl Reconciler for Life {
     type State = Marked;
     type Observed = Observed;
     type Effect = Unmark;
     type Event = Infallible;
     type Reason = Reason;
+    type Phase = ();
+    type Change = Infallible;
+    type EffectKind = EffectKind;
+    type EventKind = Infallible;
 
-    fn decide(&self, record: &Record<Marked>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        let (effect, reason) = rules(seen.facts);
-        let state = &record.state;
-        let unmark = |mark| {
-            let (object, uid) = (state.object.clone(), state.uid.clone());
-            Unmark { object, uid, mark }
-        };
-        let effect = match effect {
-            Some(EffectKind::Unmark) => seen.mark.clone().map(unmark),
-            None => None,
-        };
-        let wake = match reason {
-            Reason::Unmarked => Wake::Never,
-            Reason::Held => Wake::OnChange,
-            Reason::Unmarking
-            | Reason::Unreachable
-            | Reason::Forbidden
-            | Reason::ClusterReplaced
-            | Reason::RailTripped => Wake::At(now.after(self.interval)),
-        };
-        Decision { next: state.clone(), rows: vec![], effect, event: None, wake, reason }
+    fn reconcile(
+        &self,
+        record: &Record<Marked>,
+        _: &Book,
+        seen: &Observed,
+        _: Timestamp,
+    ) -> Reconciled<Self> {
+        Reconciled { verdict: rules(seen.facts), next: record.state.clone(), rows: vec![] }
+    }
+
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Marked>,
+        _: (&Marked, &Book),
+        seen: &Observed,
+    ) -> Option<Unmark> {
+        let Marked { object, uid } = record.state.clone();
+        match kind {
+            EffectKind::Unmark => Some(Unmark { object, uid, mark: seen.mark.clone()? }),
+        }
+    }
+
+    fn event(&self, never: Infallible, _: &Marked, _: &Marked, _: &Observed) -> Option<Infallible> {
+        match never {}
+    }
+
+    fn timers(&self, _: &Marked, _: &Observed) -> Timers {
+        Timers { interval: self.interval, ..Timers::default() }
     }
 }

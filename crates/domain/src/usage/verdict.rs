@@ -1,25 +1,11 @@
-//! What the rules answer: a verb, a phase, an event, a rest and a reason, without names.
+//! What the rules answer: an effect, a phase, an event, a requeue and a reason, without names.
 
 use super::phase::Phase;
 use super::reason::Reason;
 use crate::object::closed::closed_set;
 
 /// What the rules answer: everything but the names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The verb to do, if any.
-    pub effect: Option<EffectKind>,
-    /// The phase to be in.
-    pub phase: Phase,
-    /// What is recorded beside the phase, if anything.
-    pub turn: Option<Turn>,
-    /// What is told when this is committed.
-    pub event: Option<EventKind>,
-    /// How long to rest.
-    pub rest: Rest,
-    /// Why.
-    pub reason: Reason,
-}
+pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
 
 closed_set! {
     /// The verbs of a Usage's life.
@@ -57,7 +43,7 @@ impl EffectKind {
 
 closed_set! {
     /// What is recorded beside the phase.
-    "usage turn" Turn {
+    "usage record change" RecordChange {
         /// What the references mean.
         Resolve = "Resolve",
         /// That the replay of a deletion begins: it cannot be withdrawn any more.
@@ -78,41 +64,5 @@ closed_set! {
         AttemptSettled = "AttemptSettled",
         /// Nothing is held any more.
         Released = "Released",
-    }
-}
-
-closed_set! {
-    /// How long to rest.
-    "usage rest" Rest {
-        /// Not at all.
-        Now = "Now",
-        /// Until the next look, or a change.
-        Poll = "Poll",
-        /// Until something changes.
-        OnChange = "OnChange",
-        /// For good.
-        Never = "Never",
-    }
-}
-
-impl Verdict {
-    /// A rest without effect or event.
-    pub(super) const fn rest(phase: Phase, rest: Rest, reason: Reason) -> Self {
-        Self { effect: None, phase, turn: None, event: None, rest, reason }
-    }
-
-    /// One verb, and a look at what it did.
-    pub(super) const fn doing(effect: EffectKind, phase: Phase, reason: Reason) -> Self {
-        Self { effect: Some(effect), ..Self::rest(phase, Rest::Poll, reason) }
-    }
-
-    /// Something is recorded, and looked at again.
-    pub(super) const fn turning(turn: Turn, phase: Phase, reason: Reason) -> Self {
-        Self { turn: Some(turn), ..Self::rest(phase, Rest::Now, reason) }
-    }
-
-    /// A crossing that is told.
-    pub(super) const fn telling(event: EventKind, phase: Phase, reason: Reason) -> Self {
-        Self { event: Some(event), ..Self::rest(phase, Rest::Now, reason) }
     }
 }

@@ -2,13 +2,14 @@
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
-    Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
+    Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::reconcile::rules;
-use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use usher_domain::broker::verdict::{EffectKind, EventKind, RecordChange, Verdict};
+use usher_kernel::{Requeue, Visibility};
 
 use crate::laws;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
@@ -32,7 +33,7 @@ pub(crate) const START: Cell = Cell {
         closing: Closing::Quiet,
     },
     seen: Facts {
-        sight: Sight::Clear,
+        visibility: Visibility::Complete,
         gate: Gate::Ready,
         anchor: Anchor::Absent,
         token: Token::None,
@@ -52,7 +53,9 @@ pub(crate) fn machine() -> Machine<Cell> {
     let mut turns = words!(Tenure);
     turns.push(NEXT);
     row_facts(Machine::new("broker", START, judge))
-        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
+            c.seen.visibility = Visibility::ALL[v]
+        })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
         .fact(Origin::Seen, "token", words!(Token), |c, v| c.seen.token = Token::ALL[v])
@@ -67,9 +70,9 @@ pub(crate) fn machine() -> Machine<Cell> {
         })
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .following("tenure", "turn", turns, Absent::Same)
+        .following("tenure", "change", turns, Absent::Same)
         .field("event", words!(EventKind), Absent::Nothing)
-        .field("rest", words!(Rest), Absent::Refused)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
@@ -83,22 +86,23 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
 }
 
 fn judge(cell: &Cell) -> Judgement {
-    let verdict = rules(cell.row, cell.seen);
+    let incomplete = cell.seen.visibility.is_incomplete();
+    let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
     Judgement { outcome: outcome(cell.row, verdict), broken: laws::broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`]. To stay as it is and to become what it already is are
-/// the same turn of a generation.
+/// the same change of a generation.
 fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
-    let turn = match verdict.turn {
-        Turn::Keep => row.tenure as usize,
-        Turn::To(tenure) => tenure as usize,
-        Turn::Next => Tenure::ALL.len(),
+    let change = match verdict.change {
+        None => row.tenure as usize,
+        Some(RecordChange::To(tenure)) => tenure as usize,
+        Some(RecordChange::Next) => Tenure::ALL.len(),
     };
     let said = Outcome::default()
         .with(1, verdict.phase as usize)
-        .with(2, turn)
-        .with(4, verdict.rest as usize)
+        .with(2, change)
+        .with(4, verdict.requeue as usize)
         .with(5, verdict.reason as usize);
     let said = verdict.effect.map_or(said, |effect| said.with(0, effect as usize));
     verdict.event.map_or(said, |event| said.with(3, event as usize))

@@ -8,7 +8,8 @@ use usher_domain::direct::phase::Phase;
 use usher_domain::direct::proof::Outcome;
 use usher_domain::direct::reason::Reason;
 use usher_domain::direct::reconcile::rules;
-use usher_domain::direct::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use usher_domain::direct::verdict::{EffectKind, EventKind, RecordChange, Verdict};
+use usher_kernel::Requeue;
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
 use crate::told::{self, Case};
@@ -64,13 +65,14 @@ pub(crate) fn machine() -> Machine<Cell> {
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
         .field("event", words!(EventKind), Absent::Nothing)
-        .field("turn", Turn::WORDS.to_vec(), Absent::Nothing)
-        .field("rest", words!(Rest), Absent::Refused)
+        .field("change", RecordChange::WORDS.to_vec(), Absent::Nothing)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
 fn judge(cell: Cell) -> Judgement {
-    let verdict = rules(cell.row, cell.seen);
+    let incomplete = cell.seen.visibility().is_incomplete();
+    let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
     Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
@@ -78,11 +80,11 @@ fn judge(cell: Cell) -> Judgement {
 fn outcome(verdict: Verdict) -> Said {
     let said = Said::default()
         .with(1, verdict.phase as usize)
-        .with(4, verdict.rest as usize)
+        .with(4, verdict.requeue as usize)
         .with(5, verdict.reason as usize);
     let said = verdict.effect.map_or(said, |it| said.with(0, it as usize));
     let said = verdict.event.map_or(said, |it| said.with(2, it as usize));
-    verdict.turn.index().map_or(said, |it| said.with(3, it))
+    verdict.change.map_or(said, |it| said.with(3, it.index()))
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
@@ -99,10 +101,12 @@ const COPY: &str = "a copy and what is given up never act on the cloud";
 const AHEAD: &str = "nothing is created before its identity is on record and on the object";
 const PARENTLESS: &str = "whose identity is on record is never held by a reference to leave";
 const SETTLED: &str = "nothing ends by absence while something of ours may be on its way";
-const NEVER: &str = "the rest is Never only in Deleted";
+const NEVER: &str = "the requeue is Never only in Deleted";
+const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
+const OPERATION: &str = "nothing ends for good while an operation is unknown";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 14] = [
+const LAWS: [&str; 16] = [
     QUIET_EVENT,
     TOLD,
     NO_WAY_BACK,
@@ -117,13 +121,15 @@ const LAWS: [&str; 14] = [
     PARENTLESS,
     SETTLED,
     NEVER,
+    TIMED,
+    OPERATION,
 ];
 
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let Cell { row, seen } = cell;
     let does = |kind| verdict.effect == Some(kind);
-    let ends = |outcome| verdict.turn == Turn::End(outcome);
+    let ends = |outcome| verdict.change == Some(RecordChange::End(outcome));
     let by_absence = ends(Outcome::Deleted) || ends(Outcome::AlreadyAbsent);
     let leaving = row.phase == Phase::Deleting && seen.object == Object::Leaving;
     let out_of_hands = matches!(seen.object, Object::Free | Object::Gone);
@@ -137,13 +143,15 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         !by_absence || is_answered(row),
         !ends(Outcome::OrphanReleased) || out_of_hands || seen.policy == Policy::Release,
         !does(EffectKind::Delete) || is_deletable(cell),
-        !open || !is_guarded(seen) || (verdict.effect.is_none() && verdict.turn == Turn::Keep),
+        !open || !is_guarded(seen) || (verdict.effect.is_none() && verdict.change.is_none()),
         !open || !abandons(seen) || ends(Outcome::Abandoned),
         !acts || !matches!(row.identity, Identity::BoundElsewhere | Identity::Abandoned),
         !does(EffectKind::Create) || is_ahead(cell),
         !open || !is_recorded(row.identity) || !is_about_references(verdict.reason),
         !by_absence || is_settled(cell),
-        verdict.rest != Rest::Never || verdict.phase == Phase::Deleted,
+        verdict.requeue != Requeue::Never || verdict.phase == Phase::Deleted,
+        verdict.requeue != Requeue::OnChange || !seen.visibility().is_incomplete(),
+        verdict.requeue != Requeue::Never || seen.operation != Operation::Unknown,
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
@@ -241,6 +249,9 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let intended = Cell { row: RowFacts { identity: Identity::Intended, ..START.row }, ..START };
     let unstamped = Cell { seen: Facts { stamp: Stamp::Stale, ..START.seen }, ..intended };
     let copy = RowFacts { identity: Identity::BoundElsewhere, ..START.row };
+    let unknown = leaving(|it| it.seen.operation = Operation::Unknown);
+    let mut over = unknown;
+    over.row.phase = Phase::Deleted;
     let mut cases = vec![
         (QUIET_EVENT, gone, loud),
         (TOLD, START, hold(Phase::Ready)),
@@ -253,7 +264,9 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (AHEAD, START, create),
         (AHEAD, unstamped, create),
         (PARENTLESS, gone, Verdict { reason: Reason::ReferenceNotFound, ..stay }),
-        (NEVER, gone, Verdict { rest: Rest::Never, ..stay }),
+        (NEVER, gone, Verdict { requeue: Requeue::Never, ..stay }),
+        (TIMED, unknown, Verdict { requeue: Requeue::OnChange, ..stay }),
+        (OPERATION, over, Verdict { requeue: Requeue::Never, ..hold(Phase::Deleted) }),
     ];
     cases.extend(ends());
     cases
@@ -261,7 +274,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
 
 /// The laws about ends and what must not be touched.
 fn ends() -> Vec<(&'static str, Cell, Verdict)> {
-    let ending = |outcome| Verdict { turn: Turn::End(outcome), ..hold(Phase::Deleting) };
+    let ending = |outcome| hold(Phase::Deleting).change_record(RecordChange::End(outcome));
     let lost = leaving(|it| it.row.identity = Identity::Lost);
     let somebodys = leaving(|it| {
         it.row.identity = Identity::Seen;
@@ -303,6 +316,5 @@ fn doing(effect: EffectKind) -> Verdict {
 }
 
 fn hold(phase: Phase) -> Verdict {
-    let (effect, turn, event) = (None, Turn::Keep, None);
-    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Held }
+    Verdict::wait(phase, Requeue::Poll, Reason::Held)
 }

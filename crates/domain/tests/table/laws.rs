@@ -1,11 +1,10 @@
 //! What holds of every answer of the broker's rules, whatever its table says.
 
-use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Facts, Intent, Node, Protection, Sight, Xr,
-};
+use usher_domain::broker::facts::{Anchor, Closing, Composed, Facts, Intent, Node, Protection, Xr};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
-use usher_domain::broker::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use usher_domain::broker::verdict::{EffectKind, EventKind, Verdict};
+use usher_kernel::{Requeue, Visibility};
 
 use crate::broker::{Cell, START};
 use crate::told::{self, Case};
@@ -17,12 +16,13 @@ const RECORDED: &str = "the substrate is not deleted before what it composed is 
 const TOLD: &str = "an event is told exactly when the phase becomes Ready, Failed or Deleted";
 const NOTHING_LEFT: &str = "Deleted needs every part known to be gone and every row settled";
 const INTENT_WINS: &str = "where deletion was asked for, the phase is one of teardown";
-const NEVER: &str = "the rest is Never exactly in Deleted";
-const ON_CHANGE: &str = "only Ready and Failed rest without a timer";
+const NEVER: &str = "the requeue is Never exactly in Deleted";
+const ON_CHANGE: &str = "only Ready and Failed wait without a timer";
+const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
 const REBUILT: &str = "in a rebuilt cluster nothing is done but to deregister the node";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 10] = [
+const LAWS: [&str; 11] = [
     QUIET_EVENT,
     NODE_FIRST,
     UNGUARDED,
@@ -32,6 +32,7 @@ const LAWS: [&str; 10] = [
     INTENT_WINS,
     NEVER,
     ON_CHANGE,
+    TIMED,
     REBUILT,
 ];
 
@@ -46,9 +47,10 @@ pub(crate) fn broken(cell: &Cell, verdict: Verdict) -> Option<&'static str> {
         verdict.event == crossing(cell.row.phase, verdict.phase),
         !ends(cell, verdict) || is_gone(cell),
         cell.row.intent == Intent::None || verdict.phase.is_leaving(),
-        (verdict.rest == Rest::Never) == (verdict.phase == Phase::Deleted),
-        verdict.rest != Rest::OnChange || is_resting(verdict.phase),
-        cell.seen.sight != Sight::ClusterReplaced || is_harmless(verdict.effect),
+        (verdict.requeue == Requeue::Never) == (verdict.phase == Phase::Deleted),
+        verdict.requeue != Requeue::OnChange || is_resting(verdict.phase),
+        verdict.requeue != Requeue::OnChange || !cell.seen.visibility.is_incomplete(),
+        cell.seen.visibility != Visibility::ClusterReplaced || is_harmless(verdict.effect),
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
@@ -102,11 +104,17 @@ pub(crate) fn check() -> Result<String, String> {
 fn cases() -> Vec<Case<Cell, Verdict>> {
     let leaving = with_seen(|seen| seen.xr = Xr::Ready);
     let delete = Verdict { effect: Some(EffectKind::DeleteSubstrate), ..hold(leaving.row.phase) };
-    let end =
-        Verdict { event: Some(EventKind::Deleted), rest: Rest::Never, ..hold(Phase::Deleted) };
+    let end = Verdict {
+        event: Some(EventKind::Deleted),
+        requeue: Requeue::Never,
+        ..hold(Phase::Deleted)
+    };
     let loud = Verdict { effect: Some(EffectKind::DeleteAnchor), ..end };
     let silent = Verdict { event: None, ..end };
     let apply = Verdict { effect: Some(EffectKind::Apply), ..hold(leaving.row.phase) };
+    let mut unreachable = START;
+    unreachable.row.phase = Phase::Failed;
+    unreachable.seen.visibility = Visibility::Unreachable;
     let mut cases = vec![
         (QUIET_EVENT, leaving, loud),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Ours), delete),
@@ -122,10 +130,11 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (NOTHING_LEFT, gone(|cell| cell.seen.composed = Composed::KindRemoved), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.anchor = Anchor::Unknown), end),
         (INTENT_WINS, leaving, hold(Phase::Pending)),
-        (NEVER, gone(|_| ()), Verdict { rest: Rest::Poll, ..end }),
-        (NEVER, leaving, Verdict { rest: Rest::Never, ..hold(leaving.row.phase) }),
-        (ON_CHANGE, leaving, Verdict { rest: Rest::OnChange, ..hold(leaving.row.phase) }),
-        (REBUILT, with_seen(|seen| seen.sight = Sight::ClusterReplaced), apply),
+        (NEVER, gone(|_| ()), Verdict { requeue: Requeue::Poll, ..end }),
+        (NEVER, leaving, Verdict { requeue: Requeue::Never, ..hold(leaving.row.phase) }),
+        (ON_CHANGE, leaving, Verdict { requeue: Requeue::OnChange, ..hold(leaving.row.phase) }),
+        (TIMED, unreachable, Verdict::wait(Phase::Failed, Requeue::OnChange, Reason::Gone)),
+        (REBUILT, with_seen(|seen| seen.visibility = Visibility::ClusterReplaced), apply),
     ];
     for node in [Node::Live, Node::Lost, Node::Unknown] {
         cases.push((NODE_FIRST, with_seen(|seen| seen.node = node), delete));
@@ -150,6 +159,5 @@ fn gone(bend: impl FnOnce(&mut Cell)) -> Cell {
 }
 
 fn hold(phase: Phase) -> Verdict {
-    let (effect, turn, event) = (None, Turn::Keep, None);
-    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Gone }
+    Verdict::wait(phase, Requeue::Poll, Reason::Gone)
 }

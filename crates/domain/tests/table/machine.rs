@@ -1,12 +1,13 @@
 //! The machine's life: its facts, its answer, its laws, and where its rules stand.
 
 use usher_domain::fleet::facts::{
-    Bound, Facts, Hold, Order, Pace, Reported, RowFacts, Sight, Want,
+    Bound, Facts, Hold, Order, Pace, Reported, Restriction, RowFacts, Want,
 };
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::reason::Reason;
 use usher_domain::fleet::reconcile::rules;
-use usher_domain::fleet::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use usher_domain::fleet::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict};
+use usher_kernel::Requeue;
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
@@ -27,7 +28,7 @@ const START: Cell = Cell {
         pace: Pace::InTime,
         hold: Hold::Free,
     },
-    seen: Facts { sight: Sight::Clear, report: Reported::Idle, binding: Bound::None },
+    seen: Facts { restriction: Restriction::None, report: Reported::Idle, binding: Bound::None },
 };
 
 /// The machine's machine.
@@ -38,7 +39,9 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "order", words!(Order), |c, v| c.row.order = Order::ALL[v])
         .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
         .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])
-        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "restriction", words!(Restriction), |c, v| {
+            c.seen.restriction = Restriction::ALL[v]
+        })
         .fact(Origin::Seen, "report", words!(Reported), |c, v| c.seen.report = Reported::ALL[v])
         .fact(Origin::Seen, "binding", words!(Bound), |c, v| c.seen.binding = Bound::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)
@@ -46,31 +49,37 @@ pub(crate) fn machine() -> Machine<Cell> {
         .following("order", "order", words!(Order), Absent::Refused)
         .field("binding", turns(), Absent::Nothing)
         .field("event", words!(EventKind), Absent::Nothing)
-        .field("rest", words!(Rest), Absent::Refused)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
 /// The words for what becomes of a binding; that it is kept is not said.
 fn turns() -> Vec<&'static str> {
-    Turn::ALL.iter().skip(1).map(|turn| turn.as_str()).collect()
+    BindingChange::ALL.iter().skip(1).map(|turn| turn.as_str()).collect()
 }
 
 fn judge(cell: Cell) -> Judgement {
     let verdict = rules(cell.row, cell.seen);
-    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+    Judgement { outcome: outcome(cell.row, verdict), broken: broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`].
-fn outcome(verdict: Verdict) -> Outcome {
+fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
+    let RecordChange { order, binding } = change(row, verdict);
     let said = Outcome::default()
         .with(1, verdict.phase as usize)
-        .with(2, verdict.order as usize)
-        .with(5, verdict.rest as usize)
+        .with(2, order as usize)
+        .with(5, verdict.requeue as usize)
         .with(6, verdict.reason as usize);
     let said = verdict.effect.map_or(said, |effect| said.with(0, effect as usize));
-    let turn = (verdict.binding as usize).checked_sub(1);
-    let said = turn.map_or(said, |turn| said.with(3, turn));
+    let binding = (binding as usize).checked_sub(1);
+    let said = binding.map_or(said, |binding| said.with(3, binding));
     verdict.event.map_or(said, |event| said.with(4, event as usize))
+}
+
+/// What becomes of order and binding; without a change they stay as they are.
+fn change(row: RowFacts, verdict: Verdict) -> RecordChange {
+    verdict.change.unwrap_or(RecordChange { order: row.order, binding: BindingChange::Kept })
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
@@ -88,7 +97,7 @@ const WANTED: &str = "a bound machine is asked to leave only if it is not wanted
 const EDGES: &str =
     "a crossing is an edge of the reference, or its reason names how it leaves the reference";
 const NEVER: &str =
-    "the rest is Never exactly in Gone, and passing phases do not rest for a change";
+    "the requeue is Never exactly in Gone, and passing phases do not wait for a change";
 
 /// The laws, in the order in which [`broken`] asks for them.
 const LAWS: [&str; 13] = [
@@ -110,31 +119,32 @@ const LAWS: [&str; 13] = [
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let Cell { row, seen } = cell;
+    let RecordChange { order, binding } = change(row, verdict);
     let moves = verdict.phase != row.phase;
     let leaves = row.phase.is_bound() && moves && !verdict.phase.is_bound();
     let silent = matches!(
         seen.report,
         Reported::Unknown | Reported::Stale | Reported::Missing | Reported::Malformed
-    ) || seen.sight == Sight::Superseded;
-    let changes = moves || verdict.effect.is_some() || verdict.order != row.order;
-    let begins = verdict.order == Order::Recorded && moves;
+    ) || seen.restriction == Restriction::Superseded;
+    let changes = moves || verdict.effect.is_some() || order != row.order;
+    let begins = order == Order::Recorded && moves;
     let told = verdict.event.is_some();
     let disputed = matches!(verdict.event, Some(EventKind::Disputed | EventKind::Settled));
-    let records = row.order != Order::Recorded && verdict.order == Order::Recorded;
+    let records = row.order != Order::Recorded && order == Order::Recorded;
     let orders = verdict.effect.is_some() || records;
     let ends = verdict.phase == Phase::Gone;
     let holds = [
         !told || verdict.effect.is_none(),
-        verdict.effect.is_none() || row.order == Order::Recorded && verdict.order == Order::Sent,
-        verdict.binding != Turn::Cleared || moves && !verdict.phase.is_bound(),
+        verdict.effect.is_none() || row.order == Order::Recorded && order == Order::Sent,
+        binding != BindingChange::Cleared || moves && !verdict.phase.is_bound(),
         !leaves
             || verdict.phase == Phase::Failed
-            || matches!(verdict.binding, Turn::Cleared | Turn::TakenBack),
+            || matches!(binding, BindingChange::Cleared | BindingChange::TakenBack),
         told == (moves || disputed) && (!disputed || !moves),
-        !ends || !moves || seen.report == Reported::Absent && seen.sight == Sight::Clear,
+        !ends || !moves || seen.report == Reported::Absent && seen.restriction == Restriction::None,
         !silent || !changes || row.phase == Phase::Gone,
         verdict.reason != Reason::BindingDisputed || !orders,
-        seen.sight != Sight::Paused || !begins,
+        seen.restriction != Restriction::Paused || !begins,
         row.phase != Phase::Failed
             || row.hold != Hold::Held
             || row.want == Want::Release
@@ -142,8 +152,8 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         !(orders && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
             || row.want != Want::Bind,
         !moves || row.phase.leads_to(verdict.phase) || leaves_the_reference(verdict.reason),
-        (verdict.rest == Rest::Never) == ends
-            && (verdict.rest != Rest::OnChange || !verdict.phase.is_passing()),
+        (verdict.requeue == Requeue::Never) == ends
+            && (verdict.requeue != Requeue::OnChange || !verdict.phase.is_passing()),
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
@@ -172,20 +182,25 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let with = |cell: Cell, report| Cell { seen: Facts { report, ..cell.seen }, ..cell };
     let draining = row(Phase::Draining, Order::Recorded);
     let configured = with(row(Phase::Configured, Order::None), Reported::Configured);
-    let sent =
-        Verdict { effect: Some(EffectKind::Drain), order: Order::Sent, ..hold(Phase::Draining) };
+    let with_order = |verdict: Verdict, order| {
+        verdict.change_record(RecordChange { order, binding: BindingChange::Kept })
+    };
+    let drain = Verdict { effect: Some(EffectKind::Drain), ..hold(Phase::Draining) };
+    let sent = with_order(drain, Order::Sent);
     let moved = |phase| Verdict { event: Some(EventKind::Moved), ..hold(phase) };
-    let cleared = |verdict| Verdict { binding: Turn::Cleared, ..verdict };
-    let ended = Verdict { event: Some(EventKind::Gone), rest: Rest::Never, ..hold(Phase::Gone) };
-    let begun = Verdict { order: Order::Recorded, ..moved(Phase::Draining) };
-    let paused = Facts { sight: Sight::Paused, ..configured.seen };
+    let clears = RecordChange { order: Order::None, binding: BindingChange::Cleared };
+    let cleared = |verdict: Verdict| verdict.change_record(clears);
+    let ended =
+        Verdict { event: Some(EventKind::Gone), requeue: Requeue::Never, ..hold(Phase::Gone) };
+    let begun = with_order(moved(Phase::Draining), Order::Recorded);
+    let paused = Facts { restriction: Restriction::Paused, ..configured.seen };
     let failed = Cell { row: RowFacts { hold: Hold::Held, ..START.row }, ..START };
     let failed = Cell { row: RowFacts { phase: Phase::Failed, ..failed.row }, ..failed };
     let wanted = Cell { row: RowFacts { want: Want::Bind, ..configured.row }, ..configured };
     vec![
         (QUIET_EVENT, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
         (RECORDED, row(Phase::Draining, Order::None), sent),
-        (RECORDED, draining, Verdict { order: Order::Recorded, ..sent }),
+        (RECORDED, draining, with_order(sent, Order::Recorded)),
         (CLEARED, with(draining, Reported::Draining), cleared(hold(Phase::Draining))),
         (CLEARED, configured, cleared(moved(Phase::Draining))),
         (KEPT, configured, moved(Phase::Idle)),
@@ -195,7 +210,11 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (
             GONE,
             Cell {
-                seen: Facts { sight: Sight::RailTripped, report: Reported::Absent, ..START.seen },
+                seen: Facts {
+                    restriction: Restriction::RailTripped,
+                    report: Reported::Absent,
+                    ..START.seen
+                },
                 ..START
             },
             ended,
@@ -204,26 +223,19 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (SILENT, with(START, Reported::Unknown), moved(Phase::Failed)),
         (DISPUTED, configured, Verdict { reason: Reason::BindingDisputed, ..begun }),
         (PAUSED, Cell { seen: paused, ..configured }, begun),
-        (HELD, failed, Verdict { order: Order::Recorded, ..hold(Phase::Failed) }),
+        (HELD, failed, with_order(hold(Phase::Failed), Order::Recorded)),
         (WANTED, wanted, begun),
         (EDGES, START, moved(Phase::Creating)),
-        (NEVER, START, Verdict { rest: Rest::Never, ..hold(Phase::Idle) }),
+        (NEVER, START, Verdict { requeue: Requeue::Never, ..hold(Phase::Idle) }),
         (
             NEVER,
             row(Phase::Draining, Order::None),
-            Verdict { rest: Rest::OnChange, ..hold(Phase::Draining) },
+            Verdict { requeue: Requeue::OnChange, ..hold(Phase::Draining) },
         ),
     ]
 }
 
 fn hold(phase: Phase) -> Verdict {
-    Verdict {
-        effect: None,
-        phase,
-        binding: Turn::Kept,
-        order: Order::None,
-        event: None,
-        rest: Rest::Poll,
-        reason: Reason::Steady,
-    }
+    let change = RecordChange { order: Order::None, binding: BindingChange::Kept };
+    Verdict::wait(phase, Requeue::Poll, Reason::Steady).change_record(change)
 }

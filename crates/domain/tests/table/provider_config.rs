@@ -1,9 +1,10 @@
 //! The ProviderConfig's life: its facts, its answer, and where its rules stand.
 
-use usher_domain::broker::facts::{Anchor, Closing, Gate, Sight};
+use usher_domain::broker::facts::{Anchor, Closing, Gate};
 use usher_domain::broker::provider_config::{
-    Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict, rules,
+    Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict, rules,
 };
+use usher_kernel::{Requeue, Visibility};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
@@ -19,7 +20,7 @@ pub(crate) struct Cell {
 const START: Cell = Cell {
     row: RowFacts { phase: Phase::Pending, users: Users::None, closing: Closing::Open },
     seen: Facts {
-        sight: Sight::Clear,
+        visibility: Visibility::Complete,
         gate: Gate::Ready,
         anchor: Anchor::Absent,
         object: Object::Absent,
@@ -35,19 +36,22 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
         .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
-        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
+            c.seen.visibility = Visibility::ALL[v]
+        })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
         .fact(Origin::Seen, "object", words!(Object), |c, v| c.seen.object = Object::ALL[v])
         .field("effect", words!(VerbKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .field("turn", vec![NEXT], Absent::Nothing)
-        .field("rest", words!(Rest), Absent::Refused)
+        .field("change", vec![NEXT], Absent::Nothing)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
 fn judge(cell: Cell) -> Judgement {
-    let verdict = rules(cell.row, cell.seen);
+    let incomplete = cell.seen.visibility.is_incomplete();
+    let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
     Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
@@ -55,10 +59,10 @@ fn judge(cell: Cell) -> Judgement {
 fn outcome(verdict: Verdict) -> Outcome {
     let said = Outcome::default()
         .with(1, verdict.phase as usize)
-        .with(3, verdict.rest as usize)
+        .with(3, verdict.requeue as usize)
         .with(4, verdict.reason as usize);
-    let said = verdict.verb.map_or(said, |verb| said.with(0, verb as usize));
-    if verdict.next_generation { said.with(2, 0) } else { said }
+    let said = verdict.effect.map_or(said, |verb| said.with(0, verb as usize));
+    if verdict.change.is_some() { said.with(2, 0) } else { said }
 }
 
 const COMMITTED: &str = "nothing that was not leaving by itself goes before the row says so";
@@ -67,27 +71,29 @@ const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const UNKNOWN: &str = "nothing is done to an object that nobody knows";
 const QUIET: &str = "the anchor of what leaves stays until all is quiet and every object is gone";
 const COMPLETE: &str = "only what is complete becomes Ready";
+const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 6] = [COMMITTED, STICKY, REBUILT, UNKNOWN, QUIET, COMPLETE];
+const LAWS: [&str; 7] = [COMMITTED, STICKY, REBUILT, UNKNOWN, QUIET, COMPLETE, TIMED];
 
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let leaving = |phase| matches!(phase, Phase::Leaving | Phase::Gone);
-    let lets_go = verdict.verb == Some(VerbKind::DeleteAnchor);
+    let lets_go = verdict.effect == Some(VerbKind::DeleteAnchor);
     let stays = cell.seen.anchor != Anchor::Leaving;
-    let deletes = verdict.verb == Some(VerbKind::Delete) || (lets_go && stays);
+    let deletes = verdict.effect == Some(VerbKind::Delete) || (lets_go && stays);
     let becomes_ready = cell.row.phase != Phase::Ready && verdict.phase == Phase::Ready;
     let nothing = matches!(cell.seen.object, Object::Absent | Object::Foreign);
     let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
     let settled = cell.row.closing == Closing::Settled;
     let holds = [
         !deletes || leaving(cell.row.phase),
-        returns == verdict.next_generation && (!returns || settled),
-        verdict.verb.is_none() || cell.seen.sight != Sight::ClusterReplaced,
-        verdict.verb.is_none() || cell.seen.object != Object::Unknown,
+        returns == verdict.change.is_some() && (!returns || settled),
+        verdict.effect.is_none() || cell.seen.visibility != Visibility::ClusterReplaced,
+        verdict.effect.is_none() || cell.seen.object != Object::Unknown,
         !lets_go || !leaving(cell.row.phase) || (cell.row.closing != Closing::Quiet && nothing),
         !becomes_ready || cell.seen.object == Object::Present,
+        verdict.requeue != Requeue::OnChange || !cell.seen.visibility.is_incomplete(),
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
@@ -99,28 +105,30 @@ pub(crate) fn check() -> Result<String, String> {
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<Case<Cell, Verdict>> {
-    let with = |verb| Verdict { verb: Some(verb), ..hold(Phase::Pending) };
+    let with = |verb| Verdict { effect: Some(verb), ..hold(Phase::Pending) };
     let row = |phase, closing| Cell { row: RowFacts { phase, closing, ..START.row }, ..START };
-    let seen = |sight, object| Cell { seen: Facts { sight, object, ..START.seen }, ..START };
-    let let_go = Verdict { verb: Some(VerbKind::DeleteAnchor), ..hold(Phase::Leaving) };
+    let seen =
+        |visibility, object| Cell { seen: Facts { visibility, object, ..START.seen }, ..START };
+    let let_go = Verdict { effect: Some(VerbKind::DeleteAnchor), ..hold(Phase::Leaving) };
     let standing = Facts { object: Object::Present, ..START.seen };
-    let next = Verdict { next_generation: true, ..hold(Phase::Pending) };
+    let next = hold(Phase::Pending).change_record(RecordChange::NextGeneration);
+    let idle = Verdict { requeue: Requeue::OnChange, ..hold(Phase::Pending) };
     vec![
         (COMMITTED, START, with(VerbKind::Delete)),
         (COMMITTED, START, with(VerbKind::DeleteAnchor)),
         (STICKY, row(Phase::Leaving, Closing::Settled), hold(Phase::Pending)),
         (STICKY, row(Phase::Gone, Closing::Open), next),
         (STICKY, START, next),
-        (REBUILT, seen(Sight::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
-        (UNKNOWN, seen(Sight::Clear, Object::Unknown), with(VerbKind::CreateAnchor)),
+        (REBUILT, seen(Visibility::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
+        (UNKNOWN, seen(Visibility::Complete, Object::Unknown), with(VerbKind::CreateAnchor)),
         (QUIET, row(Phase::Leaving, Closing::Quiet), let_go),
         (QUIET, Cell { seen: standing, ..row(Phase::Leaving, Closing::Open) }, let_go),
+        (TIMED, seen(Visibility::Forbidden, Object::Absent), idle),
         (COMPLETE, START, hold(Phase::Ready)),
-        (COMPLETE, seen(Sight::Clear, Object::Drifted), hold(Phase::Ready)),
+        (COMPLETE, seen(Visibility::Complete, Object::Drifted), hold(Phase::Ready)),
     ]
 }
 
 fn hold(phase: Phase) -> Verdict {
-    let reason = Reason::Steady;
-    Verdict { verb: None, phase, next_generation: false, rest: Rest::Poll, reason }
+    Verdict::wait(phase, Requeue::Poll, Reason::Steady)
 }

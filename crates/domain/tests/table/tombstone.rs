@@ -1,10 +1,11 @@
 //! The tombstone's life: its facts, its answer, and where its rules stand.
 
 use usher_domain::broker::facts::{
-    Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Token, Xr,
+    Anchor, Composed, Config, Facts, Gate, Node, Protection, Token, Xr,
 };
-use usher_domain::broker::tombstone::{Reason, rules};
+use usher_domain::broker::tombstone::{Reason, Verdict, rules};
 use usher_domain::broker::verdict::EffectKind;
+use usher_kernel::{Requeue, Visibility};
 
 use crate::broker::START;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
@@ -12,7 +13,9 @@ use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 /// The tombstone's machine. Its row is always `Deleted`, so only what was seen is asked.
 pub(crate) fn machine() -> Machine<Facts> {
     Machine::new("tombstone", START.seen, judge)
-        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
+            c.visibility = Visibility::ALL[v]
+        })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.anchor = Anchor::ALL[v])
         .fact(Origin::Seen, "token", words!(Token), |c, v| c.token = Token::ALL[v])
@@ -24,13 +27,15 @@ pub(crate) fn machine() -> Machine<Facts> {
             c.protection = Protection::ALL[v];
         })
         .field("effect", words!(EffectKind), Absent::Nothing)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
 /// The fields in the order of [`machine`].
 fn judge(seen: &Facts) -> Judgement {
-    let (effect, reason) = rules(*seen);
-    let said = Outcome::default().with(1, reason as usize);
+    let Verdict { effect, requeue, reason, .. } =
+        rules(*seen).with_snapshot(seen.visibility.is_incomplete());
+    let said = Outcome::default().with(1, requeue as usize).with(2, reason as usize);
     let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
     let unlawful = match effect {
         Some(

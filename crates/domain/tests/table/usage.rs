@@ -2,12 +2,13 @@
 
 use usher_domain::usage::facts::{
     Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
-    RowFacts, Sight,
+    RowFacts,
 };
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reason::Reason;
 use usher_domain::usage::reconcile::rules;
-use usher_domain::usage::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use usher_domain::usage::verdict::{EffectKind, EventKind, RecordChange, Verdict};
+use usher_kernel::{Requeue, Visibility};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
@@ -29,7 +30,7 @@ const START: Cell = Cell {
         owners: Owners::Free,
     },
     seen: Facts {
-        sight: Sight::Clear,
+        visibility: Visibility::Complete,
         resolution: Resolution::Same,
         of: Of::Proven,
         by: By::Present,
@@ -49,7 +50,9 @@ pub(crate) fn machine() -> Machine<Cell> {
         })
         .fact(Origin::Row, "resolve", words!(Resolve), |c, v| c.row.resolve = Resolve::ALL[v])
         .fact(Origin::Row, "owners", words!(Owners), |c, v| c.row.owners = Owners::ALL[v])
-        .fact(Origin::Seen, "sight", words!(Sight), |c, v| c.seen.sight = Sight::ALL[v])
+        .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
+            c.seen.visibility = Visibility::ALL[v]
+        })
         .fact(Origin::Seen, "resolution", words!(Resolution), |c, v| {
             c.seen.resolution = Resolution::ALL[v];
         })
@@ -62,14 +65,15 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Seen, "attempt", words!(Attempt), |c, v| c.seen.attempt = Attempt::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .field("turn", words!(Turn), Absent::Nothing)
+        .field("change", words!(RecordChange), Absent::Nothing)
         .field("event", words!(EventKind), Absent::Nothing)
-        .field("rest", words!(Rest), Absent::Refused)
+        .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
 }
 
 fn judge(cell: Cell) -> Judgement {
-    let verdict = rules(cell.row, cell.seen);
+    let incomplete = cell.seen.visibility.is_incomplete();
+    let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
     Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
@@ -77,10 +81,10 @@ fn judge(cell: Cell) -> Judgement {
 fn outcome(verdict: Verdict) -> Outcome {
     let said = Outcome::default()
         .with(1, verdict.phase as usize)
-        .with(4, verdict.rest as usize)
+        .with(4, verdict.requeue as usize)
         .with(5, verdict.reason as usize);
     let said = verdict.effect.map_or(said, |it| said.with(0, it as usize));
-    let said = verdict.turn.map_or(said, |it| said.with(2, it as usize));
+    let said = verdict.change.map_or(said, |it| said.with(2, it as usize));
     verdict.event.map_or(said, |it| said.with(3, it as usize))
 }
 
@@ -122,8 +126,8 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let marks = verdict.effect == Some(EffectKind::Mark);
     let recorded = matches!(seen.of, Of::Unmarked | Of::Outlived);
     let holds = [
-        verdict.effect.is_none() || (verdict.event.is_none() && verdict.turn.is_none()),
-        verdict.effect.is_none() || seen.sight != Sight::ClusterReplaced,
+        verdict.effect.is_none() || (verdict.event.is_none() && verdict.change.is_none()),
+        verdict.effect.is_none() || seen.visibility != Visibility::ClusterReplaced,
         !ends || !used || !held_by_us,
         !over(row.phase) || over(verdict.phase),
         !ends || (verdict.effect.is_none() && verdict.event.is_none()),
@@ -132,7 +136,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         !marks || (row.finalizer == Finalizer::On && recorded),
         !lets_go || (row.phase == Phase::Released && clear),
         verdict.phase != Phase::Released || row.phase == Phase::Released || clear,
-        verdict.rest != Rest::Never
+        verdict.requeue != Requeue::Never
             || (row.finalizer == Finalizer::Off && row.intent == Intent::Requested),
     ];
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
@@ -148,9 +152,9 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let hold = |phase| Verdict {
         effect: None,
         phase,
-        turn: None,
+        change: None,
         event: None,
-        rest: Rest::Poll,
+        requeue: Requeue::Poll,
         reason: Reason::InUse,
     };
     let with = |phase, effect| Verdict { effect: Some(effect), ..hold(phase) };
@@ -158,11 +162,11 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let row = |phase| Cell { row: RowFacts { phase, ..START.row }, ..START };
     let by = |by| Cell { seen: Facts { by, ..START.seen }, ..START };
     let of = |of| Cell { seen: Facts { of, ..START.seen }, ..START };
-    let rebuilt = Facts { sight: Sight::ClusterReplaced, ..START.seen };
+    let rebuilt = Facts { visibility: Visibility::ClusterReplaced, ..START.seen };
     let unmarked = of(Of::Unmarked);
     let off = RowFacts { finalizer: Finalizer::Off, ..START.row };
     let open = |attempt| Facts { attempt, ..START.seen };
-    let both = Verdict { turn: Some(Turn::Begin), ..with(Phase::Pending, EffectKind::Replay) };
+    let both = with(Phase::Pending, EffectKind::Replay).change_record(RecordChange::Begin);
     let told =
         Verdict { event: Some(EventKind::Exposed), ..with(Phase::Pending, EffectKind::Mark) };
     let blind = Cell { seen: open(Attempt::Unknown), ..row(Phase::Releasing) };
@@ -195,6 +199,6 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
             with(Phase::Released, EffectKind::Retire),
         ),
         (UNKNOWN, blind, telling(Phase::Released, EventKind::Released)),
-        (NEVER, START, Verdict { rest: Rest::Never, ..hold(Phase::Pending) }),
+        (NEVER, START, Verdict { requeue: Requeue::Never, ..hold(Phase::Pending) }),
     ]
 }

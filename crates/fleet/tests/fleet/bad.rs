@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use usher_domain::fleet::phase::Phase;
+use usher_fleet::provider::Patience;
 use usher_fleet::tally::{Kind, Outcome};
 use usher_wire::fleet::{HostRef, Machine, MachineState};
 
@@ -266,7 +267,9 @@ async fn storms_of_errors_brick_nothing() {
 // Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_waited_out() {
-    let mut yard = Yard::open(4).await;
+    let mut yard = Yard::closed(4).await;
+    yard.patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
+    yard.start();
     yard.need("a", 2, 100).await;
     yard.until(Phase::Configured, 2).await;
     yard.plant.behave(|it| it.is_silent = true);

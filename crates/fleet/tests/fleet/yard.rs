@@ -35,6 +35,8 @@ pub(crate) struct Yard {
     pub(crate) store: Arc<Store>,
     pub(crate) plant: Plant,
     pub(crate) figures: Figures,
+    /// How long the shard waits for an answer: longer than a busy machine needs for one.
+    pub(crate) patience: Patience,
     pub(crate) tally: Arc<Tally>,
     address: String,
     running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
@@ -57,16 +59,16 @@ impl Yard {
         let (plant, address) = Plant::open(slots).await;
         let tally = Arc::new(Tally::default());
         let figures = figures();
-        Self { _dir: dir, store, plant, figures, tally, address, running: None }
+        let patience = Patience { call: Duration::from_secs(30), list: Duration::from_secs(30) };
+        Self { _dir: dir, store, plant, figures, patience, tally, address, running: None }
     }
 
     /// Starts the shard.
     pub(crate) fn start(&mut self) {
         let id: ShardId = "shard-0".parse().unwrap();
         let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
-        let patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
         let shard = Shard {
-            provider: Provider::new("plant".to_owned(), id.clone(), channel, patience),
+            provider: Provider::new("plant".to_owned(), id.clone(), channel, self.patience),
             id,
             store: Arc::clone(&self.store),
             bootstrap: Arc::new(Nothing),
@@ -215,7 +217,7 @@ fn figures() -> Figures {
         rail: Rail::default(),
         switch: Switch::Run,
         steps_max: 8,
-        step_deadline: Duration::from_secs(5),
+        step_deadline: Duration::from_secs(90),
         cycle: Duration::from_millis(50),
         passing: Duration::from_millis(50),
         full_list: Duration::from_millis(500),

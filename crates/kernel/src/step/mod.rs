@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::lifecycle::{Decision, Ledger, Lifecycle, Wake, World};
+use crate::lifecycle::{Condition, Decision, Ledger, Lifecycle, Wake, World};
 use crate::time::Timestamp;
 use crate::trouble::Trouble;
 
@@ -13,6 +13,8 @@ pub struct Report<R> {
     pub reason: R,
     /// When to look again.
     pub wake: Wake,
+    /// Whether an effect was applied: the next snapshot shows what it did.
+    pub acted: bool,
     /// Whether anything was written.
     pub committed: bool,
 }
@@ -52,27 +54,39 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// Runs one pass of one life.
+/// Runs one pass over one record; `None` if the record is gone: its queue entry is forgotten.
 ///
-/// *Flow*: load, observe, decide, apply the effect if there is one, commit if anything changed.
+/// *Flow*: load, observe, decide, apply the effect if there is one, commit if anything changed,
+/// report the reason and the trouble if the ledger shows others.
 ///
 /// *Guarantees*: an observation that failed as a whole decides nothing. If the effect fails and
 /// the decision tells no event, its crossing is committed all the same, so that the phase names
-/// the step that is stuck; then the trouble is returned.
+/// the step that is stuck; then the trouble is returned. What is unchanged is not written, neither
+/// state nor condition; a new reason is not reported while the next step is due at once.
 ///
-/// *Assumptions*: one driver at a time holds the life's lease; the version check is the net under
-/// those that fell asleep.
+/// *Assumptions*: one worker at a time holds the record's lease; the version check is the net
+/// under a worker that fell asleep.
 ///
 /// *Errors*: [`Stopped`] with the stage and the trouble.
 pub async fn step<L: Lifecycle>(
-    life: &L,
+    lifecycle: &L,
     world: &impl World<L>,
     ledger: &impl Ledger<L>,
     now: Timestamp,
-) -> Result<Report<L::Reason>, Stopped> {
-    let record = ledger.load().await.map_err(at(Stage::Load))?;
-    let seen = world.observe(&record).await.map_err(at(Stage::Observe))?;
-    let decision = life.decide(&record, &seen, now);
+) -> Result<Option<Report<L::Reason>>, Stopped> {
+    let Some(record) = ledger.load().await.map_err(at(Stage::Load))? else {
+        return Ok(None);
+    };
+    let shown = ledger.condition();
+    let seen = match world.observe(&record).await {
+        Ok(seen) => seen,
+        Err(trouble) => {
+            let reason = shown.as_ref().and_then(|it| it.reason);
+            report(ledger, shown, (reason, Some(&trouble))).await;
+            return Err(Stopped { stage: Stage::Observe, trouble });
+        }
+    };
+    let decision = lifecycle.decide(&record, &seen, now);
     debug_assert!(
         decision.effect.is_none() || decision.event.is_none(),
         "a decision with an event has no effect"
@@ -82,14 +96,35 @@ pub async fn step<L: Lifecycle>(
         None => Ok(()),
     };
     let committed = changes(&record.state, &decision);
+    let reason = Some(decision.reason);
+    let mut shown = shown;
     let written = if committed {
+        shown = Some(Condition { reason, trouble: None });
         ledger.commit(record.version, &decision).await.map_err(at(Stage::Commit))
     } else {
         Ok(())
     };
-    // A verb that failed may still arrive; that must not be hidden by a row that moved meanwhile.
+    let met = applied.as_ref().err().map(|it| &it.trouble);
+    if written.is_ok() && (met.is_some() || decision.wake != Wake::Now) {
+        report(ledger, shown, (reason, met)).await;
+    }
+    // An effect that failed may still arrive; a row that moved meanwhile must not hide that.
     applied.and(written)?;
-    Ok(Report { reason: decision.reason, wake: decision.wake, committed })
+    let acted = decision.effect.is_some();
+    Ok(Some(Report { reason: decision.reason, wake: decision.wake, acted, committed }))
+}
+
+/// Reports a condition that the ledger does not show yet. One that cannot be written is written by
+/// a later step: it is no reason to repeat this one.
+async fn report<L: Lifecycle>(
+    ledger: &impl Ledger<L>,
+    shown: Option<Condition<L::Reason>>,
+    (reason, trouble): (Option<L::Reason>, Option<&Trouble>),
+) {
+    let condition = Condition { reason, trouble: trouble.map(ToString::to_string) };
+    if shown.as_ref() != Some(&condition) {
+        let _ = ledger.report(&condition).await;
+    }
 }
 
 fn at(stage: Stage) -> impl Fn(Trouble) -> Stopped {

@@ -107,14 +107,28 @@ impl World<Lamp> for Room {
 struct Shelf {
     diary: Diary,
     record: RefCell<Record<State>>,
+    gone: bool,
+    shown: RefCell<Option<Condition<Why>>>,
     unreadable: Option<Trouble>,
     refuses: Option<Trouble>,
 }
 
 impl Ledger<Lamp> for Shelf {
-    async fn load(&self) -> Result<Record<State>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<State>>, Trouble> {
         self.diary.borrow_mut().push("load".into());
-        self.unreadable.clone().map_or_else(|| Ok(self.record.borrow().clone()), Err)
+        let record = (!self.gone).then(|| self.record.borrow().clone());
+        self.unreadable.clone().map_or(Ok(record), Err)
+    }
+
+    fn condition(&self) -> Option<Condition<Why>> {
+        self.shown.borrow().clone()
+    }
+
+    async fn report(&self, condition: &Condition<Why>) -> Result<(), Trouble> {
+        let Condition { reason, trouble } = condition;
+        self.diary.borrow_mut().push(format!("report {reason:?} {trouble:?}"));
+        *self.shown.borrow_mut() = Some(condition.clone());
+        Ok(())
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Lamp>) -> Result<(), Trouble> {
@@ -129,6 +143,8 @@ impl Ledger<Lamp> for Shelf {
         record.version = version.next();
         record.state = decision.next;
         record.book = record.book.with(&decision.rows);
+        let reason = Some(decision.reason);
+        *self.shown.borrow_mut() = Some(Condition { reason, trouble: None });
         Ok(())
     }
 }
@@ -147,6 +163,7 @@ fn scene(state: State, burns: bool) -> Scene {
         row.uid = Some(Uid::new("flame"));
     }
     let record = Record { version: Version(7), state, book: Book::new([row]) };
+    let reason = if burns { Why::Burning } else { Why::Lighting };
     let diary = Diary::default();
     let room = Room {
         diary: diary.clone(),
@@ -158,6 +175,8 @@ fn scene(state: State, burns: bool) -> Scene {
     let shelf = Shelf {
         diary: diary.clone(),
         record: RefCell::new(record),
+        gone: false,
+        shown: RefCell::new(Some(Condition { reason: Some(reason), trouble: None })),
         unreadable: None,
         refuses: None,
     };
@@ -166,12 +185,16 @@ fn scene(state: State, burns: bool) -> Scene {
 
 impl Scene {
     /// Runs one pass; nothing here ever has to wait.
-    fn step(&self) -> Result<Report<Why>, Stopped> {
+    fn pass(&self) -> Result<Option<Report<Why>>, Stopped> {
         let mut pass = pin!(step(&Lamp, &self.room, &self.shelf, NOW));
         match pass.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => panic!("a scripted pass does not wait"),
         }
+    }
+
+    fn step(&self) -> Result<Report<Why>, Stopped> {
+        self.pass().map(|it| it.expect("the record is there"))
     }
 
     fn diary(&self) -> Vec<String> {
@@ -180,14 +203,14 @@ impl Scene {
 }
 
 fn down(what: &str) -> Trouble {
-    Trouble::Unavailable { what: what.into() }
+    Trouble::unavailable(what)
 }
 
 // Requirement: K-4
 #[test]
 fn a_pass_loads_observes_applies_and_commits_in_this_order() {
     let scene = scene(State::Dark, false);
-    let report = Report { reason: Why::Lighting, wake: Wake::Now, committed: true };
+    let report = Report { reason: Why::Lighting, wake: Wake::Now, acted: true, committed: true };
     assert_eq!(scene.step(), Ok(report));
     let diary =
         ["load", "observe Dark", "apply Light to Dark", "commit 7 Asked rows [] telling nothing"];
@@ -199,7 +222,8 @@ fn a_pass_loads_observes_applies_and_commits_in_this_order() {
 fn what_an_effect_made_is_learned_by_the_next_pass() {
     let scene = scene(State::Dark, false);
     scene.step().unwrap();
-    let report = Report { reason: Why::Burning, wake: Wake::OnChange, committed: true };
+    let report =
+        Report { reason: Why::Burning, wake: Wake::OnChange, acted: false, committed: true };
     assert_eq!(scene.step(), Ok(report));
     let second = ["load", "observe Asked", "commit 8 Lit rows [\"seen\"] telling Burns"];
     assert_eq!(scene.diary()[4..], second);
@@ -209,7 +233,8 @@ fn what_an_effect_made_is_learned_by_the_next_pass() {
 #[test]
 fn an_unchanged_state_is_not_written() {
     let scene = scene(State::Lit, true);
-    let report = Report { reason: Why::Burning, wake: Wake::OnChange, committed: false };
+    let report =
+        Report { reason: Why::Burning, wake: Wake::OnChange, acted: false, committed: false };
     assert_eq!(scene.step(), Ok(report));
     assert_eq!(scene.diary(), ["load", "observe Lit"]);
 }
@@ -218,7 +243,7 @@ fn an_unchanged_state_is_not_written() {
 #[test]
 fn an_effect_that_changes_no_row_is_done_without_a_write() {
     let scene = scene(State::Asked, false);
-    let report = Report { reason: Why::Lighting, wake: Wake::Now, committed: false };
+    let report = Report { reason: Why::Lighting, wake: Wake::Now, acted: true, committed: false };
     assert_eq!(scene.step(), Ok(report));
     assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
 }
@@ -259,7 +284,8 @@ fn an_observation_that_failed_as_a_whole_decides_nothing() {
     scene.room.blind = Some(down("world"));
     let stopped = Stopped { stage: Stage::Observe, trouble: down("world") };
     assert_eq!(scene.step(), Err(stopped));
-    assert_eq!(scene.diary(), ["load", "observe Dark"]);
+    assert_eq!(scene.diary()[..2], ["load", "observe Dark"]);
+    assert!(scene.diary()[2..].iter().all(|it| it.starts_with("report")));
 }
 
 // Requirement: K-8, T-25
@@ -269,21 +295,70 @@ fn a_failed_effect_commits_its_crossing_and_is_told() {
     scene.room.refuses = Some(Trouble::Rejected { what: "matches".into() });
     let trouble = Trouble::Rejected { what: "matches".into() };
     assert_eq!(scene.step(), Err(Stopped { stage: Stage::Apply, trouble }));
-    assert_eq!(scene.diary().last().unwrap(), "commit 7 Asked rows [] telling nothing");
+    assert_eq!(scene.diary()[3], "commit 7 Asked rows [] telling nothing");
+    assert_eq!(scene.diary()[4], "report Some(Lighting) Some(\"refused by matches\")");
     assert_eq!(scene.shelf.record.borrow().state, State::Asked, "the phase names what is stuck");
 }
 
 // Requirement: K-8
 #[test]
-fn a_failed_effect_without_a_crossing_writes_nothing() {
+fn a_failed_effect_without_a_crossing_writes_its_trouble_once() {
     let mut scene = scene(State::Asked, false);
     scene.room.refuses = Some(down("matches"));
     let stopped = Stopped { stage: Stage::Apply, trouble: down("matches") };
+    let pass = ["load", "observe Asked", "apply Light to Asked"];
+    assert_eq!(scene.step(), Err(stopped.clone()));
+    assert_eq!(scene.diary()[..3], pass);
+    assert_eq!(scene.diary()[3..], ["report Some(Lighting) Some(\"cannot reach matches\")"]);
     assert_eq!(scene.step(), Err(stopped));
+    assert_eq!(scene.diary()[4..], pass, "what is shown is not written again");
+}
+
+// Requirement: K-20
+/// Red by: conditions that stay as they were because no state changed.
+#[test]
+fn a_reason_reaches_the_ledger_although_the_state_is_unchanged() {
+    let scene = scene(State::Lit, true);
+    let reason = Some(Why::Lighting);
+    *scene.shelf.shown.borrow_mut() = Some(Condition { reason, trouble: Some("old".into()) });
+    assert!(!scene.step().unwrap().committed, "a condition is no state");
+    assert_eq!(scene.diary(), ["load", "observe Lit", "report Some(Burning) None"]);
+    scene.step().unwrap();
+    assert_eq!(scene.diary()[3..], ["load", "observe Lit"], "the second pass writes nothing");
+}
+
+// Requirement: K-20
+#[test]
+fn a_reason_is_not_reported_while_the_next_pass_is_due_at_once() {
+    let scene = scene(State::Asked, false);
+    *scene.shelf.shown.borrow_mut() = None;
+    assert_eq!(scene.step().unwrap().wake, Wake::Now);
     assert_eq!(scene.diary(), ["load", "observe Asked", "apply Light to Asked"]);
 }
 
+// Requirement: K-20
 // Requirement: K-9
+#[test]
+fn a_snapshot_that_failed_as_a_whole_is_reported_under_the_last_reason() {
+    let mut scene = scene(State::Lit, true);
+    scene.room.blind = Some(down("world"));
+    scene.step().unwrap_err();
+    let told = "report Some(Burning) Some(\"cannot reach world\")";
+    assert_eq!(scene.diary(), ["load", "observe Lit", told]);
+    scene.step().unwrap_err();
+    assert_eq!(scene.diary()[3..], ["load", "observe Lit"]);
+}
+
+// Requirement: K-19
+/// Red by: a record that is gone and is looked for again and again.
+#[test]
+fn a_record_that_is_gone_ends_the_pass() {
+    let mut scene = scene(State::Lit, true);
+    scene.shelf.gone = true;
+    assert_eq!(scene.pass(), Ok(None));
+    assert_eq!(scene.diary(), ["load"], "nothing is looked at and nothing is written");
+}
+
 #[test]
 fn a_conflict_is_returned_and_nothing_is_kept() {
     let mut scene = scene(State::Asked, true);

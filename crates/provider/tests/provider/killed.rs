@@ -77,7 +77,7 @@ impl House {
         }
         let child = command.spawn().unwrap();
         let mut running = Running { child, client: stage::client(&address) };
-        for _ in 0..1_000 {
+        for _ in 0..12_000 {
             if tokio::net::TcpStream::connect(&address).await.is_ok() {
                 return Some(running);
             }
@@ -186,7 +186,7 @@ impl House {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let all = tokio::time::timeout(Duration::from_mins(1), rests).await.unwrap();
+        let all = tokio::time::timeout(Duration::from_mins(2), rests).await.unwrap();
         assert_eq!(all.len(), MACHINES, "{what}");
         let failed = all.iter().find(|it| it.state() == State::Failed);
         assert_eq!(failed, None, "{what}: what was interrupted is done again");

@@ -44,5 +44,5 @@ pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), looks).await.unwrap()
+    tokio::time::timeout(Duration::from_mins(2), looks).await.unwrap()
 }

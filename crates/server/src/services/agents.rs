@@ -52,11 +52,11 @@ impl Agents for Services {
             Err(why) => return Err(why),
         }
         let heartbeat = self.mesh().figures().heartbeat.interval;
-        Ok(Enrolled { node, secret: self.inside.key.node_secret(node), heartbeat })
+        Ok(Enrolled { node, secret: self.plane.key.node_secret(node), heartbeat })
     }
 
     async fn admit(&self, node: PeerId, secret: &SecretText) -> Answer<()> {
-        if !self.inside.key.is_node_secret(node, secret) {
+        if !self.plane.key.is_node_secret(node, secret) {
             return Err(Border::Unauthenticated.into());
         }
         match self.mesh().fresh_orders_of(node) {
@@ -94,7 +94,7 @@ impl Agents for Services {
             return Ok(());
         }
         let now = self.store.now().await.map_err(failure)?;
-        match self.inside.advance(&peer, DrainStep::RevokeKey, now).await {
+        match self.plane.advance(&peer, DrainStep::RevokeKey, now).await {
             // Whoever was faster has done it.
             Ok(()) | Err(Trouble::Conflict) => Ok(()),
             Err(trouble) => Err(Failure::Unavailable { what: trouble.to_string() }),

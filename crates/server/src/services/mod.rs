@@ -33,21 +33,19 @@ use usher_domain::audit::{Action, Entry};
 use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::id::{AuditId, ProjectId};
 use usher_domain::object::offender::shortened;
+use usher_kernel::Trouble;
 use usher_store::{Error, Store, WithAudit};
 use uuid::Uuid;
 
 use self::fleet::Machines;
-use super::inside::Joined;
+use super::control_plane::SqlControlPlane;
+use super::guard::Guards;
 use super::mesh::Mesh;
-use super::rails::Rails;
 use super::steps::Lives;
 use super::tally::Tally;
+use super::worlds::Worlds;
 use crate::clock;
-use usher_local::LocalWorld;
 use usher_wire::chain;
-
-/// The name of the only world there is.
-pub const WORLD: &str = "local";
 
 /// What new resources are pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,18 +62,16 @@ pub struct Pins {
 pub struct Services {
     /// The store.
     pub store: Arc<Store>,
-    /// The world.
-    pub world: Arc<LocalWorld<Joined>>,
-    /// The inside of the world.
-    pub inside: Joined,
+    /// The worlds.
+    pub worlds: Arc<Worlds>,
+    /// The control plane.
+    pub plane: SqlControlPlane,
     /// The rules.
     pub lives: Lives,
     /// What new resources are pinned to.
     pub pins: Pins,
     /// The counters.
     pub tally: Arc<Tally>,
-    /// Whether the first listing was compared.
-    pub listed: watch::Receiver<bool>,
     /// Whether this process is asked to stop.
     pub stop: watch::Receiver<bool>,
 }
@@ -101,11 +97,11 @@ impl Services {
     }
 
     fn mesh(&self) -> &Mesh {
-        &self.inside.mesh
+        &self.plane.mesh
     }
 
-    fn rails(&self) -> &Rails {
-        &self.inside.rails
+    fn guards(&self) -> &Guards {
+        &self.plane.guards
     }
 
     /// The next write, as an order that is noted with it.
@@ -166,6 +162,11 @@ fn failure(error: Error) -> Failure {
             Failure::Unavailable { what: "the database".to_owned() }
         }
     }
+}
+
+/// What a caller is told of a world's or a guard's trouble.
+fn unavailable(trouble: Trouble) -> Failure {
+    Failure::Unavailable { what: trouble.to_string() }
 }
 
 /// What a caller is told if a row is not there.

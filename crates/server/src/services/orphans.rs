@@ -1,25 +1,23 @@
-//! What stands outside and has no owner, and the rails that hold absence.
+//! What stands outside and has no owner, and the mass-deletion guards that hold absences.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use async_trait::async_trait;
-use usher_api::ports::{Answer, Failure, Orphans};
+use usher_api::ports::{Answer, Orphans};
 use usher_api::refusal::Thing;
 use usher_api::views::{Caller, GuardView, Orphan, Page, Paging};
 use usher_domain::audit::Action;
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::refusal::Refusal;
+use usher_domain::broker::world::OwnObject;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
-use usher_domain::object::name;
-use usher_kernel::{Book, Standing};
+use usher_kernel::{Book, Standing, Timestamp};
 use usher_store::{Command, Error};
 use uuid::Uuid;
 
 use super::names::not_found;
-use super::{Services, WORLD, failure, page_of_all};
-use usher_local::error;
-use usher_local::object::{Kind, Object};
+use super::{Services, failure, page_of_all, unavailable};
 
 #[async_trait]
 impl Orphans for Services {
@@ -43,17 +41,24 @@ impl Orphans for Services {
     }
 
     async fn guards(&self) -> Answer<Vec<GuardView>> {
-        let Some(state) = self.store.world(WORLD).await.map_err(failure)? else {
-            return Ok(vec![]);
-        };
-        Ok(vec![self.rail(state.tripped_at).await?])
+        let mut guards = Vec::new();
+        for (world, _) in self.worlds.iter() {
+            if let Some(state) = self.store.world(world).await.map_err(failure)? {
+                guards.push(self.guard(world, state.tripped_at).await?);
+            }
+        }
+        Ok(guards)
     }
 
     async fn reset_guard(&self, caller: &Caller, world: &str) -> Answer<GuardView> {
+        if self.store.world(world).await.map_err(failure)?.is_none() {
+            return Err(not_found(Thing::World, world));
+        }
+        self.guards().forget(world);
         let order = self.noted(caller, Action::RailOpen, (None, world.to_owned()));
-        let opened = self.rails().open(world, order).await.map_err(failure)?;
-        let state = opened.ok_or_else(|| not_found(Thing::World, world))?;
-        self.rail(state.tripped_at).await
+        order.set_rail(world.to_owned(), false).await.map_err(failure)?;
+        let state = self.store.world(world).await.map_err(failure)?;
+        self.guard(world, state.and_then(|it| it.tripped_at)).await
     }
 }
 
@@ -65,11 +70,11 @@ struct Known {
 }
 
 impl Services {
-    async fn rail(&self, tripped_at: Option<usher_kernel::Timestamp>) -> Answer<GuardView> {
+    async fn guard(&self, world: &str, tripped_at: Option<Timestamp>) -> Answer<GuardView> {
         let now = self.store.now().await.map_err(failure)?;
-        let loss = Services::rails(self).loss(WORLD, now).await.map_err(failure)?;
+        let loss = self.guards().loss(world, now).await.map_err(unavailable)?;
         let (vanished, present) = (loss.vanished, loss.present);
-        Ok(GuardView { world: WORLD.to_owned(), tripped_at, vanished, present })
+        Ok(GuardView { world: world.to_owned(), tripped_at, vanished, present })
     }
 
     /// World minus ledger.
@@ -77,31 +82,18 @@ impl Services {
         let installation = self.store.installation().id.to_string();
         let mut lives: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
         let mut orphans = Vec::new();
-        for object in self.standing().map_err(|why| unread(&why))? {
-            if object.label(name::LABEL_INSTALLATION) != Some(installation.as_str()) {
-                continue;
+        for (world, attached) in self.worlds.iter() {
+            let objects = attached.world.objects(&installation).await.map_err(unavailable)?;
+            for object in objects {
+                let Some(life) = object.owner else { continue };
+                let known = match lives.entry(life) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => place.insert(self.known_life(life).await?),
+                };
+                orphans.extend(orphan(world, object, known.as_ref()));
             }
-            let life = object.label(name::LABEL_RESOURCE_ID).and_then(|it| it.parse().ok());
-            let Some(life) = life else { continue };
-            let known = match lives.entry(life) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(self.known_life(life).await?),
-            };
-            orphans.extend(orphan(&object, known.as_ref()));
         }
         Ok(orphans)
-    }
-
-    /// Every object that stands in the world.
-    fn standing(&self) -> Result<Vec<Object>, error::Error> {
-        let registry = self.world.registry();
-        let mut objects = Vec::new();
-        for kind in Kind::ALL {
-            for name in registry.names(kind)? {
-                objects.extend(registry.get(kind, &name)?);
-            }
-        }
-        Ok(objects)
     }
 
     async fn known_life(&self, life: Uuid) -> Answer<Option<Known>> {
@@ -126,7 +118,7 @@ impl Services {
 }
 
 /// The object as an orphan, unless an open row accounts for it.
-fn orphan(object: &Object, known: Option<&Known>) -> Option<Orphan> {
+fn orphan(world: &str, object: OwnObject, known: Option<&Known>) -> Option<Orphan> {
     let (cause, resource, reapable) = match known {
         None => ("no life of this installation has its id", None, false),
         Some(known) => {
@@ -149,17 +141,13 @@ fn orphan(object: &Object, known: Option<&Known>) -> Option<Orphan> {
         }
     };
     Some(Orphan {
-        world: WORLD.to_owned(),
-        kind: object.ledger_kind.clone(),
-        place: object.place.clone(),
-        name: object.name.clone(),
-        uid: Some(object.uid.0.clone()),
+        world: world.to_owned(),
+        kind: object.kind,
+        place: object.place,
+        name: object.name,
+        uid: Some(object.uid.0),
         resource,
         cause: cause.to_owned(),
         reapable,
     })
-}
-
-fn unread(why: &error::Error) -> Failure {
-    Failure::Unavailable { what: why.to_string() }
 }

@@ -1,20 +1,19 @@
 //! What a deletion would do: the same rules, played on what is seen now.
 
-use usher_api::ports::{Answer, Failure};
+use usher_api::ports::Answer;
 use usher_api::views::{Plan, PlanStep};
 use usher_domain::broker::aggregate::{KIND_PEER, Resource};
 use usher_domain::broker::command::{self, Outstanding};
 use usher_domain::broker::facts::{
     Anchor, Closing, Composed, Facts, Node, Protection, RowFacts, Xr,
 };
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
 use usher_domain::broker::verdict::{EffectKind, Verdict};
 use usher_domain::object::id::ResourceId;
-use usher_kernel::{Book, Name, Record, World};
+use usher_kernel::{Book, Name, Record};
 
-use super::{Services, failure};
+use super::{Services, failure, unavailable};
 
 /// More steps than any deletion has.
 const STEPS_MAX: usize = 64;
@@ -27,13 +26,13 @@ impl Services {
         let nobody = Outstanding { heard_until: None, request_bound: std::time::Duration::ZERO };
         let wished = command::deprovision(&record.state, &nobody, now).next;
         let wished = Record { state: wished, ..record.clone() };
-        let unseen =
-            |trouble: usher_kernel::Trouble| Failure::Unavailable { what: trouble.to_string() };
-        let seen = World::<Broker>::observe(&*self.world, &wished).await.map_err(unseen)?;
+        let world = self.worlds.get(&wished.state.pinned().world).map_err(unavailable)?;
+        let seen = world.observe(&wished).await.map_err(unavailable)?;
         let book = record.book.with(&record.book.absorb(&seen.sightings));
         let steps = play(&wished.state, &book, (wished.state.facts(&book, now), seen.facts));
         let resource = self.view(&record).await?;
-        let blockers = self.blockers(&record).await?;
+        let explained = self.explanation(&record.state).await;
+        let blockers = self.blockers(&record, &explained).await?;
         Ok(Plan { resource, steps, blockers })
     }
 }

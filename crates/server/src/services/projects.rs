@@ -13,7 +13,7 @@ use usher_store::Error;
 use uuid::Uuid;
 
 use super::names::not_found;
-use super::{Services, WORLD, after, failure, missing, page};
+use super::{Services, after, failure, missing, page};
 
 #[async_trait]
 impl Projects for Services {
@@ -69,7 +69,7 @@ impl Projects for Services {
     }
 
     async fn place(&self, caller: &Caller, project: ProjectId, world: &str) -> Answer<Placement> {
-        if world != WORLD {
+        if !self.worlds.has(world) {
             return Err(not_found(Thing::World, world));
         }
         // There is nothing to make in this world: every namespace is there.
@@ -84,8 +84,9 @@ impl Projects for Services {
 
     async fn terminate_placement(&self, caller: &Caller, project: ProjectId) -> Answer<Placement> {
         let unknown = Refusal::AssignmentNotFound { what: project.to_string() };
-        let subject = (Some(project), WORLD.to_owned());
-        let order = self.noted(caller, Action::PlacementTerminate, subject);
+        let placed = self.store.placement(project).await.map_err(failure)?;
+        let world = placed.map(|it| it.world).unwrap_or_default();
+        let order = self.noted(caller, Action::PlacementTerminate, (Some(project), world));
         let ended = order.terminate_placement(project).await.map_err(missing(unknown))??;
         // Nothing has to be torn down in this world.
         match self.store.displace_project(project).await {

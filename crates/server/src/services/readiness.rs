@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use usher_api::ports::Readiness;
 use usher_api::views::Check;
 
-use super::{Services, WORLD};
+use super::Services;
 
 /// How long a dependency may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,17 +20,18 @@ impl Readiness for Services {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("it does not answer in time".to_owned()),
         };
-        let world = match self.world.registry().pin() {
-            Ok(pin) if pin.identity.0.is_empty() => Some("it has lost its identity".to_owned()),
-            Ok(_) => None,
-            Err(why) => Some(why.to_string()),
-        };
-        let listing = (!*self.listed.borrow()).then(|| "it was not listed yet".to_owned());
-        vec![
-            Check { name: "database".to_owned(), failing: database },
-            Check { name: format!("world:{WORLD}"), failing: world },
-            Check { name: format!("listing:{WORLD}"), failing: listing },
-            Check { name: "worker".to_owned(), failing: self.tally.trouble() },
-        ]
+        let mut checks = vec![Check { name: "database".to_owned(), failing: database }];
+        for (name, attached) in self.worlds.iter() {
+            let health = match timeout(PATIENCE, attached.world.health()).await {
+                Ok(healthy) => healthy.err().map(|why| why.to_string()),
+                Err(_) => Some("it does not answer in time".to_owned()),
+            };
+            let listed = *attached.listed.borrow();
+            let listing = (!listed).then(|| "it was not listed yet".to_owned());
+            checks.push(Check { name: format!("world:{name}"), failing: health });
+            checks.push(Check { name: format!("listing:{name}"), failing: listing });
+        }
+        checks.push(Check { name: "worker".to_owned(), failing: self.tally.trouble() });
+        checks
     }
 }

@@ -169,7 +169,7 @@ impl Services {
             installation: self.store.installation().id,
             api_url: self.pins.api_url.clone(),
             agent_image: self.pins.agent_image.clone(),
-            key_id: self.inside.key.id(),
+            key_id: self.plane.key.id(),
         }
     }
 

@@ -259,8 +259,8 @@ const PAGES: [Page<Reason>; 45] = [
         Reason::RailTripped,
         "too much vanished at once in world {world}",
         Some((
-            "more than the rail allows vanished unasked; nothing is believed to be gone",
-            "look at the world; if it is true, `usher retry --rail {world}`",
+            "more vanished unasked than the mass-deletion guard allows; no absence is believed",
+            "look at the world; if it is true, `usher retry --reset-guard {world}`",
         )),
     ),
     (

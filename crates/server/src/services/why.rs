@@ -5,6 +5,7 @@ use usher_api::views::{Advice, Blocker, Why};
 use usher_domain::broker::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
+use usher_domain::broker::world::{Explanation, WaitingObject};
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
@@ -12,7 +13,6 @@ use usher_store::{Error, PeerStatus, ResourceContext, WorkItem};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
-use usher_local::object::{Condition, Footing, Kind};
 
 impl Services {
     /// Everything that is known about why a resource is where it is.
@@ -20,13 +20,15 @@ impl Services {
         let record = self.record(id).await?;
         let resource = self.view(&record).await?;
         let attention = self.store.queue_status(awake(&record.state)).await.map_err(failure)?;
-        let blockers = self.blockers(&record).await?;
+        let explained = self.explanation(&record.state).await;
+        let blockers = self.blockers(&record, &explained).await?;
+        let is_failed = record.state.phase() == Phase::Failed;
         let live = Live {
             name: record.state.fields().name.clone(),
             world: record.state.pinned().world.clone(),
             since: record.state.fields().phase_since,
             now: self.store.now().await.map_err(failure)?,
-            failure: self.failure_of(&record),
+            failure: explained.failure.filter(|_| is_failed),
         };
         let entry = runbook::entry(record.state.phase(), resource.reason, &live);
         let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
@@ -46,7 +48,11 @@ impl Services {
     }
 
     /// Who holds a resource where it is, and since when.
-    pub(super) async fn blockers(&self, record: &Record<Resource>) -> Answer<Vec<Blocker>> {
+    pub(super) async fn blockers(
+        &self,
+        record: &Record<Resource>,
+        explained: &Explanation,
+    ) -> Answer<Vec<Blocker>> {
         let resource = &record.state;
         if resource.phase() == Phase::Deleted {
             return Ok(vec![]);
@@ -74,7 +80,7 @@ impl Services {
             blockers.extend(standing(record));
         } else {
             blockers.extend(converging(resource, &beside));
-            blockers.extend(self.waiting_for_machines(resource));
+            blockers.extend(explained.waits.iter().map(waiting));
         }
         if let Some(until) = resource.fields().quiet_until.filter(|it| *it > beside.now) {
             blockers.push(quiet(resource.id(), until));
@@ -102,37 +108,18 @@ impl Services {
         }
     }
 
-    /// The parts of a resource that wait for a machine of the fleet.
-    fn waiting_for_machines(&self, resource: &Resource) -> Vec<Blocker> {
-        let registry = self.world.registry();
-        let parts = registry.owned(Kind::Substrate, &resource.pinned().xr_name);
-        let parts = parts.unwrap_or_default().into_iter();
-        let found = parts.filter_map(|(kind, name)| registry.get(kind, &name).ok().flatten());
-        found
-            .filter(|it| it.footing == Some(Footing::Waiting))
-            .map(|it| Blocker {
-                kind: it.ledger_kind,
-                name: it.name,
-                since: Some(it.created_at),
-                text: "no machine of the fleet is free; the next one that is becomes its own, see \
-                    `usher get machines`"
-                    .to_owned(),
-            })
-            .collect()
+    /// What the resource's world says about it; nothing if there is no such world.
+    pub(super) async fn explanation(&self, resource: &Resource) -> Explanation {
+        match self.worlds.get(&resource.pinned().world) {
+            Ok(world) => world.explain(resource).await,
+            Err(_) => Explanation::default(),
+        }
     }
+}
 
-    /// The message with which the substrate failed.
-    fn failure_of(&self, record: &Record<Resource>) -> Option<String> {
-        if record.state.phase() != Phase::Failed {
-            return None;
-        }
-        let xr = &record.state.pinned().xr_name;
-        let found = self.world.registry().get(Kind::Substrate, xr).ok().flatten()?;
-        match found.substrate?.condition {
-            Condition::Failed { message } => Some(message),
-            Condition::Converging | Condition::Ready => None,
-        }
-    }
+fn waiting(object: &WaitingObject) -> Blocker {
+    let WaitingObject { kind, name, since, text } = object.clone();
+    Blocker { kind, name, since: Some(since), text }
 }
 
 /// What still stands of something that leaves.

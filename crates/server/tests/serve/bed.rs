@@ -30,7 +30,7 @@ impl Bed {
         let place = Place::Sqlite(dir.path().join("usher.db"));
         Store::migrate(&place, Way::Up).await.unwrap();
         let store = Arc::new(Store::open(&place, settings).await.unwrap());
-        seed::seed(&store).await.unwrap();
+        seed::seed(&store, "local").await.unwrap();
         Self { store, _dir: dir }
     }
 

@@ -4,6 +4,6 @@
 
 mod bed;
 mod fleet;
+mod guard;
 mod mesh;
-mod rails;
 mod worker;

@@ -119,6 +119,9 @@ async fn only_silence_and_its_end_are_written() {
     mesh.meet(&it, bed.store.now().await.unwrap());
     mesh.hear(id, 0, "usher-agent/1");
     let lost = until_lost(&bed, id).await;
+    // What follows takes its time: the listener would write the next silence meanwhile.
+    stop.send_replace(true);
+    listening.await.unwrap();
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
     let elsewhere = PeerStatus { lost_since: None, ..lost.clone() };
     assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");
@@ -128,8 +131,6 @@ async fn only_silence_and_its_end_are_written() {
     assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
     assert!(bed.store.hear_peer(id, true).await.unwrap());
     assert!(!bed.store.hear_peer(id, true).await.unwrap());
-    stop.send_replace(true);
-    listening.await.unwrap();
 }
 
 /// Red by: a drain that waits although everybody acknowledged, or does not wait for the last one.

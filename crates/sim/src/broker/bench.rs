@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Sight,
-    Tenure, Token, Xr,
+    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
+    Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
+use usher_kernel::Visibility;
 
 use crate::bench::{header, line};
 use crate::broker::state::State;
@@ -54,7 +55,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
         closing: pick(rng, Closing::ALL),
     };
     let seen = Facts {
-        sight: pick(rng, Sight::ALL),
+        visibility: pick(rng, Visibility::ALL),
         gate: pick(rng, Gate::ALL),
         anchor: pick(rng, Anchor::ALL),
         token: pick(rng, Token::ALL),

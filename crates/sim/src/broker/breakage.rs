@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use usher_domain::broker::aggregate::{Fields, KIND_TOKEN, Resource};
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::facts::{Anchor, Composed, Node, Sight, Tenure, Token, Xr};
+use usher_domain::broker::facts::{Anchor, Composed, Node, Tenure, Token, Xr};
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::look::{ComposedState, Guard, Look};
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Authority;
-use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp};
+use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp, Visibility};
 
 use crate::broker::outside::Kind;
 use crate::realm::QueueBend;
@@ -174,8 +174,8 @@ impl Breakage {
         if self == Self::NoToken && facts.token == Token::None {
             facts.token = Token::Issued;
         }
-        if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
-            facts.sight = Sight::Clear;
+        if self == Self::TrustRebuilt && facts.visibility == Visibility::ClusterReplaced {
+            facts.visibility = Visibility::Complete;
         }
         if self == Self::ReuseGeneration && facts.xr == Xr::Replaced {
             facts.xr = Xr::Ready;

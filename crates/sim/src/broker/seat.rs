@@ -51,14 +51,15 @@ impl BrokerSeat<'_> {
     /// Runs one step of whatever life was claimed.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
         let now = self.claimed_at;
-        match self.life {
-            Life::Resource(_) => step(&BentBroker(self), self, self, now).await.map(|it| it.wake),
+        let wake = match self.life {
+            Life::Resource(_) => step(&BentBroker(self), self, self, now).await?.map(|it| it.wake),
             Life::Tombstone(_) => {
                 let life = Tombstone { interval: millis(INTERVAL), ..Tombstone::default() };
-                step(&life, self, self, now).await.map(|it| it.wake)
+                step(&life, self, self, now).await?.map(|it| it.wake)
             }
-            Life::Config => step(&BentConfig(self), self, self, now).await.map(|it| it.wake),
-        }
+            Life::Config => step(&BentConfig(self), self, self, now).await?.map(|it| it.wake),
+        };
+        Ok(wake.unwrap_or(Wake::Never))
     }
 
     fn index(&self) -> usize {
@@ -181,7 +182,7 @@ impl Lifecycle for BentBroker<'_> {
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));
-        self.0.decided(&PAIRS, pair);
+        self.0.decided((&PAIRS, pair), seen, wake);
         Decision { next, rows, effect, event, wake, reason }
     }
 }
@@ -198,10 +199,10 @@ impl<'a> World<BentBroker<'a>> for BrokerSeat<'a> {
 }
 
 impl<'a> Ledger<BentBroker<'a>> for BrokerSeat<'a> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         self.pause(Point::Load).await;
         let state = self.state.borrow();
-        Ok(state.store.leased_resource(self.index(), state.now()))
+        Ok(Some(state.store.leased_resource(self.index(), state.now())))
     }
 
     async fn commit(
@@ -225,9 +226,9 @@ impl World<Tombstone> for BrokerSeat<'_> {
 }
 
 impl Ledger<Tombstone> for BrokerSeat<'_> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         self.pause(Point::Load).await;
-        Ok(self.state.borrow().store.resources[self.index()].record.clone())
+        Ok(Some(self.state.borrow().store.resources[self.index()].record.clone()))
     }
 
     async fn commit(
@@ -304,10 +305,10 @@ impl<'a> World<BentConfig<'a>> for BrokerSeat<'a> {
 }
 
 impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         self.pause(Point::Load).await;
         let state = self.state.borrow();
-        Ok(state.store.leased_config(state.now()))
+        Ok(Some(state.store.leased_config(state.now())))
     }
 
     async fn commit(

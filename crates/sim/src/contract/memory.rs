@@ -220,8 +220,8 @@ impl Memory {
 }
 
 impl Ledger<Broker> for Memory {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.resource())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.resource()))
     }
 
     async fn commit(&self, version: Version, it: &Decision<Broker>) -> Result<(), Trouble> {
@@ -230,8 +230,8 @@ impl Ledger<Broker> for Memory {
 }
 
 impl Ledger<Tombstone> for Memory {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
-        Ok(self.resource())
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
+        Ok(Some(self.resource()))
     }
 
     async fn commit(&self, version: Version, it: &Decision<Tombstone>) -> Result<(), Trouble> {
@@ -240,8 +240,8 @@ impl Ledger<Tombstone> for Memory {
 }
 
 impl Ledger<provider_config::Life> for Memory {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
-        Ok(self.config())
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
+        Ok(Some(self.config()))
     }
 
     async fn commit(

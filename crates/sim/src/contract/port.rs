@@ -55,7 +55,7 @@ impl No {
             Self::Conflict => Trouble::Conflict,
             Self::Leaving | Self::Refused(_) => Trouble::Rejected { what },
             Self::Corrupt => Trouble::Corrupt { what },
-            Self::Moved | Self::Unavailable(_) => Trouble::Unavailable { what },
+            Self::Moved | Self::Unavailable(_) => Trouble::unavailable(what),
         }
     }
 }

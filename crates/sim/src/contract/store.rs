@@ -239,7 +239,7 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     let next = claim(port, life(&held));
     let quiet = resource(&next).state.fields().quiet_until;
     assert_eq!(quiet, None, "whoever gave its lease back in peace is not waited for");
-    let trouble = Trouble::Unavailable { what: "the outside".to_owned() };
+    let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
     let leased = claim(port, life(&lost));
     port.order(lost.id(), Order::Deprovision).expect("it is known");

@@ -14,13 +14,13 @@
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::{Event, EventType, Outcome};
-use usher_domain::broker::facts::{Anchor, Composed, Sight, Xr};
+use usher_domain::broker::facts::{Anchor, Composed, Xr};
 use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::broker::tombstone::Tombstone;
-use usher_kernel::{Answer, Generation, Record, Standing, Trouble, Uid, World, step};
+use usher_kernel::{Answer, Generation, Record, Standing, Trouble, Uid, Visibility, World, step};
 
 pub use super::stage::{Meddling, Stage};
 use super::stage::{
@@ -35,9 +35,9 @@ const DOUBT: usize = 20;
 /// Nothing stands before anything was made, and the answer is a positive one.
 pub async fn a_name_that_was_never_used_is_absent(stage: &impl Stage) {
     let seen = look(stage).await;
-    let nothing = (Anchor::Absent, Xr::Absent, Composed::None, Sight::Clear);
+    let nothing = (Anchor::Absent, Xr::Absent, Composed::None, Visibility::Complete);
     let facts = seen.facts;
-    assert_eq!((facts.anchor, facts.xr, facts.composed, facts.sight), nothing);
+    assert_eq!((facts.anchor, facts.xr, facts.composed, facts.visibility), nothing);
 }
 
 /// A create is done once; a repetition finds its own work.
@@ -206,7 +206,7 @@ pub async fn a_world_that_does_not_answer_is_not_empty(stage: &impl Stage) {
     let record = stage.resource();
     let seen = World::<Broker>::observe(stage, &record).await;
     if let Ok(seen) = seen {
-        assert_ne!(seen.facts.sight, Sight::Clear);
+        assert_ne!(seen.facts.visibility, Visibility::Complete);
         assert_no_absence(&record, &seen);
     }
     stage.meddle(Meddling::Restore).await;
@@ -272,7 +272,7 @@ async fn nothing_is_gone_in(stage: &impl Stage, meddling: Meddling) {
     stage.meddle(meddling).await;
     let record = stage.resource();
     let seen = World::<Broker>::observe(stage, &record).await.expect("it answers");
-    assert_eq!(seen.facts.sight, Sight::ClusterReplaced);
+    assert_eq!(seen.facts.visibility, Visibility::ClusterReplaced);
     assert_no_absence(&record, &seen);
     stage.meddle(Meddling::Restore).await;
     until(stage, "the right world is believed again", |seen| seen.xr == Xr::Ready).await;

@@ -3,7 +3,7 @@
 use usher_domain::direct::aggregate::{Fields, History, Resource};
 use usher_domain::direct::effect::Effect;
 use usher_domain::direct::event::Event;
-use usher_domain::direct::facts::{Hold, Object as ObjectFact, Policy, Refs, Stamp};
+use usher_domain::direct::facts::{Hold, Object as ObjectFact, Operation, Policy, Refs, Stamp};
 use usher_domain::direct::life::Direct;
 use usher_domain::direct::look::{Container, Look, Silence};
 use usher_domain::direct::mark::RequestId;
@@ -90,6 +90,8 @@ words! {
         ForgetEnded = "forget-ended",
         /// What is steady is looked at again and again.
         PollAtRest = "poll-at-rest",
+        /// What is as declared waits for a change, although an operation is unknown.
+        WaitOnIncomplete = "wait-on-incomplete",
     }
 }
 
@@ -205,6 +207,10 @@ impl Breakage {
         }
         if self == Self::PollAtRest && decision.wake == Wake::OnChange {
             decision.wake = Wake::At(now.after(millis(INTERVAL)));
+        }
+        let unknown = seen.facts.operation == Operation::Unknown;
+        if self == Self::WaitOnIncomplete && unknown && decision.reason == Reason::Steady {
+            decision.wake = Wake::OnChange;
         }
         let mut fields = decision.next.fields().clone();
         if self == Self::SkipQuietTime {

@@ -67,7 +67,7 @@ impl State {
             let deadline = self.now();
             let late = Request { held_up: true, deadline, ..request.clone() };
             self.base.echoes.push((arrives, late));
-            return Err(Trouble::Unavailable { what: "the cloud".to_owned() });
+            return Err(Trouble::unavailable("the cloud".to_owned()));
         }
         self.check_request(request);
         match &request.verb {

@@ -127,7 +127,7 @@ impl Deleter for MembershipDeleter {
         call.method = Method::Delete;
         let etag = at.etag().map(|it| ("etag".to_owned(), it.to_owned()));
         call.query = [("uid".to_owned(), at.uid().0.clone())].into_iter().chain(etag).collect();
-        let unreachable = Trouble::Unavailable { what: "the cloud".to_owned() };
+        let unreachable = Trouble::unavailable("the cloud".to_owned());
         client.send(&call).await.heard().map(|_| ()).map_err(|_| unreachable)
     }
 }

@@ -10,7 +10,8 @@ use usher_domain::direct::life::Direct;
 use usher_domain::direct::observe::{Observed, fold};
 use usher_domain::direct::reason::Reason;
 use usher_kernel::{
-    Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
+    Condition, Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake,
+    World, step,
 };
 
 use crate::clock::{INTERVAL, LEASE, REQUEST_BOUND, Tick, millis};
@@ -53,7 +54,8 @@ type DirectSeat<'a> = Seat<'a, State>;
 impl DirectSeat<'_> {
     /// Runs one step of the life that was claimed.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
-        step(&BentDirect(self), self, self, self.claimed_at).await.map(|it| it.wake)
+        let done = step(&BentDirect(self), self, self, self.claimed_at).await?;
+        Ok(done.map_or(Wake::Never, |it| it.wake))
     }
 
     fn breakage(&self) -> Option<Breakage> {
@@ -125,17 +127,12 @@ impl Lifecycle for BentDirect<'_> {
             }
         };
         let pair = decided.effect.as_ref().map(|it| (decided.next.phase(), it.kind()));
-        seat.decided(&PAIRS, pair);
+        seat.decided((&PAIRS, pair), seen, decided.wake);
         if let Some(honest) = seat.notes.seen.get() {
             let mut state = seat.state.borrow_mut();
             let ended = decided.next.fields().outcome;
             let acts = decided.effect.is_some() || ended != record.state.fields().outcome;
             state.check_decision(seat.life, honest, (acts, ended, decided.reason));
-        }
-        let unchanged = record.state == decided.next && decided.rows.is_empty();
-        if unchanged && !seat.is_overtaken() {
-            let mut state = seat.state.borrow_mut();
-            state.store.resources[seat.life].reason = Some(decided.reason);
         }
         let Decision { next, rows, effect, event, wake, reason } = &mut decided;
         Decision {
@@ -166,9 +163,16 @@ impl<'a> World<BentDirect<'a>> for DirectSeat<'a> {
 }
 
 impl<'a> Ledger<BentDirect<'a>> for DirectSeat<'a> {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         self.pause(Point::Load).await;
-        Ok(self.state.borrow().store.resources[self.life].record.clone())
+        Ok(Some(self.state.borrow().store.resources[self.life].record.clone()))
+    }
+
+    async fn report(&self, condition: &Condition<Reason>) -> Result<(), Trouble> {
+        if !self.is_overtaken() {
+            self.state.borrow_mut().store.resources[self.life].reason = condition.reason;
+        }
+        Ok(())
     }
 
     async fn commit(

@@ -42,7 +42,8 @@ type FleetSeat<'a> = Seat<'a, State>;
 impl FleetSeat<'_> {
     /// Runs one step of the machine that was claimed.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
-        step(&BentLife(self), self, self, self.claimed_at).await.map(|it| it.wake)
+        let done = step(&BentLife(self), self, self, self.claimed_at).await?;
+        Ok(done.map_or(Wake::Never, |it| it.wake))
     }
 
     fn epoch(&self) -> u64 {
@@ -58,7 +59,7 @@ impl FleetSeat<'_> {
     fn store_answers(&self) -> Result<(), Trouble> {
         let state = self.state.borrow();
         if state.base.tick < state.store.down_until {
-            return Err(Trouble::Unavailable { what: "the store".to_owned() });
+            return Err(Trouble::unavailable("the store".to_owned()));
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ impl Lifecycle for BentLife<'_> {
         }
         drop(state);
         let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));
-        self.0.decided(&PAIRS, pair);
+        self.0.decided((&PAIRS, pair), seen, wake);
         Decision { next, rows, effect, event, wake, reason }
     }
 }
@@ -173,10 +174,10 @@ impl<'a> World<BentLife<'a>> for FleetSeat<'a> {
 }
 
 impl<'a> Ledger<BentLife<'a>> for FleetSeat<'a> {
-    async fn load(&self) -> Result<Record<Machine>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Machine>>, Trouble> {
         self.pause(Point::Load).await;
         self.store_answers()?;
-        Ok(self.state.borrow().store.rows[self.life].record.clone())
+        Ok(Some(self.state.borrow().store.rows[self.life].record.clone()))
     }
 
     async fn commit(

@@ -7,14 +7,14 @@ use usher_domain::object::authority::Authority;
 use usher_domain::usage::aggregate::{Resolved, Usage};
 use usher_domain::usage::attempt::Outcome;
 use usher_domain::usage::effect::Effect;
-use usher_domain::usage::facts::{Attempt, By, Excess, Of, Resolution, Resolve, Sight};
+use usher_domain::usage::facts::{Attempt, By, Excess, Of, Resolution, Resolve};
 use usher_domain::usage::life::Life;
 use usher_domain::usage::look::{Found, Look};
 use usher_domain::usage::observe::{Deal, Dealt, Observed};
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reference::Role;
 use usher_domain::usage::selector::Meant;
-use usher_kernel::{Decision, Record};
+use usher_kernel::{Decision, Record, Visibility};
 
 use crate::realm::QueueBend;
 use crate::words::words;
@@ -148,8 +148,8 @@ impl Breakage {
         if self == Self::LetGoOwing && !record.state.status.phase.holds() {
             facts.attempt = Attempt::None;
         }
-        if self == Self::TrustRebuilt && facts.sight == Sight::ClusterReplaced {
-            facts.sight = Sight::Clear;
+        if self == Self::TrustRebuilt && facts.visibility == Visibility::ClusterReplaced {
+            facts.visibility = Visibility::Complete;
         }
         if self == Self::MarkUnrecorded && facts.of == Of::Unrecorded {
             let unrecorded =

@@ -175,7 +175,7 @@ impl State {
             Admitted::Yes => {}
             Admitted::No(_) => return Err(blocked()),
             Admitted::Nobody => {
-                return Err(Trouble::Unavailable { what: "admission".to_owned() });
+                return Err(Trouble::unavailable("admission".to_owned()));
             }
         }
         self.write(place, |it| it.mark = None);

@@ -43,18 +43,22 @@ impl UsageSeat<'_> {
     /// Runs one step of whatever life was claimed.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
         let now = self.claimed_at;
-        match self.life {
-            Life::Usage(_) => step(&BentUsage(self), self, self, now).await.map(|it| it.wake),
+        let wake = match self.life {
+            Life::Usage(_) => step(&BentUsage(self), self, self, now).await?.map(|it| it.wake),
             Life::Stray(_) => {
                 let life = stray::Life { interval: millis(INTERVAL) };
-                let wake = step(&life, self, self, now).await.map(|it| it.wake)?;
-                let mut state = self.state.borrow_mut();
-                if wake == Wake::Never {
-                    state.forget(self.life);
-                }
-                Ok(wake)
+                step(&life, self, self, now).await?.map(|it| it.wake)
             }
+        };
+        let mut state = self.state.borrow_mut();
+        match (self.life, wake) {
+            (Life::Usage(_) | Life::Stray(_), None) => {
+                state.queue.remove(&self.life);
+            }
+            (Life::Stray(_), Some(Wake::Never)) => state.forget(self.life),
+            (Life::Usage(_) | Life::Stray(_), Some(_)) => {}
         }
+        Ok(wake.unwrap_or(Wake::Never))
     }
 
     fn place(&self) -> u64 {
@@ -149,7 +153,7 @@ impl Lifecycle for BentUsage<'_> {
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let pair = effect.as_ref().map(|effect| (next.status.phase, effect.kind()));
-        self.0.decided(&PAIRS, pair);
+        self.0.decided((&PAIRS, pair), seen, wake);
         Decision { next, rows, effect, event, wake, reason }
     }
 }
@@ -178,11 +182,10 @@ impl<'a> World<BentUsage<'a>> for UsageSeat<'a> {
 }
 
 impl<'a> Ledger<BentUsage<'a>> for UsageSeat<'a> {
-    async fn load(&self) -> Result<Record<Usage>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Usage>>, Trouble> {
         self.pause(Point::Load).await;
         let state = self.state.borrow();
-        let record = state.outside.by_uid(self.place()).and_then(Object::record);
-        record.ok_or_else(|| Trouble::Unavailable { what: "the usage".to_owned() })
+        Ok(state.outside.by_uid(self.place()).and_then(Object::record))
     }
 
     async fn commit(
@@ -215,13 +218,14 @@ impl World<stray::Life> for UsageSeat<'_> {
 }
 
 impl Ledger<stray::Life> for UsageSeat<'_> {
-    async fn load(&self) -> Result<Record<Marked>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Marked>>, Trouble> {
         self.pause(Point::Load).await;
         let state = self.state.borrow();
         let object = state.outside.by_uid(self.place());
-        let object = object.ok_or_else(|| Trouble::Unavailable { what: "it".to_owned() })?;
-        let state = Marked { object: object.key.clone(), uid: uid(object.uid) };
-        Ok(Record { version: Version(object.revision), state, book: Book::default() })
+        Ok(object.map(|it| {
+            let state = Marked { object: it.key.clone(), uid: uid(it.uid) };
+            Record { version: Version(it.revision), state, book: Book::default() }
+        }))
     }
 
     async fn commit(&self, _: Version, _: &Decision<stray::Life>) -> Result<(), Trouble> {

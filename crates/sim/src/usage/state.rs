@@ -169,7 +169,7 @@ impl State {
             Admitted::Yes => {}
             Admitted::No(_) => return Err(Trouble::Blocked { what: "admission".to_owned() }),
             Admitted::Nobody => {
-                return Err(Trouble::Unavailable { what: "admission".to_owned() });
+                return Err(Trouble::unavailable("admission".to_owned()));
             }
         }
         if !asked.dry_run {

@@ -125,7 +125,7 @@ async fn a_state_that_did_not_change_is_not_written() {
 // Requirement: Q-2
 #[tokio::test]
 async fn a_commit_held_open_on_one_life_hinders_no_other() {
-    let lock_timeout = Duration::from_millis(300);
+    let lock_timeout = Duration::from_secs(5);
     on_both_with(Settings { lock_timeout, ..Settings::default() }, async |test: TestStore| {
         let Place::Postgres(url) = &test.database.place else { return };
         let world = World::new(&test.store).await;

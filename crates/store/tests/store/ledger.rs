@@ -70,7 +70,7 @@ impl usher_kernel::World<Broker> for Outside {
 
     async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
         if self.broken {
-            return Err(Trouble::Unavailable { what: "local".to_owned() });
+            return Err(Trouble::unavailable("local".to_owned()));
         }
         if let Effect::CreateAnchor { .. } = effect {
             *self.anchor.lock().unwrap() = Some(Uid::new("u-1"));
@@ -89,7 +89,8 @@ async fn run_keeping(
 ) -> (Outcome, Option<Record<Resource>>) {
     let (lease, in_time) = ((leased.item, leased.claim), move || in_time);
     let ledger = LeasedLedger::new(&world.store, lease, record.clone(), &in_time);
-    let outcome = step(&Broker::default(), outside, &ledger, leased.now).await;
+    let done = step(&Broker::default(), outside, &ledger, leased.now).await;
+    let outcome = done.map(|it| it.expect("its record is leased"));
     let kept = ledger.finish(&outcome, Reason::as_str).await.unwrap();
     (outcome, kept)
 }
@@ -210,7 +211,7 @@ async fn is_due(test: &TestStore, item: WorkItem) -> bool {
 }
 
 const RESTS: Report<Reason> =
-    Report { reason: Reason::Steady, wake: Wake::OnChange, committed: false };
+    Report { reason: Reason::Steady, wake: Wake::OnChange, acted: false, committed: false };
 
 /// Red by: a driver that was overtaken, looked last, and tells nobody.
 // Requirement: W-17

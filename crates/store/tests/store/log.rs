@@ -178,7 +178,7 @@ async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
     // Other tests may delay the last ones, so there are a few more looks.
-    let mut looks = 2_000;
+    let mut looks = 24_000;
     loop {
         let written = done.load(Ordering::SeqCst);
         let told = store.events(cursor, 7).await.unwrap();

@@ -306,7 +306,7 @@ impl Twin {
                 let what = "it".to_owned();
                 let troubles = [
                     Trouble::Conflict,
-                    Trouble::Unavailable { what: what.clone() },
+                    Trouble::unavailable(what.clone()),
                     Trouble::Rejected { what: what.clone() },
                     Trouble::Corrupt { what },
                 ];

@@ -42,7 +42,7 @@ async fn state(store: &Store, sink: &Sink) -> SinkState {
 
 /// Waits until a sink is in a state.
 async fn until(store: &Store, sink: &Sink, is: impl Fn(&SinkState) -> bool) -> SinkState {
-    for _ in 0..12_000 {
+    for _ in 0..24_000 {
         let found = state(store, sink).await;
         if is(&found) {
             return found;

@@ -140,11 +140,11 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
 async fn every_session_has_its_limits() {
     let Some(ground) = TestDatabase::empty_postgres().await else { return };
     Store::migrate(&ground.place, Way::Up).await.unwrap();
-    let second = Duration::from_secs(1);
+    let minute = Duration::from_mins(1);
     let settings = Settings {
-        statement_timeout: second,
+        statement_timeout: minute,
         lock_timeout: Duration::from_millis(700),
-        idle_timeout: second * 2,
+        idle_timeout: minute * 2,
         ..Settings::default()
     };
     let store = Store::open(&ground.place, settings).await.unwrap();

@@ -15,7 +15,7 @@ use usher_cli::verbs::Ask;
 use usher_server::error::ServerError;
 use usher_server::program::Role;
 
-/// Bring infrastructure in and show it out again
+/// Provision nodes and tear them down completely
 ///
 /// In order, completely, and with a reason for every wait
 #[derive(clap::Parser)]

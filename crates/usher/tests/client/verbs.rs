@@ -305,12 +305,12 @@ async fn orders_about_a_resource_go_to_its_id() {
     };
     assert_eq!(lines("retry web-1").await, format!("POST /v1/resources/{ID}/retry"));
     assert_eq!(lines("retry web-1 --replace").await, format!("POST /v1/resources/{ID}/replace"));
-    assert_eq!(lines("retry --rail local").await, "POST /v1/guards/local/reset");
+    assert_eq!(lines("retry --reset-guard local").await, "POST /v1/guards/local/reset");
     let given_up = lines("abandon web-1 --reason gone").await;
     assert_eq!(given_up, format!("POST /v1/resources/{ID}/abandon"));
     assert_eq!(server.asked().last().unwrap().body, json!({"reason": "gone"}));
     assert_eq!(lines("orphans --reap").await, "POST /v1/orphans/reap");
-    for wrong in ["retry", "retry web-1 --rail local", "abandon web-1", "retry --replace"] {
+    for wrong in ["retry", "retry web-1 --reset-guard local", "abandon web-1", "retry --replace"] {
         assert_eq!(server.usher(wrong).await.code, Some(2), "{wrong}");
     }
 }

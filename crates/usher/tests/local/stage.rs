@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
+use usher_domain::object::authority::BoxFuture;
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::TokenId;
 use usher_hosts::clock;
@@ -23,7 +26,6 @@ use usher_kernel::{
 };
 use usher_local::LocalWorld;
 use usher_local::composer::Agents;
-use usher_local::inside::{Ask, Inside, Known, Trust};
 use usher_local::object::{Kind, Object};
 use usher_local::watch::{News, Watch};
 use usher_wire::http::{AgentEvent, Drain};
@@ -32,43 +34,57 @@ use crate::plane::Plane;
 use usher_sim::contract::memory::{Memory, Wish};
 use usher_sim::contract::substrate::{Meddling, Stage};
 
-/// The inside, shared by the world and the test.
+type Answer<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
+
+/// The control plane, shared by the world and the test.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Arc<Memory>);
 
-impl Inside for Shared {
-    async fn of_resource(&self, _: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
-        let known = self.0.known(&ask()?);
-        let trust = Trust { now: clock::now(), authority: known.authority, rail_tripped: false };
-        Ok(Known {
-            trust,
-            config_ready: known.config_ready,
-            tokens: known.tokens,
-            peers: Ok(known.peers),
-            tags: BTreeMap::new(),
+impl ControlPlane for Shared {
+    fn of_resource<'a>(
+        &'a self,
+        _: &'a Resource,
+        identify: Identify<'a>,
+    ) -> BoxFuture<'a, Result<Known, Trouble>> {
+        Box::pin(async move {
+            let known = self.0.known(&identify().await?);
+            let authority = known.authority;
+            Ok(Known {
+                trust: Trust { now: clock::now(), authority, rail_tripped: false },
+                config_ready: known.config_ready,
+                tokens: known.tokens,
+                peers: Ok(known.peers),
+                tags: BTreeMap::new(),
+            })
         })
     }
 
-    async fn of_config(&self, _: &ProviderConfig, ask: Ask<'_>) -> Result<Trust, Trouble> {
-        let authority = self.0.judge(&ask()?);
-        Ok(Trust { now: clock::now(), authority, rail_tripped: false })
+    fn of_config<'a>(
+        &'a self,
+        _: &'a ProviderConfig,
+        identify: Identify<'a>,
+    ) -> BoxFuture<'a, Result<Trust, Trouble>> {
+        Box::pin(async move {
+            let authority = self.0.judge(&identify().await?);
+            Ok(Trust { now: clock::now(), authority, rail_tripped: false })
+        })
     }
 
-    async fn vanished(&self, _: &Resource, _: Timestamp) -> Result<bool, Trouble> {
-        Ok(false)
+    fn vanished<'a>(&'a self, _: &'a Resource, _: Timestamp) -> Answer<'a, bool> {
+        Box::pin(ready(Ok(false)))
     }
 
-    async fn token(&self, _: &Resource, generation: Generation) -> Result<TokenText, Trouble> {
-        Ok(self.0.token(generation))
+    fn token<'a>(&'a self, _: &'a Resource, it: Generation) -> Answer<'a, TokenText> {
+        Box::pin(ready(Ok(self.0.token(it))))
     }
 
-    async fn issue(&self, _: &Resource, _: TokenId, it: Generation) -> Result<(), Trouble> {
-        self.0.issue(it)
+    fn issue<'a>(&'a self, _: &'a Resource, _: TokenId, it: Generation) -> Answer<'a, ()> {
+        Box::pin(async move { self.0.issue(it) })
     }
 
-    async fn deregister(&self, _: &Resource, _: TokenId) -> Result<(), Trouble> {
+    fn deregister<'a>(&'a self, _: &'a Resource, _: TokenId) -> Answer<'a, ()> {
         self.0.deregister();
-        Ok(())
+        Box::pin(ready(Ok(())))
     }
 }
 
@@ -327,7 +343,7 @@ impl World<provider_config::Life> for LocalStage {
 }
 
 impl Ledger<Broker> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Broker>::load(&*self.memory).await
     }
 
@@ -337,7 +353,7 @@ impl Ledger<Broker> for LocalStage {
 }
 
 impl Ledger<Tombstone> for LocalStage {
-    async fn load(&self) -> Result<Record<Resource>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
         Ledger::<Tombstone>::load(&*self.memory).await
     }
 
@@ -347,7 +363,7 @@ impl Ledger<Tombstone> for LocalStage {
 }
 
 impl Ledger<provider_config::Life> for LocalStage {
-    async fn load(&self) -> Result<Record<ProviderConfig>, Trouble> {
+    async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ledger::<provider_config::Life>::load(&*self.memory).await
     }
 

@@ -23,7 +23,7 @@ use crate::stage::LocalStage;
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take; less than the keepers' own net, which must catch nothing.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A world, the control plane its agents call, and its keepers.
 pub(crate) struct Yard {

@@ -88,7 +88,7 @@ async fn walk(
     client: &mut usher_wire::fleet::Client,
 ) -> Result<(), tonic::Status> {
     let mut configured = false;
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         let machine = all(client).await?.remove(0);
         let id = machine.id.clone();
         match machine.state() {

@@ -388,6 +388,6 @@ impl Drop for House {
 pub(crate) async fn furnish(place: &Place) {
     Store::migrate(place, Way::Up).await.unwrap();
     let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
-    seed::seed(&store).await.unwrap();
+    seed::seed(&store, "local").await.unwrap();
     store.close().await;
 }

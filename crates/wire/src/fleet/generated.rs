@@ -203,7 +203,7 @@ pub enum MachineState {
     Speculative = 1,
     /// It is being made.
     Creating = 2,
-    /// It exists and is not bound.
+    /// It is there and bound to nobody.
     Idle = 3,
     /// It is being bound.
     Configuring = 4,

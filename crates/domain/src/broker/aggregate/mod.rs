@@ -9,7 +9,7 @@ use super::facts::{Closing, Intent, RowFacts, Tenure};
 use super::phase::Phase;
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl, anchor};
-use super::verdict::{Turn, Verdict};
+use super::verdict::{RecordChange, Verdict};
 use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::enrolment::KeyId;
@@ -250,10 +250,10 @@ impl Resource {
         if substrate_ready && next.fields.substrate_ready_at.is_none() {
             next.fields.substrate_ready_at = Some(now);
         }
-        match verdict.turn {
-            Turn::Keep => {}
-            Turn::To(tenure) => next.fields.tenure = tenure,
-            Turn::Next => {
+        match verdict.change {
+            None => {}
+            Some(RecordChange::To(tenure)) => next.fields.tenure = tenure,
+            Some(RecordChange::Next) => {
                 next.fields.generation = self.fields.generation.next();
                 next.fields.tenure = Tenure::Fresh;
                 next.fields.quiet_until = None;

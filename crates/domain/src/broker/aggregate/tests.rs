@@ -1,13 +1,13 @@
 //! Every invariant and every turn of the row.
 
-use usher_kernel::{Evidence, Standing, Uid};
+use usher_kernel::{Evidence, Requeue, Standing, Uid};
 use uuid::Uuid;
 
 use super::*;
 use crate::broker::fixture::cluster_wide;
 use crate::broker::fixture::{G1, G2, NOW, START, fields, gone, leaving, resource, seen};
 use crate::broker::reason::Reason;
-use crate::broker::verdict::{EventKind, Rest};
+use crate::broker::verdict::EventKind;
 
 const EARLIER: Timestamp = Timestamp::from_millis(999);
 const LATER: Timestamp = Timestamp::from_millis(2_000);
@@ -237,9 +237,9 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
 #[test]
 fn times_move_only_if_something_else_does() {
     let it = resource(|it| it.phase = Phase::Provisioning);
-    let keep = Verdict::rest(Phase::Provisioning, Rest::Poll, Reason::Steady);
+    let keep = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::Steady);
     assert_eq!(it.turned(keep, false, NOW), it, "nothing moved");
-    let moved = Verdict::rest(Phase::Enrolling, Rest::Poll, Reason::Steady);
+    let moved = Verdict::wait(Phase::Enrolling, Requeue::Poll, Reason::Steady);
     let expected = bent(|it| {
         it.phase = Phase::Enrolling;
         it.updated_at = NOW;
@@ -251,7 +251,7 @@ fn times_move_only_if_something_else_does() {
         it.tenure = Tenure::Live;
         it.updated_at = NOW;
     });
-    let turned = it.turned(keep.turning(Turn::To(Tenure::Live)), false, NOW);
+    let turned = it.turned(keep.change_record(RecordChange::To(Tenure::Live)), false, NOW);
     assert_eq!(turned.fields(), &expected, "the tenure moved and the phase did not");
 }
 
@@ -259,7 +259,7 @@ fn times_move_only_if_something_else_does() {
 #[test]
 fn a_clock_that_jumped_back_takes_no_time_back() {
     let it = resource(|it| it.updated_at = NOW);
-    let moved = Verdict::rest(Phase::Provisioning, Rest::Poll, Reason::Steady);
+    let moved = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::Steady);
     let expected = bent(|it| {
         it.phase = Phase::Provisioning;
         it.updated_at = NOW;
@@ -271,12 +271,12 @@ fn a_clock_that_jumped_back_takes_no_time_back() {
 // Requirement: B-29
 #[test]
 fn the_substrate_is_first_ready_once_per_generation() {
-    let keep = Verdict::rest(Phase::Pending, Rest::Poll, Reason::Steady);
+    let keep = Verdict::wait(Phase::Pending, Requeue::Poll, Reason::Steady);
     let first = resource(|_| ()).turned(keep, true, LATER);
     assert_eq!(first.fields().substrate_ready_at, Some(LATER), "first seen ready");
     assert_eq!(first.turned(keep, true, NOW), first, "ready again");
     assert_eq!(first.turned(keep, false, NOW), first, "not ready any more");
-    let next = first.turned(keep.turning(Turn::Next), true, NOW);
+    let next = first.turned(keep.change_record(RecordChange::Next), true, NOW);
     assert_eq!(next.fields().substrate_ready_at, None, "another generation");
 }
 
@@ -288,18 +288,18 @@ fn the_next_generation_begins_fresh() {
         it.quiet_until = Some(LATER);
         it.substrate_ready_at = Some(START);
     });
-    let next = Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced);
+    let next = Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced);
     let expected = bent(|it| {
         it.generation = G2;
         it.updated_at = NOW;
     });
-    assert_eq!(old.turned(next.turning(Turn::Next), false, NOW).fields(), &expected);
+    assert_eq!(old.turned(next.change_record(RecordChange::Next), false, NOW).fields(), &expected);
 }
 
 // Requirement: T-14
 #[test]
 fn a_row_ends_once_and_keeps_how() {
-    let end = Verdict::telling(EventKind::Deleted, Phase::Deleted, Reason::Gone);
+    let end = Verdict::emit(EventKind::Deleted, Phase::Deleted, Reason::Gone);
     let ended = leaving(Phase::Deprovisioning).turned(end, false, NOW);
     assert_eq!(ended.fields().outcome, Some(Outcome::Removed));
     let given_up = leaving(Phase::Deprovisioning).abandoned(LATER);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Book, Decision, Lifecycle, Name, Record, Timestamp, Wake};
+use usher_kernel::{Book, Name, Reconciled, Reconciler, Record, Timers, Timestamp};
 
 use super::aggregate::{KIND_PEER, Resource};
 use super::effect::Effect;
@@ -12,7 +12,7 @@ use super::observe::Observed;
 use super::phase::Phase;
 use super::reason::Reason;
 use super::reconcile::rules;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use crate::object::name;
 
 /// The life of a provisioned resource, with its figures.
@@ -49,36 +49,65 @@ impl Default for Broker {
     }
 }
 
-impl Lifecycle for Broker {
+impl Reconciler for Broker {
     type State = Resource;
     type Observed = Observed;
     type Effect = Effect;
     type Event = Event;
     type Reason = Reason;
+    type Phase = Phase;
+    type Change = RecordChange;
+    type EffectKind = EffectKind;
+    type EventKind = EventKind;
 
-    fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+    fn reconcile(
+        &self,
+        record: &Record<Resource>,
+        book: &Book,
+        seen: &Observed,
+        now: Timestamp,
+    ) -> Reconciled<Self> {
         let resource = &record.state;
-        let mut rows = record.book.absorb(&seen.sightings);
-        let book = record.book.with(&rows);
-        let verdict = rules(resource.facts(&book, now), seen.facts);
+        let mut verdict = rules(resource.facts(book, now), seen.facts);
         let substrate_ready =
             !resource.is_showing_out() && matches!(seen.facts.xr, Xr::Ready | Xr::Drifted);
         let next = resource.turned(verdict, substrate_ready, now);
-        if verdict.turn == Turn::Next {
-            rows.extend(next.intended("usher", now));
-        }
-        let reason = if self.is_overdue(resource, verdict, now) {
-            verdict.reason.overdue()
-        } else {
-            verdict.reason
+        let rows = match verdict.change {
+            Some(RecordChange::Next) => next.intended("usher", now),
+            Some(RecordChange::To(_)) | None => vec![],
         };
-        Decision {
-            effect: verdict.effect.and_then(|kind| address(kind, resource, &book)),
-            event: verdict.event.map(|kind| event(kind, seen)),
-            wake: self.wake(verdict.rest, &next, (seen.is_blind(), now)),
-            next,
-            rows,
-            reason,
+        if self.is_overdue(resource, verdict, now) {
+            verdict.reason = verdict.reason.overdue();
+        }
+        Reconciled { verdict, next, rows }
+    }
+
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Resource>,
+        (_, book): (&Resource, &Book),
+        _: &Observed,
+    ) -> Option<Effect> {
+        address(kind, &record.state, book)
+    }
+
+    fn event(&self, kind: EventKind, _: &Resource, _: &Resource, seen: &Observed) -> Option<Event> {
+        let message = || seen.failure.clone().unwrap_or_default();
+        Some(match kind {
+            EventKind::Ready => Event::Ready,
+            EventKind::Failed => Event::Failed { message: message() },
+            EventKind::Deleted => Event::Deleted { outcome: Outcome::Removed },
+        })
+    }
+
+    /// A poll ends at the deadline of the phase, so that its reason is told in time.
+    fn timers(&self, next: &Resource, _: &Observed) -> Timers {
+        Timers {
+            interval: self.interval,
+            deadline: self.deadline(next),
+            in_flight_until: next.fields().quiet_until,
+            ..Timers::default()
         }
     }
 }
@@ -98,32 +127,6 @@ impl Broker {
             Phase::Ready | Phase::Failed | Phase::Deleted => return None,
         };
         Some(resource.fields().phase_since.after(patience))
-    }
-
-    /// A look that missed something does not count as rest: nothing may change any more that would
-    /// show what it missed. Who looks again anyway does so at its deadline, whose reason is told in
-    /// time then.
-    fn wake(&self, rest: Rest, next: &Resource, (blind, now): (bool, Timestamp)) -> Wake {
-        let later = now.after(self.interval);
-        match rest {
-            Rest::Now => Wake::Now,
-            Rest::OnChange if blind => Wake::At(later),
-            Rest::Poll => {
-                let deadline = self.deadline(next).filter(|due| now < *due);
-                Wake::At(deadline.map_or(later, |due| due.min(later)))
-            }
-            Rest::Quiet => Wake::At(next.fields().quiet_until.unwrap_or(now)),
-            Rest::OnChange => Wake::OnChange,
-            Rest::Never => Wake::Never,
-        }
-    }
-}
-
-fn event(kind: EventKind, seen: &Observed) -> Event {
-    match kind {
-        EventKind::Ready => Event::Ready,
-        EventKind::Failed => Event::Failed { message: seen.failure.clone().unwrap_or_default() },
-        EventKind::Deleted => Event::Deleted { outcome: Outcome::Removed },
     }
 }
 

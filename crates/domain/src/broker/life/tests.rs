@@ -1,6 +1,6 @@
 //! What a decision makes of a verdict: the next row, names, a time and a reason.
 
-use usher_kernel::{Answer, Row, Sighting, Uid};
+use usher_kernel::{Answer, Decision, Lifecycle, Row, Sighting, Uid, Wake};
 
 use super::*;
 use crate::blueprint::MeshRole;

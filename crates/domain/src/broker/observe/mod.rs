@@ -9,14 +9,15 @@
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
 //! - While converging the current generation counts; while showing out, all of them.
 
-use usher_kernel::{Answer, Book, Generation, Name, Sighting, Uid};
+use usher_kernel::{Answer, Book, Generation, Name, Observation, Sighting, Uid, Visibility};
 
 use super::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
-use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Sight, Token, Xr};
+use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Token, Xr};
 use super::look::{ComposedState, Condition, Guard, Look, Object, PeerState, TokenState, XrObject};
 use super::render::anchor::is_anchor;
 use super::witness::{Witness, worst_anchor};
 use crate::blueprint::MeshRole;
+use crate::object::authority::Authority;
 
 /// One observation: facts to branch on, sightings to record, and the failure's own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +30,14 @@ pub struct Observed {
     pub failure: Option<String>,
 }
 
-impl Observed {
-    /// Whether somebody who was asked did not answer, so that this look may have missed something.
-    pub fn is_blind(&self) -> bool {
-        is_blind(self.facts.sight, &self.sightings)
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &self.sightings
     }
-}
 
-/// Whether one of these answers is missing. A world that is not the pinned one, or an older page
-/// of it, may hide what nobody has on record, although every recorded name is there.
-pub(super) fn is_blind(sight: Sight, sightings: &[Sighting]) -> bool {
-    sight == Sight::ClusterReplaced
-        || sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
+    fn visibility(&self) -> Visibility {
+        self.facts.visibility
+    }
 }
 
 /// Judges one look.
@@ -57,7 +54,7 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     sightings.extend(judge.token_sightings());
     sightings.extend(judge.peer_sightings());
     let facts = Facts {
-        sight: judge.sight(),
+        visibility: judge.visibility(),
         gate: match look.namespace_ready {
             Ok(true) => Gate::Ready,
             Ok(false) => Gate::NotReady,
@@ -88,8 +85,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The worst cause of blindness in this look.
-    fn sight(&self) -> Sight {
+    /// The worst answer that is missing.
+    fn visibility(&self) -> Visibility {
         let look = self.look;
         let unknowns = [
             look.namespace_ready.as_ref().err(),
@@ -101,7 +98,7 @@ impl Judge<'_> {
         ];
         let composed = look.composed.iter().filter_map(|it| it.heard.as_ref().err());
         let worst = unknowns.into_iter().flatten().chain(composed).max().copied();
-        Sight::judge(look.authority, self.witness.held, worst)
+        Visibility::judge(look.authority == Authority::Replaced, self.witness.held, worst)
     }
 
     /// Whether absence of a name that we alone create counts as its end.

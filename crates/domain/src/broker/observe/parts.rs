@@ -130,7 +130,8 @@ fn only_composed_names_count_as_composed() {
 fn a_listing_that_failed_hides_nothing_that_is_on_record() {
     let it = leaving(Phase::Deprovisioning);
     let look = Look { composed_listed: Err(Unreachable), ..look() };
-    let facts = Facts { composed: Composed::Unknown, sight: Sight::Unreachable, ..NOTHING };
+    let facts =
+        Facts { composed: Composed::Unknown, visibility: Visibility::Unreachable, ..NOTHING };
     assert_eq!(fold(&it, &Book::default(), &look).facts, facts);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use usher_kernel::Unknown::{self, ClusterReplaced, Forbidden, Unreachable};
-use usher_kernel::{Row, Standing};
+use usher_kernel::{Row, Standing, Visibility};
 
 use super::*;
 use crate::broker::aggregate::Fields;
@@ -76,18 +76,21 @@ fn every_simple_answer_has_its_fact() {
     let it = resource(|_| ());
     let guard = |guard: Heard<Guard>| bent(|look| look.protection = guard);
     let gate = |gate: Heard<bool>| bent(|look| look.namespace_ready = gate);
-    let away = Sight::Unreachable;
+    let away = Visibility::Unreachable;
     let cases = [
         (gate(Ok(false)), Facts { gate: Gate::NotReady, ..NOTHING }),
-        (gate(Err(Unreachable)), Facts { gate: Gate::Unknown, sight: away, ..NOTHING }),
+        (gate(Err(Unreachable)), Facts { gate: Gate::Unknown, visibility: away, ..NOTHING }),
         (bent(|look| look.config_ready = false), Facts { config: Config::Waiting, ..NOTHING }),
         (guard(Ok(Guard::Ours)), Facts { protection: Protection::Ours, ..NOTHING }),
         (guard(Ok(Guard::Somebody)), Facts { protection: Protection::Somebody, ..NOTHING }),
         (
             guard(Err(Unreachable)),
-            Facts { protection: Protection::Unknown, sight: away, ..NOTHING },
+            Facts { protection: Protection::Unknown, visibility: away, ..NOTHING },
         ),
-        (bent(|look| look.rail_tripped = true), Facts { sight: Sight::RailTripped, ..NOTHING }),
+        (
+            bent(|look| look.rail_tripped = true),
+            Facts { visibility: Visibility::RailTripped, ..NOTHING },
+        ),
     ];
     for (look, expected) in cases {
         assert_eq!(facts(&it, [], &look), expected, "{look:?}");
@@ -116,12 +119,12 @@ fn blinded(part_of: &str, why: Unknown) -> Look {
 fn a_missing_answer_is_unknown_and_names_its_cause() {
     let it = leaving(Phase::Deprovisioning);
     let sights = [
-        (Unreachable, Sight::Unreachable),
-        (Forbidden, Sight::Forbidden),
-        (ClusterReplaced, Sight::ClusterReplaced),
+        (Unreachable, Visibility::Unreachable),
+        (Forbidden, Visibility::Forbidden),
+        (ClusterReplaced, Visibility::ClusterReplaced),
     ];
-    for (why, sight) in sights {
-        let nothing = Facts { sight, ..NOTHING };
+    for (why, visibility) in sights {
+        let nothing = Facts { visibility, ..NOTHING };
         let cases = [
             ("gate", Facts { gate: Gate::Unknown, ..nothing }),
             ("anchors", Facts { anchor: Anchor::Unknown, ..nothing }),
@@ -312,7 +315,7 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     let rows = || anchored([seen(it.xr_name(G1), "x")]);
     for look in [&blank, &another] {
         let seen = fold(&it, &Book::new(rows()), look);
-        assert_eq!((seen.facts.sight, seen.facts.xr), (Sight::RailTripped, Xr::Unknown));
+        assert_eq!((seen.facts.visibility, seen.facts.xr), (Visibility::RailTripped, Xr::Unknown));
         let changed = Book::new(rows()).absorb(&seen.sightings);
         assert!(changed.iter().all(|row| row.standing != Standing::Gone), "{changed:?}");
     }
@@ -321,7 +324,11 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     assert_eq!(facts(&fresh, intent(), &blank).xr, Xr::Absent, "it was never there");
     let asked = leaving(Phase::Deprovisioning);
     let seen = facts(&asked, rows(), &blank);
-    assert_eq!((seen.sight, seen.xr), (Sight::RailTripped, Xr::Unknown), "nor what is leaving");
+    assert_eq!(
+        (seen.visibility, seen.xr),
+        (Visibility::RailTripped, Xr::Unknown),
+        "nor what is leaving"
+    );
     let never = Book::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
     let settled = never.absorb(&fold(&asked, &never, &blank).sightings);
     assert_eq!(settled, vec![], "and no name ends that was only intended");
@@ -395,7 +402,7 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         look.composed = vec![composed(Ok(ComposedState::Absent))];
     });
     let blind = Facts {
-        sight: Sight::ClusterReplaced,
+        visibility: Visibility::ClusterReplaced,
         anchor: Anchor::Unknown,
         xr: Xr::Unknown,
         composed: Composed::Unknown,
@@ -469,9 +476,9 @@ fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
 }
 
 #[test]
-fn a_look_that_missed_an_answer_is_blind() {
+fn a_snapshot_that_missed_an_answer_is_incomplete() {
     let it = resource(|_| ());
-    let blind = |look: &Look| fold(&it, &Book::default(), look).is_blind();
+    let blind = |look: &Look| fold(&it, &Book::default(), look).is_incomplete();
     assert!(!blind(&look()));
     assert!(blind(&bent(|look| look.xr = Err(Unreachable))));
     assert!(blind(&bent(|look| look.anchors = Err(Forbidden))));

@@ -1,7 +1,12 @@
 //! The finite facts of a ProviderConfig's life, and its verdict.
 
-use crate::broker::facts::{Anchor, Closing, Gate, Sight};
+use std::convert::Infallible;
+
+use usher_kernel::Visibility;
+
+use crate::broker::facts::{Anchor, Closing, Gate};
 use crate::object::closed::closed_set;
+use crate::object::unknown::unknown_reasons;
 
 closed_set! {
     /// Where a ProviderConfig is.
@@ -62,20 +67,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// How long to rest.
-    "rest" Rest {
-        /// Not at all.
-        Now = "Now",
-        /// Until the next look, or a change.
-        Poll = "Poll",
-        /// Until no driver from before the leaving can be heard.
-        Quiet = "Quiet",
-        /// Until something changes.
-        OnChange = "OnChange",
-    }
-}
-
-closed_set! {
     /// Why a ProviderConfig is where it is.
     "provider config reason" Reason {
         /// The namespace is not ready.
@@ -125,6 +116,8 @@ closed_set! {
     }
 }
 
+unknown_reasons!(Reason);
+
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
@@ -140,7 +133,7 @@ pub struct RowFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// How far the answers can be trusted.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// The project's namespace.
     pub gate: Gate,
     /// The anchor.
@@ -149,27 +142,12 @@ pub struct Facts {
     pub object: Object,
 }
 
-/// What the rules answer: everything but the names.
+/// What becomes of the record beside its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The verb to do, if any.
-    pub verb: Option<VerbKind>,
-    /// The phase to be in.
-    pub phase: Phase,
-    /// Whether the next generation begins.
-    pub next_generation: bool,
-    /// How long to rest.
-    pub rest: Rest,
-    /// Why.
-    pub reason: Reason,
+pub enum RecordChange {
+    /// The generation ended; the next one begins.
+    NextGeneration,
 }
 
-impl Verdict {
-    pub(super) const fn rest(phase: Phase, rest: Rest, reason: Reason) -> Self {
-        Self { verb: None, phase, next_generation: false, rest, reason }
-    }
-
-    pub(super) const fn doing(verb: VerbKind, phase: Phase, reason: Reason) -> Self {
-        Self { verb: Some(verb), ..Self::rest(phase, Rest::Poll, reason) }
-    }
-}
+/// What the rules answer: everything but the names. Nothing is told of a ProviderConfig.
+pub type Verdict = usher_kernel::Verdict<VerbKind, Phase, RecordChange, Infallible, Reason>;

@@ -3,14 +3,13 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use usher_kernel::{Book, Decision, Lifecycle, Name, Record, Timestamp, Uid, Wake};
+use usher_kernel::{Book, Name, Reconciled, Reconciler, Record, Timers, Timestamp, Uid};
 
 use super::ProviderConfig;
-use super::facts::{Reason, Rest, RowFacts, Users, VerbKind};
+use super::facts::{Phase, Reason, RecordChange, RowFacts, Users, VerbKind};
 use super::observe::Observed;
 use super::reconcile::rules;
 use crate::broker::facts::Closing;
-use crate::broker::observe::is_blind;
 use crate::broker::render::anchor::is_anchor;
 
 /// The life of a ProviderConfig, with its figures.
@@ -60,46 +59,60 @@ pub enum Verb {
     },
 }
 
-impl Lifecycle for Life {
+impl Reconciler for Life {
     type State = ProviderConfig;
     type Observed = Observed;
     type Effect = Verb;
     type Event = Infallible;
     type Reason = Reason;
+    type Phase = Phase;
+    type Change = RecordChange;
+    type EffectKind = VerbKind;
+    type EventKind = Infallible;
 
-    fn decide(
+    fn reconcile(
         &self,
         record: &Record<ProviderConfig>,
+        book: &Book,
         seen: &Observed,
         now: Timestamp,
-    ) -> Decision<Self> {
+    ) -> Reconciled<Self> {
         let config = &record.state;
-        let mut rows = record.book.absorb(&seen.sightings);
-        let book = record.book.with(&rows);
-        let verdict = rules(facts(config, &book, now), seen.facts);
+        let verdict = rules(facts(config, book, now), seen.facts);
         let mut next = ProviderConfig { phase: verdict.phase, ..config.clone() };
-        if verdict.next_generation {
-            next.generation = config.generation.next();
-            next.quiet_until = None;
-            rows.extend(next.intended("usher", now));
-        }
-        Decision {
-            effect: verdict.verb.and_then(|kind| address(kind, config, &book, seen)),
-            event: None,
-            wake: match verdict.rest {
-                Rest::Now => Wake::Now,
-                Rest::Poll => Wake::At(now.after(self.interval)),
-                Rest::Quiet => Wake::At(config.quiet_until.unwrap_or(now)),
-                // A look that missed something does not count as rest.
-                Rest::OnChange if is_blind(seen.facts.sight, &seen.sightings) => {
-                    Wake::At(now.after(self.interval))
-                }
-                Rest::OnChange => Wake::OnChange,
-            },
-            next,
-            rows,
-            reason: verdict.reason,
-        }
+        let rows = match verdict.change {
+            None => vec![],
+            Some(RecordChange::NextGeneration) => {
+                next.generation = config.generation.next();
+                next.quiet_until = None;
+                next.intended("usher", now)
+            }
+        };
+        Reconciled { verdict, next, rows }
+    }
+
+    fn address(
+        &self,
+        kind: VerbKind,
+        record: &Record<ProviderConfig>,
+        (_, book): (&ProviderConfig, &Book),
+        seen: &Observed,
+    ) -> Option<Verb> {
+        address(kind, &record.state, book, seen)
+    }
+
+    fn event(
+        &self,
+        never: Infallible,
+        _: &ProviderConfig,
+        _: &ProviderConfig,
+        _: &Observed,
+    ) -> Option<Infallible> {
+        match never {}
+    }
+
+    fn timers(&self, next: &ProviderConfig, _: &Observed) -> Timers {
+        Timers { interval: self.interval, in_flight_until: next.quiet_until, ..Timers::default() }
     }
 }
 

@@ -20,7 +20,7 @@ mod life;
 mod observe;
 mod reconcile;
 
-pub use facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict};
+pub use facts::{Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict};
 pub use life::{Life, Verb};
 pub use observe::{Found, Look, Observed, fold};
 pub use reconcile::rules;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Book, Generation, Name, Sighting, Timestamp};
+use usher_kernel::{Book, Generation, Name, Observation, Sighting, Timestamp, Visibility};
 
 use super::facts::{Facts, Object};
 use super::{KIND_EXTERNAL_SECRET, ProviderConfig};
-use crate::broker::facts::{Anchor, Gate, Sight};
+use crate::broker::facts::{Anchor, Gate};
 use crate::broker::look;
 use crate::broker::look::Heard;
 use crate::broker::witness::{Claim, Shared, Witness, worst_anchor};
@@ -57,6 +57,16 @@ pub struct Observed {
     pub standing: Vec<(Name, String)>,
 }
 
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &self.sightings
+    }
+
+    fn visibility(&self) -> Visibility {
+        self.facts.visibility
+    }
+}
+
 /// Judges one look.
 pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
     let held = look.rail_tripped;
@@ -79,11 +89,11 @@ pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
         Ok(false) => Gate::NotReady,
         Err(_) => Gate::Unknown,
     };
-    let facts = Facts { sight: sight(look, held), gate, anchor, object };
+    let facts = Facts { visibility: visibility(look, held), gate, anchor, object };
     Observed { facts, sightings, standing }
 }
 
-fn sight(look: &Look, held: bool) -> Sight {
+fn visibility(look: &Look, held: bool) -> Visibility {
     let unknowns = [
         look.namespace_ready.as_ref().err(),
         look.anchors.as_ref().err(),
@@ -92,7 +102,7 @@ fn sight(look: &Look, held: bool) -> Sight {
         look.secret.as_ref().err(),
     ];
     let worst = unknowns.into_iter().flatten().max().copied();
-    Sight::judge(look.authority, held, worst)
+    Visibility::judge(look.authority == Authority::Replaced, held, worst)
 }
 
 #[derive(Clone, Copy)]

@@ -1,13 +1,17 @@
 //! What happens next to a ProviderConfig, and why.
 
-use super::facts::{Facts, Object, Phase, Reason, Rest, RowFacts, Users, VerbKind, Verdict};
-use crate::broker::facts::{Anchor, Closing, Gate, Sight};
+use usher_kernel::{Requeue, Visibility};
+
+use super::facts::{
+    Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict,
+};
+use crate::broker::facts::{Anchor, Closing, Gate};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     match (row.phase, row.users) {
         (Phase::Pending | Phase::Ready, Users::None) => {
-            Verdict::rest(Phase::Leaving, Rest::Now, Reason::NoUsers)
+            Verdict::wait(Phase::Leaving, Requeue::Now, Reason::NoUsers)
         }
         (Phase::Pending | Phase::Ready, Users::Some) => converge(row, seen),
         (Phase::Leaving | Phase::Gone, _) => leave(row, seen),
@@ -15,19 +19,23 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
 }
 
 fn converge(row: RowFacts, seen: Facts) -> Verdict {
-    if seen.sight == Sight::ClusterReplaced {
-        return Verdict::rest(row.phase, Rest::Poll, Reason::ClusterReplaced);
+    if seen.visibility == Visibility::ClusterReplaced {
+        return Verdict::wait(row.phase, Requeue::Poll, Reason::ClusterReplaced);
     }
-    let pending = |rest, reason| Verdict::rest(Phase::Pending, rest, reason);
+    let pending = |rest, reason| Verdict::wait(Phase::Pending, rest, reason);
     match seen.object {
-        Object::Unknown => Verdict::rest(row.phase, Rest::Poll, sightless(seen.sight)),
-        Object::Foreign => pending(Rest::Poll, Reason::NameTaken),
-        Object::Deleting => pending(Rest::Poll, Reason::LeavingUnasked),
-        Object::Unrecorded => pending(Rest::Now, Reason::Recording),
-        Object::Present => Verdict::rest(Phase::Ready, Rest::OnChange, Reason::Steady),
+        Object::Unknown => {
+            Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason())
+        }
+        Object::Foreign => pending(Requeue::Poll, Reason::NameTaken),
+        Object::Deleting => pending(Requeue::Poll, Reason::LeavingUnasked),
+        Object::Unrecorded => pending(Requeue::Now, Reason::Recording),
+        Object::Present => Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady),
         Object::Drifted => keep(row, seen),
-        Object::Absent if row.phase == Phase::Ready && seen.sight == Sight::RailTripped => {
-            Verdict::rest(Phase::Ready, Rest::Poll, Reason::RailTripped)
+        Object::Absent
+            if row.phase == Phase::Ready && seen.visibility == Visibility::RailTripped =>
+        {
+            Verdict::wait(Phase::Ready, Requeue::Poll, Reason::RailTripped)
         }
         Object::Absent => create(seen),
     }
@@ -35,86 +43,79 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 
 /// gate → anchor → Apply.
 fn create(seen: Facts) -> Verdict {
-    let pending = |rest, reason| Verdict::rest(Phase::Pending, rest, reason);
+    let pending = |rest, reason| Verdict::wait(Phase::Pending, rest, reason);
     match seen.gate {
-        Gate::NotReady => return pending(Rest::Poll, Reason::NamespaceNotReady),
-        Gate::Unknown => return pending(Rest::Poll, sightless(seen.sight)),
+        Gate::NotReady => return pending(Requeue::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return pending(Requeue::Poll, seen.visibility.unknown_reason()),
         Gate::Ready => {}
     }
     match seen.anchor {
-        Anchor::Unknown => pending(Rest::Poll, sightless(seen.sight)),
+        Anchor::Unknown => pending(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent => {
-            Verdict::doing(VerbKind::CreateAnchor, Phase::Pending, Reason::CreatingAnchor)
+            Verdict::act(VerbKind::CreateAnchor, Phase::Pending, Reason::CreatingAnchor)
         }
-        Anchor::Unrecorded => pending(Rest::Now, Reason::Recording),
+        Anchor::Unrecorded => pending(Requeue::Now, Reason::Recording),
         Anchor::Leaving => {
-            Verdict::doing(VerbKind::DeleteAnchor, Phase::Pending, Reason::DeletingAnchor)
+            Verdict::act(VerbKind::DeleteAnchor, Phase::Pending, Reason::DeletingAnchor)
         }
-        Anchor::Foreign => pending(Rest::Poll, Reason::AnchorNameTaken),
-        Anchor::Ours => Verdict::doing(VerbKind::Apply, Phase::Pending, Reason::Creating),
+        Anchor::Foreign => pending(Requeue::Poll, Reason::AnchorNameTaken),
+        Anchor::Ours => Verdict::act(VerbKind::Apply, Phase::Pending, Reason::Creating),
     }
 }
 
 /// Writes again what drifted or is missing. Whoever could refer to it still can; a ProviderConfig
 /// that never was complete is not Ready before it is.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
-    let hold = |rest, reason| Verdict::rest(row.phase, rest, reason);
+    let hold = |rest, reason| Verdict::wait(row.phase, rest, reason);
     match seen.gate {
-        Gate::NotReady => return hold(Rest::Poll, Reason::NamespaceNotReady),
-        Gate::Unknown => return hold(Rest::Poll, sightless(seen.sight)),
+        Gate::NotReady => return hold(Requeue::Poll, Reason::NamespaceNotReady),
+        Gate::Unknown => return hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Gate::Ready => {}
     }
     match seen.anchor {
-        Anchor::Unknown => hold(Rest::Poll, sightless(seen.sight)),
-        Anchor::Absent | Anchor::Foreign => hold(Rest::Poll, Reason::AnchorLost),
-        Anchor::Unrecorded => hold(Rest::Now, Reason::Recording),
+        Anchor::Unknown => hold(Requeue::Poll, seen.visibility.unknown_reason()),
+        Anchor::Absent | Anchor::Foreign => hold(Requeue::Poll, Reason::AnchorLost),
+        Anchor::Unrecorded => hold(Requeue::Now, Reason::Recording),
         // Held by our finalizer, a leaving anchor still owns what stands under it.
         Anchor::Ours | Anchor::Leaving => {
-            Verdict::doing(VerbKind::Apply, row.phase, Reason::Correcting)
+            Verdict::act(VerbKind::Apply, row.phase, Reason::Correcting)
         }
     }
 }
 
 /// objects → quiet → anchor → gone. What comes back after that is shown out again.
 fn leave(row: RowFacts, seen: Facts) -> Verdict {
-    let hold = |reason| Verdict::rest(row.phase, Rest::Poll, reason);
-    if seen.sight == Sight::ClusterReplaced {
+    let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
+    if seen.visibility == Visibility::ClusterReplaced {
         return hold(Reason::ClusterReplaced);
     }
     match seen.object {
-        Object::Unknown => return hold(sightless(seen.sight)),
+        Object::Unknown => return hold(seen.visibility.unknown_reason()),
         Object::Present | Object::Drifted | Object::Unrecorded => {
-            return Verdict::doing(VerbKind::Delete, row.phase, Reason::Deleting);
+            return Verdict::act(VerbKind::Delete, row.phase, Reason::Deleting);
         }
         Object::Deleting => return hold(Reason::WaitingToGo),
         Object::Absent | Object::Foreign => {}
     }
     if row.closing == Closing::Quiet {
-        return Verdict::rest(row.phase, Rest::Quiet, Reason::QuietTime);
+        return Verdict::wait(row.phase, Requeue::InFlightGrace, Reason::QuietTime);
     }
     match seen.anchor {
-        Anchor::Unknown => return hold(sightless(seen.sight)),
+        Anchor::Unknown => return hold(seen.visibility.unknown_reason()),
         // One that is on its way out is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
-            return Verdict::doing(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
+            return Verdict::act(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
         }
         Anchor::Absent | Anchor::Foreign => {}
     }
     match (row.closing, row.users) {
         (Closing::Quiet | Closing::Open, _) => hold(Reason::UnsettledRows),
-        (Closing::Settled, Users::None) => Verdict::rest(Phase::Gone, Rest::OnChange, Reason::Gone),
-        (Closing::Settled, Users::Some) => Verdict {
-            next_generation: true,
-            ..Verdict::rest(Phase::Pending, Rest::Now, Reason::GenerationReplaced)
-        },
-    }
-}
-
-fn sightless(sight: Sight) -> Reason {
-    match sight {
-        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
-        Sight::Forbidden => Reason::Forbidden,
-        Sight::RailTripped => Reason::RailTripped,
-        Sight::ClusterReplaced => Reason::ClusterReplaced,
+        (Closing::Settled, Users::None) => {
+            Verdict::wait(Phase::Gone, Requeue::OnChange, Reason::Gone)
+        }
+        (Closing::Settled, Users::Some) => {
+            Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced)
+                .change_record(RecordChange::NextGeneration)
+        }
     }
 }

@@ -6,17 +6,18 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Wake};
+use usher_kernel::{Book, Reconciled, Reconciler, Record, Requeue, Timers, Timestamp, Visibility};
 
 use super::aggregate::Resource;
 use super::effect::Effect;
 use super::event::Outcome;
-use super::facts::{Anchor, Composed, Facts, Protection, Sight, Xr};
+use super::facts::{Anchor, Composed, Facts, Protection, Xr};
 use super::life::address;
 use super::observe::Observed;
 use super::phase::Phase;
 use super::verdict::EffectKind;
 use crate::object::closed::closed_set;
+use crate::object::unknown::unknown_reasons;
 
 /// The life of a tombstone, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,40 +62,57 @@ closed_set! {
     }
 }
 
-impl Lifecycle for Tombstone {
+unknown_reasons!(Reason);
+
+/// What the rules answer: everything but the names. Nothing is told of a tombstone.
+pub type Verdict = usher_kernel::Verdict<EffectKind, (), Infallible, Infallible, Reason>;
+
+impl Reconciler for Tombstone {
     type State = Resource;
     type Observed = Observed;
     type Effect = Effect;
     type Event = Infallible;
     type Reason = Reason;
+    type Phase = ();
+    type Change = Infallible;
+    type EffectKind = EffectKind;
+    type EventKind = Infallible;
 
-    fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        // What was given up is left alone until somebody adopts it.
+    fn reconcile(
+        &self,
+        record: &Record<Resource>,
+        _: &Book,
+        seen: &Observed,
+        _: Timestamp,
+    ) -> Reconciled<Self> {
+        // What was given up is left alone until a person adopts it.
         let given_up = record.state.fields().outcome == Some(Outcome::Abandoned);
-        let rows = record.book.absorb(&seen.sightings);
-        let book = record.book.with(&rows);
-        let (effect, reason) = if given_up { (None, Reason::AtRest) } else { rules(seen.facts) };
-        let wake = match reason {
-            Reason::AtRest => Wake::OnChange,
-            Reason::Recording => Wake::Now,
-            Reason::RemovingSubstrate
-            | Reason::RemovingAnchor
-            | Reason::ReleasingProtection
-            | Reason::InUse
-            | Reason::WaitingToGo
-            | Reason::Unreachable
-            | Reason::Forbidden
-            | Reason::ClusterReplaced
-            | Reason::RailTripped => Wake::At(now.after(self.interval)),
-        };
-        Decision {
-            next: record.state.clone(),
-            rows,
-            effect: effect.and_then(|kind| address(kind, &record.state, &book)),
-            event: None,
-            wake,
-            reason,
-        }
+        let verdict = if given_up { at_rest() } else { rules(seen.facts) };
+        Reconciled { verdict, next: record.state.clone(), rows: vec![] }
+    }
+
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Resource>,
+        (_, book): (&Resource, &Book),
+        _: &Observed,
+    ) -> Option<Effect> {
+        address(kind, &record.state, book)
+    }
+
+    fn event(
+        &self,
+        never: Infallible,
+        _: &Resource,
+        _: &Resource,
+        _: &Observed,
+    ) -> Option<Infallible> {
+        match never {}
+    }
+
+    fn timers(&self, _: &Resource, _: &Observed) -> Timers {
+        Timers { interval: self.interval, ..Timers::default() }
     }
 }
 
@@ -108,61 +126,61 @@ impl Tombstone {
 }
 
 /// The verdict for one cell: substrate before anchor, nothing on what is unknown.
-pub fn rules(seen: Facts) -> (Option<EffectKind>, Reason) {
-    if seen.sight == Sight::ClusterReplaced {
-        return (None, Reason::ClusterReplaced);
+pub fn rules(seen: Facts) -> Verdict {
+    if seen.visibility == Visibility::ClusterReplaced {
+        return wait(Reason::ClusterReplaced);
     }
-    let blind = (None, sightless(seen.sight));
+    let unknown = wait(seen.visibility.unknown_reason());
     match seen.xr {
-        Xr::Unknown => return blind,
+        Xr::Unknown => return unknown,
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
-            return remove_substrate(seen, blind.1);
+            return remove_substrate(seen, unknown);
         }
-        Xr::Deleting => return (None, Reason::WaitingToGo),
+        Xr::Deleting => return wait(Reason::WaitingToGo),
         Xr::Absent | Xr::Foreign => {}
     }
     match seen.anchor {
-        Anchor::Unknown => return blind,
+        Anchor::Unknown => return unknown,
         // One that is on its way out is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
-            return (Some(EffectKind::DeleteAnchor), Reason::RemovingAnchor);
+            return Verdict::act(EffectKind::DeleteAnchor, (), Reason::RemovingAnchor);
         }
         Anchor::Absent | Anchor::Foreign => {}
     }
     match seen.composed {
-        Composed::None => (None, Reason::AtRest),
-        Composed::Unknown => blind,
+        Composed::None => at_rest(),
+        Composed::Unknown => unknown,
         Composed::Unrecorded | Composed::Present | Composed::KindRemoved => {
-            (None, Reason::WaitingToGo)
+            wait(Reason::WaitingToGo)
         }
     }
 }
 
-fn remove_substrate(seen: Facts, blind: Reason) -> (Option<EffectKind>, Reason) {
+fn remove_substrate(seen: Facts, unknown: Verdict) -> Verdict {
     match seen.protection {
-        Protection::Unknown => return (None, blind),
+        Protection::Unknown => return unknown,
         Protection::Ours => {
-            return (Some(EffectKind::ReleaseProtection), Reason::ReleasingProtection);
+            let reason = Reason::ReleasingProtection;
+            return Verdict::act(EffectKind::ReleaseProtection, (), reason);
         }
-        Protection::Somebody => return (None, Reason::InUse),
+        Protection::Somebody => return wait(Reason::InUse),
         Protection::None => {}
     }
     match seen.composed {
-        Composed::Unknown => (None, blind),
-        Composed::Unrecorded => (None, Reason::Recording),
+        Composed::Unknown => unknown,
+        Composed::Unrecorded => wait(Reason::Recording).requeue(Requeue::Now),
         Composed::None | Composed::Present | Composed::KindRemoved => {
-            (Some(EffectKind::DeleteSubstrate), Reason::RemovingSubstrate)
+            Verdict::act(EffectKind::DeleteSubstrate, (), Reason::RemovingSubstrate)
         }
     }
 }
 
-fn sightless(sight: Sight) -> Reason {
-    match sight {
-        Sight::Clear | Sight::Unreachable => Reason::Unreachable,
-        Sight::Forbidden => Reason::Forbidden,
-        Sight::RailTripped => Reason::RailTripped,
-        Sight::ClusterReplaced => Reason::ClusterReplaced,
-    }
+fn wait(reason: Reason) -> Verdict {
+    Verdict::wait((), Requeue::Poll, reason)
+}
+
+fn at_rest() -> Verdict {
+    Verdict::wait((), Requeue::OnChange, Reason::AtRest)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What comes back is taken away, recorded, and looked at again.
 
-use usher_kernel::{Answer, Row, Sighting, Uid};
+use usher_kernel::{Answer, Decision, Lifecycle, Row, Sighting, Uid, Wake};
 
 use super::*;
 use crate::broker::facts::Tenure;
@@ -97,7 +97,7 @@ fn a_tombstone_looks_again_at_whatever_it_waits_for() {
         (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingToGo),
         (Facts { xr: Xr::Ready, protection: Protection::Somebody, ..NOTHING }, Reason::InUse),
         (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
-        (Facts { sight: Sight::ClusterReplaced, ..NOTHING }, Reason::ClusterReplaced),
+        (Facts { visibility: Visibility::ClusterReplaced, ..NOTHING }, Reason::ClusterReplaced),
     ];
     for (facts, reason) in cases {
         let expected = (deleted(), vec![], None, soon(), reason);

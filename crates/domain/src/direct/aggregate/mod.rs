@@ -11,7 +11,7 @@ use super::phase::Phase;
 use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::recorded::{self, Recorded};
 use super::refusal::Refusal;
-use super::verdict::{Turn, Verdict};
+use super::verdict::{RecordChange, Verdict};
 use crate::object::id::InstallationId;
 use crate::object::label::{is_dns_label, is_dns_subdomain};
 
@@ -235,10 +235,10 @@ impl Resource {
         let mut next = self.clone();
         next.fields.phase = verdict.phase;
         next.fields.operation = turned.operation.or(next.fields.operation);
-        match verdict.turn {
-            Turn::Keep | Turn::End(_) => {}
-            Turn::Ask => next.fields.asked_at = self.fields.asked_at.or(Some(now)),
-            Turn::Intend => {
+        match verdict.change {
+            None | Some(RecordChange::End(_)) => {}
+            Some(RecordChange::Ask) => next.fields.asked_at = self.fields.asked_at.or(Some(now)),
+            Some(RecordChange::Intend) => {
                 let again = self.fields.identity.is_some();
                 next.fields.generation =
                     if again { self.fields.generation.next() } else { self.fields.generation };
@@ -246,7 +246,7 @@ impl Resource {
                 next.fields.identity = turned.intended;
                 next.fields.spent = next.fields.operation.take();
             }
-            Turn::Again => {
+            Some(RecordChange::Again) => {
                 next.fields.attempt += 1;
                 next.fields.spent = next.fields.operation.take();
             }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use usher_kernel::Requeue;
+
 use super::*;
 use crate::direct::facts::Identity as Fact;
 use crate::direct::fixture::{
@@ -7,11 +9,10 @@ use crate::direct::fixture::{
 };
 use crate::direct::orphan::Evidence;
 use crate::direct::reason::Reason;
-use crate::direct::verdict::Rest;
 
-fn verdict(phase: Phase, turn: Turn) -> Verdict {
+fn verdict(phase: Phase, change: Option<RecordChange>) -> Verdict {
     let (effect, event) = (None, None);
-    Verdict { effect, phase, turn, event, rest: Rest::Poll, reason: Reason::Steady }
+    Verdict { effect, phase, change, event, requeue: Requeue::Poll, reason: Reason::Steady }
 }
 
 fn with_identity() -> Resource {
@@ -150,14 +151,14 @@ fn quiet_is_the_end_of_the_quiet_time_and_after_the_end_that_of_the_watch() {
 #[test]
 fn a_first_identity_keeps_the_generation_and_another_one_begins_the_next() {
     let turned = |identity| Turned { intended: Some(identity), ..Turned::default() };
-    let intend = verdict(Phase::Pending, Turn::Intend);
+    let intend = verdict(Phase::Pending, Some(RecordChange::Intend));
     let first = resource(|_| ()).turned(intend, turned(identified("a")), NOW);
     assert_eq!(first.identity(), Some(&identified("a")));
     assert_eq!((first.fields().generation, first.fields().attempt), (Generation(1), 1));
     let next = first.turned(intend, turned(identified("b")), NOW);
     assert_eq!(next.identity(), Some(&identified("b")));
     assert_eq!((next.fields().generation, next.fields().attempt), (Generation(2), 2));
-    let again = verdict(Phase::Creating, Turn::Again);
+    let again = verdict(Phase::Creating, Some(RecordChange::Again));
     let again = first.turned(again, Turned::default(), NOW);
     assert_eq!((again.fields().generation, again.fields().attempt), (Generation(1), 2));
     assert_eq!(again.identity(), first.identity());
@@ -170,13 +171,14 @@ fn an_operation_is_kept_until_the_next_request() {
         intended: Some(identified("a")),
         ..Turned::default()
     };
-    let keep = verdict(Phase::Creating, Turn::Keep);
+    let keep = verdict(Phase::Creating, None);
     let running = with_identity().turned(keep, turned(Some("op-1")), NOW);
     assert_eq!(running.fields().operation.as_deref(), Some("op-1"));
     let kept = running.turned(keep, turned(None), NOW);
     assert_eq!(kept.fields().operation.as_deref(), Some("op-1"));
-    for turn in [Turn::Again, Turn::Intend] {
-        let next = running.turned(verdict(Phase::Creating, turn), turned(Some("op-1")), NOW);
+    for change in [RecordChange::Again, RecordChange::Intend] {
+        let next =
+            running.turned(verdict(Phase::Creating, Some(change)), turned(Some("op-1")), NOW);
         assert_eq!(next.fields().operation, None);
         assert_eq!(next.fields().spent.as_deref(), Some("op-1"), "its answer was read");
     }
@@ -186,7 +188,7 @@ fn an_operation_is_kept_until_the_next_request() {
 fn deletion_is_seen_once_and_its_quiet_time_is_never_shortened() {
     let later = NOW.after(Duration::from_secs(1));
     let turned = |quiet_until| Turned { quiet_until, ..Turned::default() };
-    let deleting = verdict(Phase::Deleting, Turn::Keep);
+    let deleting = verdict(Phase::Deleting, None);
     let it = resource(|it| it.quiet_until = Some(later));
     let seen = it.turned(deleting, turned(Some(NOW)), NOW);
     assert_eq!(seen.fields().deletion_seen_at, Some(NOW));
@@ -204,7 +206,11 @@ fn an_end_is_kept_with_what_it_rests_on() {
         orphan: Some(record.clone()),
         ..Turned::default()
     };
-    let next = it.turned(verdict(Phase::Deleting, Turn::End(Outcome::OrphanReleased)), turned, NOW);
+    let next = it.turned(
+        verdict(Phase::Deleting, Some(RecordChange::End(Outcome::OrphanReleased))),
+        turned,
+        NOW,
+    );
     assert_eq!(next.ended(&Book::default()).unwrap().outcome(), Outcome::OrphanReleased);
     assert_eq!(next.fields().orphan, Some(record));
     assert!(Resource::hydrate(next.fields().clone()).is_ok());
@@ -213,8 +219,8 @@ fn an_end_is_kept_with_what_it_rests_on() {
 #[test]
 fn a_clock_that_jumped_back_takes_no_time_back() {
     let it = resource(|it| it.updated_at = NOW);
-    let next = it.turned(verdict(Phase::Creating, Turn::Keep), Turned::default(), START);
+    let next = it.turned(verdict(Phase::Creating, None), Turned::default(), START);
     assert_eq!((next.fields().updated_at, next.fields().phase_since), (NOW, NOW));
-    let same = it.turned(verdict(Phase::Pending, Turn::Keep), Turned::default(), NOW);
+    let same = it.turned(verdict(Phase::Pending, None), Turned::default(), NOW);
     assert_eq!(same, it);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Book, Decision, Lifecycle, Record, Row, Timestamp, Wake};
+use usher_kernel::{Book, Reconciled, Reconciler, Record, Row, Timers, Timestamp};
 
 use super::aggregate::{Resource, Turned};
 use super::deleter::Precondition;
@@ -10,10 +10,11 @@ use super::effect::Effect;
 use super::event::Event;
 use super::observe::Observed;
 use super::orphan::OrphanRecord;
+use super::phase::Phase;
 use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::reason::Reason;
 use super::reconcile::rules;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
 /// The life of a direct resource, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,28 +41,58 @@ impl Default for Direct {
     }
 }
 
-impl Lifecycle for Direct {
+impl Reconciler for Direct {
     type State = Resource;
     type Observed = Observed;
     type Effect = Effect;
     type Event = Event;
     type Reason = Reason;
+    type Phase = Phase;
+    type Change = RecordChange;
+    type EffectKind = EffectKind;
+    type EventKind = EventKind;
 
-    fn decide(&self, record: &Record<Resource>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        let (book, mut rows) = seen.absorbed(&record.book);
+    fn reconcile(
+        &self,
+        record: &Record<Resource>,
+        book: &Book,
+        seen: &Observed,
+        now: Timestamp,
+    ) -> Reconciled<Self> {
         let resource = record.state.identified(seen.found.clone());
         let verdict = rules(seen.row(record, now), seen.facts);
-        let turned = self.turned(&resource, &book, (verdict, seen), now);
+        let turned = self.turned(&resource, book, (verdict, seen), now);
         let next = resource.turned(verdict, turned, now);
-        rows.extend(new_rows(verdict, &next, &book, now));
-        let effect = verdict.effect.and_then(|kind| address(kind, record, (&next, &book), seen));
-        Decision {
-            effect,
-            event: verdict.event.and_then(|kind| event(kind, &next)),
-            wake: self.wake(verdict.rest, &next, (seen.retry_after, now)),
-            next,
-            rows,
-            reason: verdict.reason,
+        let rows = new_rows(verdict, &next, book, now);
+        Reconciled { verdict, next, rows }
+    }
+
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Resource>,
+        after: (&Resource, &Book),
+        seen: &Observed,
+    ) -> Option<Effect> {
+        address(kind, record, after, seen)
+    }
+
+    fn event(&self, kind: EventKind, _: &Resource, next: &Resource, _: &Observed) -> Option<Event> {
+        Some(match kind {
+            EventKind::Ready => Event::Ready,
+            EventKind::Deleting => Event::Deleting,
+            EventKind::Deleted => Event::Deleted { outcome: next.fields().outcome? },
+        })
+    }
+
+    fn timers(&self, next: &Resource, seen: &Observed) -> Timers {
+        Timers {
+            interval: self.interval,
+            slow: self.slow,
+            retry_after: seen.retry_after,
+            deadline: None,
+            in_flight_until: next.fields().quiet_until,
+            watch_until: next.fields().watch_until,
         }
     }
 }
@@ -74,9 +105,11 @@ impl Direct {
         (verdict, seen): (Verdict, &Observed),
         now: Timestamp,
     ) -> Turned {
-        let (ended, orphan) = match verdict.turn {
-            Turn::End(outcome) => ending(outcome, resource, (book, seen), now),
-            Turn::Keep | Turn::Intend | Turn::Again | Turn::Ask => (None, None),
+        let (ended, orphan) = match verdict.change {
+            Some(RecordChange::End(outcome)) => ending(outcome, resource, (book, seen), now),
+            Some(RecordChange::Intend | RecordChange::Again | RecordChange::Ask) | None => {
+                (None, None)
+            }
         };
         let outcome = ended.as_ref().map(Ended::outcome).or(resource.fields().outcome);
         let watched = outcome.is_some_and(|it| !it.needs_record()) && !book.rows().is_empty();
@@ -88,31 +121,6 @@ impl Direct {
             watch_until: watched.then(|| now.after(self.keep)),
             ended,
             orphan,
-        }
-    }
-
-    fn wake(
-        &self,
-        rest: Rest,
-        next: &Resource,
-        (retry_after, now): (Option<Duration>, Timestamp),
-    ) -> Wake {
-        let fields = next.fields();
-        match rest {
-            Rest::Now => Wake::Now,
-            Rest::Poll => Wake::At(now.after(self.interval)),
-            Rest::Throttle => {
-                let asked = retry_after.unwrap_or(self.interval);
-                Wake::At(now.after(asked.clamp(self.interval, self.slow)))
-            }
-            Rest::Slow => Wake::At(now.after(self.slow)),
-            Rest::Quiet => Wake::At(fields.quiet_until.unwrap_or(now)),
-            Rest::OnChange => Wake::OnChange,
-            Rest::Watch => match fields.watch_until {
-                Some(until) => Wake::At(until.min(now.after(self.slow)).max(now)),
-                None => Wake::Now,
-            },
-            Rest::Never => Wake::Never,
         }
     }
 }
@@ -139,24 +147,16 @@ fn ending(
 
 /// The rows that a verdict adds to what was seen.
 fn new_rows(verdict: Verdict, next: &Resource, book: &Book, now: Timestamp) -> Vec<Row> {
-    match verdict.turn {
-        Turn::Intend => {
+    match verdict.change {
+        Some(RecordChange::Intend) => {
             let name = next.identity().map(|it| next.name_of(it));
             name.map(|it| Row::intended(it, "usher", now)).into_iter().collect()
         }
-        Turn::End(outcome) if outcome.needs_record() => {
+        Some(RecordChange::End(outcome)) if outcome.needs_record() => {
             book.abandon("usher", outcome.as_str(), now)
         }
-        Turn::Keep | Turn::Again | Turn::Ask | Turn::End(_) => vec![],
+        Some(RecordChange::Again | RecordChange::Ask | RecordChange::End(_)) | None => vec![],
     }
-}
-
-fn event(kind: EventKind, next: &Resource) -> Option<Event> {
-    Some(match kind {
-        EventKind::Ready => Event::Ready,
-        EventKind::Deleting => Event::Deleting,
-        EventKind::Deleted => Event::Deleted { outcome: next.fields().outcome? },
-    })
 }
 
 /// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose cloud

@@ -1,4 +1,4 @@
-use usher_kernel::{Standing, Uid, Unknown};
+use usher_kernel::{Decision, Lifecycle, Standing, Uid, Unknown, Wake};
 
 use super::*;
 use crate::direct::aggregate::History;
@@ -10,7 +10,6 @@ use crate::direct::look::{self, Look, Silence};
 use crate::direct::mark::{Mark, RequestId};
 use crate::direct::observe::fold;
 use crate::direct::operation::{Operation, Progress};
-use crate::direct::phase::Phase;
 use crate::direct::recorded::{self, Recorded};
 
 const LIFE: Direct = Direct {

@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use usher_kernel::{
-    Answer, Book, Evidence as Proof, Record, Row, Sighting, Standing, Timestamp, Unknown,
+    Answer, Book, Evidence as Proof, Observation, Record, Row, Sighting, Standing, Timestamp,
+    Unknown, Visibility,
 };
 
 use super::aggregate::Resource;
@@ -68,9 +69,19 @@ impl Observed {
         let identity = if found { Identity::Found } else { facts.identity };
         RowFacts { identity, ..facts }
     }
+}
 
-    /// The ledger with what this look takes over from the stamp and has seen, and what changed.
-    pub fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &self.sightings
+    }
+
+    fn visibility(&self) -> Visibility {
+        self.facts.visibility()
+    }
+
+    /// With the rows that this snapshot takes over from the stamp.
+    fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
         let before = book.with(&self.adopted);
         let seen = before.absorb(&self.sightings);
         let mut rows = self.adopted.clone();

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Decision, Lifecycle, Record, Timestamp, Wake};
+use usher_kernel::{Book, Reconciled, Reconciler, Record, Timers, Timestamp};
 
 use super::aggregate::{Deadlines, Machine, State};
 use super::effect::{Effect, Verb};
 use super::event::{Event, EventType};
-use super::facts::Reported;
 use super::merge::{Merged, merge};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reason::Reason;
-use super::verdict::{EffectKind, EventKind, Rest, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange};
 
 /// The life of a machine, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,43 +28,52 @@ impl Default for Life {
     }
 }
 
-impl Lifecycle for Life {
+impl Reconciler for Life {
     type State = Machine;
     type Observed = Observed;
     type Effect = Effect;
     type Event = Event;
     type Reason = Reason;
+    type Phase = Phase;
+    type Change = RecordChange;
+    type EffectKind = EffectKind;
+    type EventKind = EventKind;
 
-    fn decide(&self, record: &Record<Machine>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        let machine = &record.state;
-        let Merged { next, verdict } = merge(machine, seen, &self.deadlines, now);
-        // Whoever comes back under the name of a machine that is gone is another machine.
-        let ended = machine.phase() == Phase::Gone;
-        Decision {
-            rows: if ended { vec![] } else { record.book.absorb(&seen.sightings) },
-            effect: verdict.effect.and_then(|kind| address(kind, machine)),
-            event: verdict.event.map(|kind| told(kind, machine, &next)),
-            wake: self.wake(verdict, &next, seen, now),
-            next,
-            reason: verdict.reason,
-        }
+    fn reconcile(
+        &self,
+        record: &Record<Machine>,
+        _: &Book,
+        seen: &Observed,
+        now: Timestamp,
+    ) -> Reconciled<Self> {
+        let Merged { next, verdict } = merge(&record.state, seen, &self.deadlines, now);
+        Reconciled { verdict, next, rows: vec![] }
     }
-}
 
-impl Life {
-    /// A look that missed something does not count as rest.
-    fn wake(&self, verdict: Verdict, next: &Machine, seen: &Observed, now: Timestamp) -> Wake {
-        let poll = Wake::At(now.after(self.interval));
-        match verdict.rest {
-            Rest::Now => Wake::Now,
-            Rest::Poll => poll,
-            Rest::Deadline => {
-                Wake::At(next.deadline(&self.deadlines).after(Duration::from_millis(1)))
-            }
-            Rest::OnChange if seen.facts.report == Reported::Unknown => poll,
-            Rest::OnChange => Wake::OnChange,
-            Rest::Never => Wake::Never,
-        }
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Machine>,
+        _: (&Machine, &Book),
+        _: &Observed,
+    ) -> Option<Effect> {
+        address(kind, &record.state)
+    }
+
+    fn event(
+        &self,
+        kind: EventKind,
+        before: &Machine,
+        next: &Machine,
+        _: &Observed,
+    ) -> Option<Event> {
+        Some(event(kind, before, next))
+    }
+
+    /// A phase is overdue after its deadline, not at it.
+    fn timers(&self, next: &Machine, _: &Observed) -> Timers {
+        let overdue = next.deadline(&self.deadlines).after(Duration::from_millis(1));
+        Timers { interval: self.interval, deadline: Some(overdue), ..Timers::default() }
     }
 }
 
@@ -85,7 +93,7 @@ fn address(kind: EffectKind, machine: &Machine) -> Option<Effect> {
     Some(Effect { machine: machine.id().clone(), token: machine.fields().token, verb })
 }
 
-fn told(kind: EventKind, before: &Machine, after: &Machine) -> Event {
+fn event(kind: EventKind, before: &Machine, after: &Machine) -> Event {
     let bound = after.state().binding().or_else(|| before.state().binding());
     let error = match after.state() {
         State::Failed { error, .. } => Some(error.clone()),

@@ -1,4 +1,4 @@
-use usher_kernel::Unknown;
+use usher_kernel::{Decision, Lifecycle, Unknown, Wake};
 
 use super::*;
 use crate::fleet::accept::{Raw, Report};

@@ -14,7 +14,7 @@ use super::facts::{Hold, Order, RowFacts};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reconcile::rules;
-use super::verdict::{EventKind, Turn, Verdict};
+use super::verdict::{BindingChange, EventKind, RecordChange, Verdict};
 
 /// What became of a row under one look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +32,15 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
     if row.phase == Phase::Gone {
         return Merged { next: machine.clone(), verdict };
     }
-    let Some(state) = moved(machine, verdict, seen.report.as_ref()) else {
+    let kept = RecordChange { order: row.order, binding: BindingChange::Kept };
+    let RecordChange { order, binding } = verdict.change.unwrap_or(kept);
+    let Some(state) = moved(machine, (verdict.phase, binding), seen.report.as_ref()) else {
         // No look that was judged by `observe::fold` lacks what its own phase needs.
         let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
         return Merged { next: machine.clone(), verdict: held };
     };
-    let records = verdict.order == Order::Recorded && row.order != Order::Recorded;
-    let answered = verdict.order == Order::None && row.order != Order::None;
+    let records = order == Order::Recorded && row.order != Order::Recorded;
+    let answered = order == Order::None && row.order != Order::None;
     let disputed = verdict.event == Some(EventKind::Disputed);
     let settled = verdict.event == Some(EventKind::Settled);
     let next = machine.changed(|it| {
@@ -46,7 +48,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
             it.phase_since = now.max(it.phase_since);
         }
         it.state = state;
-        it.order = verdict.order;
+        it.order = order;
         // A look that began before this one ended is old from now on, as one from before a verb.
         if records || answered || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
@@ -112,31 +114,35 @@ fn refresh(fields: &mut Fields, report: &Report) {
 }
 
 /// The state that a verdict leads to, with what belongs there.
-fn moved(machine: &Machine, verdict: Verdict, report: Option<&Report>) -> Option<State> {
+fn moved(
+    machine: &Machine,
+    (phase, change): (Phase, BindingChange),
+    report: Option<&Report>,
+) -> Option<State> {
     let before = machine.state();
-    if verdict.phase == before.phase() {
+    if phase == before.phase() {
         return Some(before.clone());
     }
     let host = report.and_then(|it| it.host.clone()).or_else(|| before.host().cloned());
     let asked = before.asked().cloned();
-    let binding = match verdict.binding {
-        Turn::Kept => before.binding().cloned(),
-        Turn::Wanted => match &machine.wanted().target {
+    let binding = match change {
+        BindingChange::Kept => before.binding().cloned(),
+        BindingChange::Wanted => match &machine.wanted().target {
             Target::Bind(binding) => Some(binding.clone()),
             Target::Unbound | Target::Release => None,
         },
-        Turn::Asked => asked.clone(),
-        Turn::TakenBack | Turn::Cleared => None,
+        BindingChange::Asked => asked.clone(),
+        BindingChange::TakenBack | BindingChange::Cleared => None,
     };
-    let asked = match verdict.binding {
-        Turn::TakenBack => before.binding().cloned(),
-        Turn::Kept => asked,
-        Turn::Wanted | Turn::Asked | Turn::Cleared => None,
+    let asked = match change {
+        BindingChange::TakenBack => before.binding().cloned(),
+        BindingChange::Kept => asked,
+        BindingChange::Wanted | BindingChange::Asked | BindingChange::Cleared => None,
     };
     let bound = |with: fn(super::aggregate::Host, Binding) -> State| {
         Some(with(host.clone()?, binding.clone()?))
     };
-    match verdict.phase {
+    match phase {
         Phase::Speculative => Some(State::Speculative),
         Phase::Creating => Some(State::Creating),
         Phase::Idle => Some(State::Idle { host: host?, asked }),

@@ -5,13 +5,14 @@
 //! - A look that may be older than the last order of this machine says nothing about it.
 //! - Unknown is not absent: a missing answer changes no row of the identity ledger.
 
-use usher_kernel::{Answer, Sighting, Uid, Unknown};
+use usher_kernel::{Answer, Observation, Sighting, Uid, Unknown, Visibility};
 
 use super::accept::Report;
 use super::aggregate::Machine;
-use super::facts::{Bound, Facts, Order, Reported, Sight};
+use super::facts::{Bound, Facts, Order, Reported, Restriction};
 use super::issue::Token;
 use super::look::{Listing, Look, Source};
+use super::phase::Phase;
 
 /// One observation: facts to branch on, sightings to record, and the record to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,20 @@ pub struct Observed {
     pub report: Option<Report>,
     /// A token nobody had before, should an order be recorded.
     pub fresh: Token,
+}
+
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &self.sightings
+    }
+
+    fn visibility(&self) -> Visibility {
+        Visibility::judge(
+            false,
+            false,
+            (self.facts.report == Reported::Unknown).then_some(Unknown::Unreachable),
+        )
+    }
 }
 
 /// Judges one look.
@@ -43,18 +58,20 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
         Ok(Some(Ok(record))) if record.id() != machine.id() => (Reported::Malformed, None),
         Ok(Some(Ok(record))) => (Reported::of(record.phase()), Some(record)),
     };
-    let sight = if look.superseded {
-        Sight::Superseded
+    let restriction = if look.superseded {
+        Restriction::Superseded
     } else if look.paused {
-        Sight::Paused
+        Restriction::Paused
     } else if look.listing == Listing::Distrusted {
-        Sight::RailTripped
+        Restriction::RailTripped
     } else {
-        Sight::Clear
+        Restriction::None
     };
     let facts =
-        Facts { sight, report, binding: record.map_or(Bound::None, |it| bound(machine, it)) };
-    let sightings = vec![sighting(machine, look, facts)];
+        Facts { restriction, report, binding: record.map_or(Bound::None, |it| bound(machine, it)) };
+    // What comes back under the name of a machine that is gone is another machine.
+    let ended = machine.phase() == Phase::Gone;
+    let sightings = if ended { vec![] } else { vec![sighting(machine, look, facts)] };
     Observed { facts, sightings, report: record.cloned(), fresh: look.fresh }
 }
 
@@ -81,8 +98,10 @@ fn bound(machine: &Machine, record: &Report) -> Bound {
 
 fn sighting(machine: &Machine, look: &Look, facts: Facts) -> Sighting {
     let answer = match facts.report {
-        Reported::Absent if facts.sight == Sight::Clear => Answer::Absent { settled: true },
-        Reported::Absent if facts.sight == Sight::RailTripped => {
+        Reported::Absent if facts.restriction == Restriction::None => {
+            Answer::Absent { settled: true }
+        }
+        Reported::Absent if facts.restriction == Restriction::RailTripped => {
             Answer::Unknown(Unknown::RailTripped)
         }
         Reported::Absent

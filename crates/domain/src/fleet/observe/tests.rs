@@ -120,13 +120,13 @@ fn a_record_that_is_refused_or_anothers_is_malformed() {
 fn what_forbids_more_is_told_first() {
     let it = machine(|_| ());
     let mut look = look(Some(report(Phase::Idle)));
-    assert_eq!(facts(&it, &look).sight, Sight::Clear);
+    assert_eq!(facts(&it, &look).restriction, Restriction::None);
     look.listing = Listing::Distrusted;
-    assert_eq!(facts(&it, &look).sight, Sight::RailTripped);
+    assert_eq!(facts(&it, &look).restriction, Restriction::RailTripped);
     look.paused = true;
-    assert_eq!(facts(&it, &look).sight, Sight::Paused);
+    assert_eq!(facts(&it, &look).restriction, Restriction::Paused);
     look.superseded = true;
-    assert_eq!(facts(&it, &look).sight, Sight::Superseded);
+    assert_eq!(facts(&it, &look).restriction, Restriction::Superseded);
 }
 
 use crate::fleet::accept::Raw;

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use usher_kernel::{Book, Decision, Lifecycle, Record, Row, Timestamp, Wake};
+use usher_kernel::{Book, Reconciled, Reconciler, Record, Row, Timers, Timestamp};
 
 use super::aggregate::{Resolved, Status, Usage};
 use super::attempt::{Attempt, Progress};
 use super::effect::Effect;
 use super::event::Event;
 use super::observe::{Deal, Observed};
+use super::phase::Phase;
 use super::reason::Reason;
 use super::reconcile::rules;
 use super::reference::Role;
 use super::selector::Meant;
-use super::verdict::{EffectKind, EventKind, Rest, Turn, Verdict};
+use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
 /// The life of a Usage, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,46 +29,54 @@ impl Default for Life {
     }
 }
 
-impl Lifecycle for Life {
+impl Reconciler for Life {
     type State = Usage;
     type Observed = Observed;
     type Effect = Effect;
     type Event = Event;
     type Reason = Reason;
+    type Phase = Phase;
+    type Change = RecordChange;
+    type EffectKind = EffectKind;
+    type EventKind = EventKind;
 
-    fn decide(&self, record: &Record<Usage>, seen: &Observed, now: Timestamp) -> Decision<Self> {
+    fn reconcile(
+        &self,
+        record: &Record<Usage>,
+        book: &Book,
+        seen: &Observed,
+        now: Timestamp,
+    ) -> Reconciled<Self> {
         let usage = &record.state;
-        let mut rows = record.book.absorb(&seen.sightings);
-        let book = record.book.with(&rows);
         let verdict = rules(usage.facts(), seen.facts);
         let next = Usage { status: turned(&usage.status, verdict, seen), ..usage.clone() };
-        if verdict.turn == Some(Turn::Resolve) {
-            rows.extend(intended(seen.meant.as_ref(), &book, now));
-        }
-        let mut effect = verdict.effect.and_then(|kind| address(kind, usage, seen));
-        let mut wake = self.wake(verdict.rest, seen.is_blind(), now);
-        // A verb on the Usage moves the version that this commit compares: what this look brought
-        // is recorded first.
-        let records = !rows.is_empty() || next != *usage;
-        if records && effect.as_ref().is_some_and(|it| it.kind().is_own()) {
-            effect = None;
-            wake = Wake::Now;
-        }
-        let event = verdict.event.and_then(|kind| event(kind, usage, seen));
-        Decision { next, rows, effect, event, wake, reason: verdict.reason }
+        let rows = match verdict.change {
+            Some(RecordChange::Resolve) => intended(seen.meant.as_ref(), book, now),
+            Some(RecordChange::Begin | RecordChange::Settle) | None => vec![],
+        };
+        Reconciled { verdict, next, rows }
     }
-}
 
-impl Life {
-    /// A look that missed something does not count as rest.
-    fn wake(&self, rest: Rest, blind: bool, now: Timestamp) -> Wake {
-        match rest {
-            Rest::Now => Wake::Now,
-            Rest::OnChange if blind => Wake::At(now.after(self.interval)),
-            Rest::Poll => Wake::At(now.after(self.interval)),
-            Rest::OnChange => Wake::OnChange,
-            Rest::Never => Wake::Never,
-        }
+    fn address(
+        &self,
+        kind: EffectKind,
+        record: &Record<Usage>,
+        _: (&Usage, &Book),
+        seen: &Observed,
+    ) -> Option<Effect> {
+        address(kind, &record.state, seen)
+    }
+
+    fn event(&self, kind: EventKind, usage: &Usage, _: &Usage, seen: &Observed) -> Option<Event> {
+        event(kind, usage, seen)
+    }
+
+    fn timers(&self, _: &Usage, _: &Observed) -> Timers {
+        Timers { interval: self.interval, ..Timers::default() }
+    }
+
+    fn writes_record(kind: EffectKind) -> bool {
+        kind.is_own()
     }
 }
 
@@ -76,20 +85,20 @@ fn turned(status: &Status, verdict: Verdict, seen: &Observed) -> Status {
     let mut next = Status { phase: verdict.phase, ..status.clone() };
     next.proven.clone_from(&seen.proven);
     let dealt = seen.attempt.as_ref().map(|it| &it.uid);
-    match verdict.turn {
+    match verdict.change {
         None => {}
-        Some(Turn::Resolve) => {
+        Some(RecordChange::Resolve) => {
             if let Some(meant) = &seen.meant {
                 next.of = Some(meant.of.clone());
                 next.by.clone_from(&meant.by);
             }
         }
-        Some(Turn::Begin) => {
+        Some(RecordChange::Begin) => {
             for attempt in next.attempts.iter_mut().filter(|it| Some(&it.uid) == dealt) {
                 attempt.progress = Progress::Begun;
             }
         }
-        Some(Turn::Settle) => next.attempts.retain(|it| Some(&it.uid) != dealt),
+        Some(RecordChange::Settle) => next.attempts.retain(|it| Some(&it.uid) != dealt),
     }
     next
 }

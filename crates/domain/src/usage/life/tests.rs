@@ -1,4 +1,4 @@
-use usher_kernel::{Standing, Uid, Unknown};
+use usher_kernel::{Decision, Lifecycle, Standing, Uid, Unknown, Wake};
 
 use super::*;
 use crate::usage::aggregate::OwnerReference;
@@ -9,7 +9,6 @@ use crate::usage::fixture::{
 };
 use crate::usage::look::{Found, Look, Other, Probe};
 use crate::usage::observe::fold;
-use crate::usage::phase::Phase;
 
 fn decide(usage: Usage, rows: Vec<Row>, look: &Look) -> Decision<Life> {
     let record = record(usage, rows);

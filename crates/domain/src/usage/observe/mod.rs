@@ -11,11 +11,13 @@ mod user;
 
 use std::collections::BTreeSet;
 
-use usher_kernel::{Answer, Book, Name, Row, Sighting, Standing, Uid, Unknown};
+use usher_kernel::{
+    Answer, Book, Name, Observation, Row, Sighting, Standing, Uid, Unknown, Visibility,
+};
 
 use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, Blocking, Excess, Facts, Of, Resolution, Sight};
+use super::facts::{self, Blocking, Excess, Facts, Of, Resolution};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Reference, Role, UsageKey};
 use super::refusal::Refusal;
@@ -45,10 +47,13 @@ pub struct Observed {
     pub attempt: Option<Dealt>,
 }
 
-impl Observed {
-    /// Whether somebody who was asked did not answer, so that this look may have missed something.
-    pub fn is_blind(&self) -> bool {
-        self.sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)))
+impl Observation for Observed {
+    fn sightings(&self) -> &[Sighting] {
+        &self.sightings
+    }
+
+    fn visibility(&self) -> Visibility {
+        self.facts.visibility
     }
 }
 
@@ -88,7 +93,7 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
     let (attempt_fact, attempt) = judge.attempt();
     let blocking = judge.blocking();
     let facts = Facts {
-        sight: judge.sight(),
+        visibility: judge.visibility(),
         resolution,
         of,
         by,
@@ -134,14 +139,8 @@ const fn needs(of: Of) -> u8 {
 
 impl Judge<'_> {
     /// The worst cause of blindness in this look.
-    fn sight(&self) -> Sight {
+    fn visibility(&self) -> Visibility {
         let look = self.look;
-        if look.authority == Authority::Replaced {
-            return Sight::ClusterReplaced;
-        }
-        if look.rail_tripped {
-            return Sight::RailTripped;
-        }
         let unknowns = [
             look.of_candidates.as_ref().err(),
             look.by_candidates.as_ref().err(),
@@ -151,13 +150,9 @@ impl Judge<'_> {
         ];
         let objects = look.objects.values().filter_map(|it| it.as_ref().err());
         let probes = look.probes.values().filter_map(|it| it.as_ref().err());
-        match unknowns.into_iter().flatten().chain(objects).chain(probes).max() {
-            None => Sight::Clear,
-            Some(Unknown::Unreachable) => Sight::Unreachable,
-            Some(Unknown::Forbidden) => Sight::Forbidden,
-            Some(Unknown::RailTripped) => Sight::RailTripped,
-            Some(Unknown::ClusterReplaced) => Sight::ClusterReplaced,
-        }
+        let worst = unknowns.into_iter().flatten().chain(objects).chain(probes).max();
+        let replaced = look.authority == Authority::Replaced;
+        Visibility::judge(replaced, look.rail_tripped, worst.copied())
     }
 
     /// What stands under a name that is on record with this uid. Another world, or one that forgot,

@@ -17,7 +17,7 @@ use usher_api::views::{Advice, Blocker, Caller, Page, Paging};
 use usher_domain::audit::Action;
 use usher_domain::fleet::aggregate::{Deadlines, Machine};
 use usher_domain::fleet::command::Settlement;
-use usher_domain::fleet::facts::Sight;
+use usher_domain::fleet::facts::Restriction;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::phase::Phase;
@@ -247,8 +247,8 @@ impl Sights {
     fn view(&self, it: StoredMachine) -> MachineView {
         let machine = it.record.state;
         let paused = self.of(&machine).is_some_and(|it| it.switch() == Switch::Paused);
-        let sight = if paused { Sight::Paused } else { Sight::Clear };
-        let reason = as_recorded(&machine, &Deadlines::default(), sight, self.now).reason;
+        let restriction = if paused { Restriction::Paused } else { Restriction::None };
+        let reason = as_recorded(&machine, &Deadlines::default(), restriction, self.now).reason;
         MachineView { id: it.id, version: it.record.version, machine, reason }
     }
 }

@@ -4,8 +4,8 @@
 pub(crate) mod claim;
 
 use sqlx::QueryBuilder;
-use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, back_off};
-use usher_kernel::{Fence, Retry, Trouble, Wake};
+use usher_kernel::schedule::{Claim, Entry, Jitter, Pace, pause};
+use usher_kernel::{Fence, Trouble, Wake};
 use uuid::Uuid;
 
 use super::port::Port;
@@ -274,12 +274,8 @@ pub(crate) async fn postpone(
         later!("$7"),
         " END WHERE record = $1 AND kind = $2 AND fence = $3"
     );
-    let (parks, pause) = match trouble.retry() {
-        Retry::AtOnce => (false, std::time::Duration::ZERO),
-        Retry::BackOff => (false, back_off(pace, claim.attempt, jitter)),
-        Retry::Slow => (false, pace.max),
-        Retry::Park => (true, std::time::Duration::ZERO),
-    };
+    let paused = pause(trouble.retry(), pace, (claim.attempt, jitter));
+    let (parks, pause) = (paused.is_none(), paused.unwrap_or_default());
     let postponed = sqlx::query::<Db>(sql)
         .bind(item.id())
         .bind(item.kind())

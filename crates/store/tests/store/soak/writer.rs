@@ -177,7 +177,7 @@ impl Writer {
         say(&Line::Returning(leased.item, leased.claim.fence.0));
         // A lease that cannot be given back ends by itself.
         if self.random.percent(20) {
-            let trouble = Trouble::Unavailable { what: "the outside".to_owned() };
+            let trouble = Trouble::unavailable("the outside".to_owned());
             let _ = self.world.store.postpone(leased.item, leased.claim, trouble).await;
         } else {
             let release = self.release(leased).await;

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use usher_kernel::Unknown::{ClusterReplaced, Forbidden, Unreachable};
 use usher_kernel::{
-    Answer, Book, Decision, Evidence, Lifecycle, Record, Sighting, Standing, Uid, Version, Wake,
+    Answer, Book, Decision, Evidence, Lifecycle, Record, Sighting, Standing, Uid, Version,
+    Visibility, Wake,
 };
 
 use super::*;
-use crate::broker::facts::{Anchor, Gate, Sight};
+use crate::broker::facts::{Anchor, Gate};
 use crate::broker::fixture::{G1, G2, NOW, foreign, gone, intended, seen};
 use crate::broker::look::Heard;
 use crate::broker::render::{self, anchor::is_anchor};
@@ -19,7 +20,7 @@ use crate::object::authority::Authority;
 use fixture::{bent, config, found, object, out};
 
 const NOTHING: Facts = Facts {
-    sight: Sight::Clear,
+    visibility: Visibility::Complete,
     gate: Gate::Ready,
     anchor: Anchor::Absent,
     object: Object::Absent,
@@ -197,12 +198,12 @@ fn a_clear_look_at_nothing_says_so() {
 #[test]
 fn a_missing_answer_is_unknown_and_names_its_cause() {
     let sights = [
-        (Unreachable, Sight::Unreachable),
-        (Forbidden, Sight::Forbidden),
-        (ClusterReplaced, Sight::ClusterReplaced),
+        (Unreachable, Visibility::Unreachable),
+        (Forbidden, Visibility::Forbidden),
+        (ClusterReplaced, Visibility::ClusterReplaced),
     ];
-    for (why, sight) in sights {
-        let nothing = Facts { sight, ..NOTHING };
+    for (why, visibility) in sights {
+        let nothing = Facts { visibility, ..NOTHING };
         let cases = [
             (bent(|it| it.namespace_ready = Err(why)), Facts { gate: Gate::Unknown, ..nothing }),
             (bent(|it| it.anchors = Err(why)), Facts { anchor: Anchor::Unknown, ..nothing }),
@@ -228,7 +229,7 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
     assert_eq!(facts, Facts { gate: Gate::NotReady, ..NOTHING });
     let rail = bent(|it| it.rail_tripped = true);
     let facts = fold(&config(|_| ()), &Book::default(), &rail).facts;
-    assert_eq!(facts, Facts { sight: Sight::RailTripped, ..NOTHING });
+    assert_eq!(facts, Facts { visibility: Visibility::RailTripped, ..NOTHING });
 }
 
 // Requirement: P-9
@@ -457,7 +458,7 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         fold(&it, &book, &look).facts
     };
     let blind = Facts {
-        sight: Sight::ClusterReplaced,
+        visibility: Visibility::ClusterReplaced,
         anchor: Anchor::Unknown,
         object: Object::Unknown,
         ..NOTHING

@@ -27,7 +27,7 @@ fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Look)) -> Facts {
 }
 
 const STEADY: Facts = Facts {
-    sight: Sight::Clear,
+    visibility: Visibility::Complete,
     resolution: Resolution::Same,
     of: Of::Proven,
     by: By::Present,
@@ -163,9 +163,9 @@ fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
         },
     );
     let unknown = Facts { of: Of::Unknown, by: By::Unknown, ..STEADY };
-    assert_eq!(railed, Facts { sight: Sight::RailTripped, ..unknown });
+    assert_eq!(railed, Facts { visibility: Visibility::RailTripped, ..unknown });
     let rebuilt = facts(|_| {}, |it| it.authority = Authority::Replaced);
-    assert_eq!(rebuilt, Facts { sight: Sight::ClusterReplaced, ..unknown });
+    assert_eq!(rebuilt, Facts { visibility: Visibility::ClusterReplaced, ..unknown });
 }
 
 // Requirement: G-27
@@ -176,7 +176,8 @@ fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
         stand(it, "db", Ok(object("db-2", None)));
         it.rail_tripped = true;
     };
-    let held = Facts { sight: Sight::RailTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
+    let held =
+        Facts { visibility: Visibility::RailTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
     assert_eq!(facts(|_| {}, turn), held);
     assert_eq!(facts(|it| spec(it).resolve = Resolve::Always, turn), held);
     let over = |it: &mut Usage| {
@@ -200,10 +201,11 @@ fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
         it.status.of = Some(Resolved { from: selecting("a"), found: vec![key("db")] });
     };
     let railed = facts(selects, |it| it.rail_tripped = true);
-    let expected = Facts { sight: Sight::RailTripped, resolution: Resolution::Unknown, ..STEADY };
+    let expected =
+        Facts { visibility: Visibility::RailTripped, resolution: Resolution::Unknown, ..STEADY };
     assert_eq!(railed, expected);
     let named = facts(|_| {}, |it| it.rail_tripped = true);
-    assert_eq!(named, Facts { sight: Sight::RailTripped, ..STEADY });
+    assert_eq!(named, Facts { visibility: Visibility::RailTripped, ..STEADY });
     let over = |it: &mut Usage| {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
@@ -214,18 +216,18 @@ fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
 
 #[test]
 fn the_worst_cause_of_blindness_is_named() {
-    let blind = |turn: fn(&mut Look)| facts(|_| {}, turn).sight;
-    assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Sight::Unreachable);
-    assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Sight::Forbidden);
-    assert_eq!(blind(|it| it.by_candidates = Err(Unknown::Forbidden)), Sight::Forbidden);
-    assert_eq!(blind(|it| it.consents = Err(Unknown::Unreachable)), Sight::Unreachable);
-    assert_eq!(blind(|it| it.circle = Err(Unknown::Unreachable)), Sight::Unreachable);
+    let blind = |turn: fn(&mut Look)| facts(|_| {}, turn).visibility;
+    assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Visibility::Unreachable);
+    assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
+    assert_eq!(blind(|it| it.by_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
+    assert_eq!(blind(|it| it.consents = Err(Unknown::Unreachable)), Visibility::Unreachable);
+    assert_eq!(blind(|it| it.circle = Err(Unknown::Unreachable)), Visibility::Unreachable);
     let both = |it: &mut Look| {
         stand(it, "app", Err(Unknown::Unreachable));
         it.probes.insert(key("db"), Err(Unknown::Forbidden));
     };
-    assert_eq!(blind(both), Sight::Forbidden);
-    assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Sight::Clear, "not asked");
+    assert_eq!(blind(both), Visibility::Forbidden);
+    assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Visibility::Complete, "not asked");
 }
 
 // Requirement: G-9

@@ -3,39 +3,38 @@
 //! **Invariants**
 //! - A world is pinned by the first answer, and only the very same one raises its revision.
 //! - The highest revision is remembered at once and written down soon: at rest nothing is written.
-//! - A rail that tripped stays so until somebody opens it; afterwards absence is believed for as
-//!   long as the window.
+//! - A mass-deletion guard that tripped stays so until it is reset; afterwards absence is believed
+//!   for as long as the window.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use usher_domain::object::authority::{Authority, Pin, Rail};
+use usher_domain::object::authority::{Authority, Pin, Rail, WorldRecord, WorldRecords};
 use usher_domain::object::id::ResourceId;
-use usher_kernel::Timestamp;
-use usher_store::{Error, Store, WithAudit, WorldState};
+use usher_kernel::{Timestamp, Trouble};
 
 use super::tally::{Count, Tally};
 
-/// The figures of the rails.
+/// When a guard trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
-    /// What trips it.
+pub struct Config {
+    /// How much must vanish.
     pub rail: Rail,
     /// Within which time.
     pub window: Duration,
 }
 
-impl Default for Figures {
+impl Default for Config {
     fn default() -> Self {
         Self { rail: Rail::default(), window: Duration::from_mins(1) }
     }
 }
 
-/// The pins and rails of every world.
-pub struct Rails {
-    store: Arc<Store>,
-    figures: Figures,
+/// The pins and mass-deletion guards of every world.
+pub struct Guards {
+    records: Arc<dyn WorldRecords>,
+    config: Config,
     tally: Arc<Tally>,
     worlds: Mutex<BTreeMap<String, Watched>>,
 }
@@ -59,14 +58,14 @@ pub struct Loss {
     pub present: u32,
 }
 
-impl Rails {
-    /// The rails of a store's worlds.
-    pub fn new(store: Arc<Store>, figures: Figures, tally: Arc<Tally>) -> Self {
-        Self { store, figures, tally, worlds: Mutex::default() }
+impl Guards {
+    /// The guards of recorded worlds.
+    pub fn new(records: Arc<dyn WorldRecords>, config: Config, tally: Arc<Tally>) -> Self {
+        Self { records, config, tally, worlds: Mutex::default() }
     }
 
     /// What is known of a world before it is asked: by this process, and by what is written down.
-    pub fn pinned(&self, world: &str, known: Option<&WorldState>) -> Option<Pin> {
+    pub fn pinned(&self, world: &str, known: Option<&WorldRecord>) -> Option<Pin> {
         let written = known.map(|it| it.pin.clone());
         let Some(mut pin) = self.worlds().get(world).map(|it| it.pin.clone()) else {
             return written;
@@ -77,19 +76,19 @@ impl Rails {
         Some(pin)
     }
 
-    /// Judges what a world answered by what was pinned before it was asked: what somebody else
-    /// heard of it meanwhile may be newer, and says nothing about this answer.
+    /// Judges what a world answered by what was pinned before it was asked: what another step
+    /// learned of it meanwhile may be newer, and says nothing about this answer.
     pub async fn judge(
         &self,
         world: &str,
         pinned: Option<Pin>,
         answered: &Pin,
-    ) -> Result<Authority, Error> {
+    ) -> Result<Authority, Trouble> {
         let (pinned, authority) = if let Some(pinned) = pinned {
             let authority = pinned.judge(answered);
             (pinned, authority)
         } else {
-            let first = self.store.pin_world(world.to_owned(), answered.clone()).await?.pin;
+            let first = self.records.pin(world, answered.clone()).await?.pin;
             let as_first = Pin { revision: answered.revision, ..first.clone() };
             (first, as_first.judge(answered))
         };
@@ -103,35 +102,35 @@ impl Rails {
         Ok(authority)
     }
 
-    /// Notes that something vanished unasked; whether the rail is tripped now.
+    /// Counts a substrate that vanished unasked; whether the guard is tripped now.
     pub async fn vanished(
         &self,
         world: &str,
         (id, now): (ResourceId, Timestamp),
-        known: Option<&WorldState>,
-    ) -> Result<bool, Error> {
+        known: Option<&WorldRecord>,
+    ) -> Result<bool, Trouble> {
         if known.is_some_and(|it| it.tripped_at.is_some()) {
             return Ok(true);
         }
-        // Whoever opened it believed what was seen.
-        let opened = known.and_then(|it| it.opened_at);
-        if opened.is_some_and(|at| now < at.after(self.figures.window)) {
+        // The operator who reset it believed what was seen.
+        let reset = known.and_then(|it| it.reset_at);
+        if reset.is_some_and(|at| now < at.after(self.config.window)) {
             return Ok(false);
         }
         let Some(before) = self.note(world, id, now) else { return Ok(false) };
-        // Whoever vanished before is not counted among those who stand any more.
-        let standing = self.store.standing(world).await?;
+        // What vanished before is not counted as present any more.
+        let standing = self.records.present(world).await?;
         let (vanished, present) = (before + 1, standing.saturating_add(before));
-        if !self.figures.rail.trips(vanished, present) {
+        if !self.config.rail.trips(vanished, present) {
             return Ok(false);
         }
-        if self.store.set_rail(world.to_owned(), true).await? {
-            self.tally.count(Count::RailsTripped);
+        if self.records.trip(world).await? {
+            self.tally.count(Count::GuardsTripped);
             tracing::error!(
                 world,
                 vanished,
                 present,
-                "the rail tripped: absence is held until `usher retry --rail {world}`"
+                "mass-deletion guard tripped: see `usher retry --reset-guard`"
             );
         }
         Ok(true)
@@ -141,47 +140,38 @@ impl Rails {
     fn note(&self, world: &str, id: ResourceId, now: Timestamp) -> Option<u32> {
         let mut worlds = self.worlds();
         let watched = worlds.get_mut(world)?;
-        let window = self.figures.window;
+        let window = self.config.window;
         watched.vanished.retain(|_, at| now < at.after(window));
         watched.vanished.insert(id, now);
         Some(u32::try_from(watched.vanished.len()).unwrap_or(u32::MAX).saturating_sub(1))
     }
 
-    /// Opens the rail of a world; `None` if there is no such world.
-    pub async fn open(
-        &self,
-        world: &str,
-        order: WithAudit<'_>,
-    ) -> Result<Option<WorldState>, Error> {
-        if self.store.world(world).await?.is_none() {
-            return Ok(None);
-        }
+    /// Forgets what vanished of a world, because its guard is being reset.
+    pub fn forget(&self, world: &str) {
         if let Some(watched) = self.worlds().get_mut(world) {
             watched.vanished.clear();
         }
-        order.set_rail(world.to_owned(), false).await?;
-        self.store.world(world).await
     }
 
     /// What vanished of a world within the window, as far as this process saw.
-    pub async fn loss(&self, world: &str, now: Timestamp) -> Result<Loss, Error> {
-        let window = self.figures.window;
+    pub async fn loss(&self, world: &str, now: Timestamp) -> Result<Loss, Trouble> {
+        let window = self.config.window;
         let vanished = self
             .worlds()
             .get(world)
             .map_or(0, |it| it.vanished.values().filter(|at| now < at.after(window)).count());
         let vanished = u32::try_from(vanished).unwrap_or(u32::MAX);
-        Ok(Loss { vanished, present: self.store.standing(world).await? })
+        Ok(Loss { vanished, present: self.records.present(world).await? })
     }
 
-    /// Writes down how far the worlds have come, if they have.
-    pub async fn write_down(&self) -> Result<(), Error> {
+    /// Records the highest revisions that worlds have shown.
+    pub async fn write_down(&self) -> Result<(), Trouble> {
         let ahead = |(name, it): (&String, &Watched)| {
             (it.pin.revision > it.written).then(|| (name.clone(), it.pin.clone()))
         };
         let moved: Vec<(String, Pin)> = self.worlds().iter().filter_map(ahead).collect();
         for (name, pin) in moved {
-            self.store.pin_world(name.clone(), pin.clone()).await?;
+            self.records.pin(&name, pin.clone()).await?;
             if let Some(watched) = self.worlds().get_mut(&name) {
                 watched.written = watched.written.max(pin.revision);
             }

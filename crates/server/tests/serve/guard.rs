@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use usher_domain::audit::{Action, Entry};
-use usher_domain::object::authority::{Authority, Pin, Rail};
+use usher_domain::object::authority::{Authority, Pin, Rail, WorldRecord};
 use usher_domain::object::id::{AuditId, ResourceId};
 use usher_kernel::{Timestamp, Uid};
-use usher_server::rails::{Figures, Rails};
+use usher_server::guard::{Config, Guards};
 use usher_server::tally::{Count, Tally};
+use usher_server::world_records::{SqlWorldRecords, record};
 use usher_store::WithAudit;
 use uuid::Uuid;
 
@@ -18,25 +19,30 @@ fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
 }
 
-fn rails(bed: &Bed) -> (Rails, Arc<Tally>) {
+fn guards(bed: &Bed) -> (Guards, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
-    let figures = Figures { rail: Rail { count: 2, percent: 20 }, window: Duration::from_mins(1) };
-    (Rails::new(Arc::clone(&bed.store), figures, Arc::clone(&tally)), tally)
+    let config = Config { rail: Rail { count: 2, percent: 20 }, window: Duration::from_mins(1) };
+    let records = Arc::new(SqlWorldRecords(Arc::clone(&bed.store)));
+    (Guards::new(records, config, Arc::clone(&tally)), tally)
 }
 
-async fn judge(bed: &Bed, rails: &Rails, answered: &Pin) -> Authority {
-    let known = bed.store.world("local").await.unwrap();
-    let pinned = rails.pinned("local", known.as_ref());
-    rails.judge("local", pinned, answered).await.unwrap()
+async fn recorded(bed: &Bed) -> Option<WorldRecord> {
+    bed.store.world("local").await.unwrap().map(record)
 }
 
-async fn vanish(bed: &Bed, rails: &Rails, number: u128, at: Timestamp) -> bool {
-    let known = bed.store.world("local").await.unwrap();
+async fn judge(bed: &Bed, guards: &Guards, answered: &Pin) -> Authority {
+    let known = recorded(bed).await;
+    let pinned = guards.pinned("local", known.as_ref());
+    guards.judge("local", pinned, answered).await.unwrap()
+}
+
+async fn vanish(bed: &Bed, guards: &Guards, number: u128, at: Timestamp) -> bool {
+    let known = recorded(bed).await;
     let id = ResourceId::from_uuid(Uuid::from_u128(number));
-    rails.vanished("local", (id, at), known.as_ref()).await.unwrap()
+    guards.vanished("local", (id, at), known.as_ref()).await.unwrap()
 }
 
-/// The order to open a rail.
+/// The order to reset a guard.
 fn order(bed: &Bed) -> WithAudit<'_> {
     bed.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
@@ -54,24 +60,24 @@ fn order(bed: &Bed) -> WithAudit<'_> {
 #[tokio::test]
 async fn a_pin_outlives_its_process_and_only_grows() {
     let bed = Bed::new().await;
-    let (first, _) = rails(&bed);
+    let (first, _) = guards(&bed);
     assert_eq!(judge(&bed, &first, &pin("a", 5)).await, Authority::Pinned);
     assert_eq!(judge(&bed, &first, &pin("a", 9)).await, Authority::Pinned);
     assert_eq!(judge(&bed, &first, &pin("a", 8)).await, Authority::Replaced);
     assert_eq!(judge(&bed, &first, &pin("b", 99)).await, Authority::Replaced);
     first.write_down().await.unwrap();
-    let (second, _) = rails(&bed);
+    let (second, _) = guards(&bed);
     assert_eq!(judge(&bed, &second, &pin("a", 8)).await, Authority::Replaced);
     assert_eq!(judge(&bed, &second, &pin("a", 9)).await, Authority::Pinned);
     assert_eq!(bed.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
 }
 
-/// Red by: an answer that is judged by what somebody else heard after it was asked for.
+/// Red by: an answer that is judged by what another step heard after it was asked for.
 // Requirement: O-9
 #[tokio::test]
 async fn answers_that_overtake_each_other_are_all_believed() {
     let bed = Bed::new().await;
-    let (it, _) = rails(&bed);
+    let (it, _) = guards(&bed);
     let first = it.pinned("local", None);
     assert_eq!(judge(&bed, &it, &pin("a", 5)).await, Authority::Pinned);
     let late = it.judge("local", first, &pin("a", 4)).await.unwrap();
@@ -83,28 +89,28 @@ async fn answers_that_overtake_each_other_are_all_believed() {
     assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "nine is known now");
 }
 
-/// Red by: a rail that opens by itself, or that trips again on what somebody just believed.
+/// Red by: a guard that resets itself, or that trips again on what an operator just believed.
 // Requirement: O-9, A-26
 #[tokio::test]
-async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
+async fn too_much_that_vanishes_trips_the_guard_until_it_is_reset() {
     let bed = Bed::new().await;
-    let (it, tally) = rails(&bed);
+    let (it, tally) = guards(&bed);
     judge(&bed, &it, &pin("a", 1)).await;
     let now = bed.store.now().await.unwrap();
     assert!(!vanish(&bed, &it, 1, now).await);
     assert!(!vanish(&bed, &it, 1, now).await, "the same one counts once");
     assert!(!vanish(&bed, &it, 2, now).await);
     assert!(vanish(&bed, &it, 3, now).await, "three are more than two");
-    assert_eq!(tally.read(Count::RailsTripped), 1);
+    assert_eq!(tally.read(Count::GuardsTripped), 1);
     assert!(bed.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
-    let (other, _) = rails(&bed);
+    let (other, _) = guards(&bed);
     assert!(vanish(&bed, &other, 4, now).await, "other processes hold as well");
-    let opened = it.open("local", order(&bed)).await.unwrap().unwrap();
-    assert_eq!(opened.tripped_at, None);
+    it.forget("local");
+    assert!(order(&bed).set_rail("local".to_owned(), false).await.unwrap());
+    assert_eq!(recorded(&bed).await.unwrap().tripped_at, None);
     assert!(!vanish(&bed, &it, 3, now).await, "what was believed does not trip it again");
-    assert_eq!(it.open("elsewhere", order(&bed)).await.unwrap(), None);
     let noted = bed.store.audit(None, 10).await.unwrap();
-    assert_eq!(noted.len(), 1, "who opened it is on record, and only that: {noted:?}");
+    assert_eq!(noted.len(), 1, "who reset it is on record, and only that: {noted:?}");
 }
 
 /// Red by: what vanished long ago counted with what vanishes now.
@@ -112,7 +118,7 @@ async fn too_much_that_vanishes_trips_the_rail_until_somebody_opens_it() {
 #[tokio::test]
 async fn what_vanished_before_the_window_is_not_counted() {
     let bed = Bed::new().await;
-    let (it, _) = rails(&bed);
+    let (it, _) = guards(&bed);
     judge(&bed, &it, &pin("a", 1)).await;
     let now = bed.store.now().await.unwrap();
     assert!(!vanish(&bed, &it, 1, now).await);

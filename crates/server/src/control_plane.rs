@@ -1,6 +1,7 @@
-//! The inside as the local world asks for it: the store, the mesh, the pins and the key.
+//! What worlds ask of the control plane: the store, the mesh, the pins and the key.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,44 +10,125 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::look::{Peer as PeerLook, PeerState, TokenState};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::render::tags;
+use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::labels;
-use usher_domain::object::authority::Authority;
+use usher_domain::object::authority::{Authority, BoxFuture, WorldRecord};
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::{PeerId, TokenId};
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Error, PeerStatus, ResourceContext, Store, WorldState};
+use usher_store::{Error, PeerStatus, ResourceContext, Store};
 
 use super::alarm::Alarms;
+use super::guard::Guards;
 use super::mesh::Mesh;
-use super::rails::Rails;
+use super::world_records::record;
 use usher_failpoint::Failpoint;
-use usher_local::inside::{Ask, Inside, Known, Trust};
 
-/// The inside, joined from its parts.
+/// The control plane over a store.
 #[derive(Clone)]
-pub struct Joined {
+pub struct SqlControlPlane {
     /// The store.
     pub store: Arc<Store>,
     /// The key tokens are derived with.
     pub key: ServerKey,
     /// How long tokens live.
     pub lifetime: Lifetime,
-    /// The pins and rails.
-    pub rails: Arc<Rails>,
+    /// The pins and mass-deletion guards.
+    pub guards: Arc<Guards>,
     /// The nodes.
     pub mesh: Arc<Mesh>,
     /// Who is woken when.
     pub alarms: Arc<Alarms>,
 }
 
-impl Inside for Joined {
-    async fn of_resource(&self, resource: &Resource, ask: Ask<'_>) -> Result<Known, Trouble> {
-        let beside = self.store.resource_context(resource).await.map_err(told)?;
+impl ControlPlane for SqlControlPlane {
+    fn of_resource<'a>(
+        &'a self,
+        resource: &'a Resource,
+        identify: Identify<'a>,
+    ) -> BoxFuture<'a, Result<Known, Trouble>> {
+        Box::pin(self.known(resource, identify))
+    }
+
+    fn of_config<'a>(
+        &'a self,
+        config: &'a ProviderConfig,
+        identify: Identify<'a>,
+    ) -> BoxFuture<'a, Result<Trust, Trouble>> {
+        Box::pin(async move {
+            let now = self.store.now().await.map_err(into_trouble)?;
+            let world = self.store.world(&config.world).await.map_err(into_trouble)?.map(record);
+            let authority = self.judged(&config.world, world.as_ref(), identify).await?;
+            let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+            Ok(Trust { now, authority, rail_tripped })
+        })
+    }
+
+    fn vanished<'a>(
+        &'a self,
+        resource: &'a Resource,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<bool, Trouble>> {
+        Box::pin(async move {
+            let world = &resource.pinned().world;
+            let known = self.store.world(world).await.map_err(into_trouble)?.map(record);
+            self.guards.vanished(world, (resource.id(), now), known.as_ref()).await
+        })
+    }
+
+    fn token<'a>(
+        &'a self,
+        resource: &'a Resource,
+        generation: Generation,
+    ) -> BoxFuture<'a, Result<TokenText, Trouble>> {
+        let token = if resource.pinned().key_id == self.key.id() {
+            Ok(self.key.derive(name::token(resource.id(), generation), generation))
+        } else {
+            let what = format!("the server key \"{}\"", resource.pinned().key_id.as_str());
+            Err(Trouble::Rejected { what })
+        };
+        Box::pin(ready(token))
+    }
+
+    fn issue<'a>(
+        &'a self,
+        resource: &'a Resource,
+        _: TokenId,
+        generation: Generation,
+    ) -> BoxFuture<'a, Result<(), Trouble>> {
+        Box::pin(async move {
+            let key = self.key.clone();
+            let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
+            issued.map_err(into_trouble)
+        })
+    }
+
+    fn deregister<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: TokenId,
+    ) -> BoxFuture<'a, Result<(), Trouble>> {
+        Box::pin(async move {
+            let project = resource.fields().project;
+            let (now, mesh) = self.store.mesh(project).await.map_err(into_trouble)?;
+            let leaver = mesh.iter().find(|it| it.peer.registration.token == token);
+            match now.zip(leaver) {
+                Some((now, leaver)) => self.drain(leaver, &mesh, now).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+impl SqlControlPlane {
+    async fn known(&self, resource: &Resource, identify: Identify<'_>) -> Result<Known, Trouble> {
+        let beside = self.store.resource_context(resource).await.map_err(into_trouble)?;
         let ResourceContext { now, config, world, tokens, peers, labels, definitions } = beside;
-        let authority = self.judged(&resource.pinned().world, world.as_ref(), ask).await?;
+        let world = world.map(record);
+        let authority = self.judged(&resource.pinned().world, world.as_ref(), identify).await?;
         let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -61,65 +143,16 @@ impl Inside for Joined {
         })
     }
 
-    async fn of_config(&self, config: &ProviderConfig, ask: Ask<'_>) -> Result<Trust, Trouble> {
-        let now = self.store.now().await.map_err(told)?;
-        let world = self.store.world(&config.world).await.map_err(told)?;
-        let authority = self.judged(&config.world, world.as_ref(), ask).await?;
-        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
-        Ok(Trust { now, authority, rail_tripped })
-    }
-
-    async fn vanished(&self, resource: &Resource, now: Timestamp) -> Result<bool, Trouble> {
-        let world = &resource.pinned().world;
-        let known = self.store.world(world).await.map_err(told)?;
-        let noted = self.rails.vanished(world, (resource.id(), now), known.as_ref()).await;
-        noted.map_err(told)
-    }
-
-    async fn token(
-        &self,
-        resource: &Resource,
-        generation: Generation,
-    ) -> Result<TokenText, Trouble> {
-        if resource.pinned().key_id != self.key.id() {
-            let what = format!("the server key \"{}\"", resource.pinned().key_id.as_str());
-            return Err(Trouble::Rejected { what });
-        }
-        Ok(self.key.derive(name::token(resource.id(), generation), generation))
-    }
-
-    async fn issue(
-        &self,
-        resource: &Resource,
-        _: TokenId,
-        generation: Generation,
-    ) -> Result<(), Trouble> {
-        let key = self.key.clone();
-        let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
-        issued.map_err(told)
-    }
-
-    async fn deregister(&self, resource: &Resource, token: TokenId) -> Result<(), Trouble> {
-        let (now, mesh) = self.store.mesh(resource.fields().project).await.map_err(told)?;
-        let leaver = mesh.iter().find(|it| it.peer.registration.token == token);
-        match now.zip(leaver) {
-            Some((now, leaver)) => self.drain(leaver, &mesh, now).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Joined {
     /// Asks a world what it is and judges the answer by what was known before.
     async fn judged(
         &self,
         world: &str,
-        known: Option<&WorldState>,
-        ask: Ask<'_>,
+        known: Option<&WorldRecord>,
+        identify: Identify<'_>,
     ) -> Result<Authority, Trouble> {
-        let pinned = self.rails.pinned(world, known);
-        let answered = ask()?;
-        self.rails.judge(world, pinned, &answered).await.map_err(told)
+        let pinned = self.guards.pinned(world, known);
+        let answered = identify().await?;
+        self.guards.judge(world, pinned, &answered).await
     }
 
     /// One step of a drain, or the time of the next one.
@@ -170,7 +203,7 @@ impl Joined {
             return Ok(waits);
         }
         // What was written before it was asked for woke nobody.
-        let asked = self.store.ask_acknowledgements(leaver.peer.id).await.map_err(told)?;
+        let asked = self.store.ask_acknowledgements(leaver.peer.id).await.map_err(into_trouble)?;
         Ok(waits && !asked)
     }
 
@@ -183,13 +216,13 @@ impl Joined {
     ) -> Result<(), Trouble> {
         let (before, after) = (peer.clone(), peer.advance(step, now));
         Failpoint::BeforeDrain.pass();
-        self.store.move_peer(before, after.clone()).await.map_err(told)?;
+        self.store.move_peer(before, after.clone()).await.map_err(into_trouble)?;
         Failpoint::AfterDrain.pass();
         tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        self.mesh.tell_moved(&self.store, &after, now).await.map_err(told)
+        self.mesh.tell_moved(&self.store, &after, now).await.map_err(into_trouble)
     }
 
     fn survivors(&self, leaver: PeerId, mesh: &[PeerStatus]) -> Vec<Survivor> {
@@ -244,6 +277,6 @@ fn peer_look(attended: &PeerStatus) -> PeerLook {
 
 /// What a driver is told of the store's trouble.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn told(error: Error) -> Trouble {
+fn into_trouble(error: Error) -> Trouble {
     error.trouble()
 }
