@@ -1,14 +1,14 @@
 //! Cloud credentials: where they lie, whether they still hold, and which project may use them.
 //!
 //! ```text
-//!   requested ──approve (by somebody else)──▶ approved ──revoke──▶ revoked
+//!   requested ──approve (by another operator)──▶ approved ──revoke──▶ revoked
 //!       └────── reject ──▶ rejected
 //! ```
 //!
 //! **Invariants**
 //! - A credential is known by its coordinates; its value never enters the program.
 //! - Status is derived from timestamps, never stored.
-//! - Nobody approves what they asked for.
+//! - No operator approves what they asked for.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -115,13 +115,13 @@ pub struct Assignment {
     pub requested_by: String,
     /// How far it got.
     pub state: AssignmentState,
-    /// Who spoke last, once somebody did.
+    /// Who decided last, if an operator did.
     pub decided_by: Option<String>,
     /// When.
     pub decided_at: Option<Timestamp>,
 }
 
-/// What somebody decides about an assignment.
+/// What an operator decides about an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Grant it.
@@ -185,7 +185,7 @@ impl Assignment {
         }
     }
 
-    /// The assignment after somebody's verdict.
+    /// The assignment after an operator's verdict.
     pub fn decide(
         &self,
         verdict: Verdict,

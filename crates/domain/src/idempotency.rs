@@ -1,7 +1,7 @@
 //! Idempotency keys: a request that is repeated is answered again and not done again.
 //!
 //! **Invariants**
-//! - A key belongs to one caller in one project; nobody meets another's.
+//! - A key belongs to one caller in one project; no caller meets another's.
 //! - The same key with another request is refused, never answered with the first one's answer.
 
 use std::str::FromStr;

@@ -15,7 +15,7 @@ pub const COUNT_MAX: usize = 64;
 pub struct Definition {
     /// The key.
     pub key: LabelKey,
-    /// Whether labels of this key go out as tags; nobody's do unasked.
+    /// Whether labels of this key go out as tags; none do unasked.
     #[serde(default)]
     pub propagatable: bool,
 }

@@ -9,7 +9,7 @@
 //! **Invariants**
 //! - A deregistered peer has a revoked key: the type has no place for another.
 //! - Force skips acknowledgements and nothing else, and is recorded.
-//! - A peer is lost by silence after it was heard, or after somebody began to wait for it whom it
+//! - A peer is lost by silence after it was heard, or after a drain began to wait for it that it
 //!   alone calls; until then it is unknown.
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Peer {
     pub registered_at: Timestamp,
     /// How far it is on its way out.
     pub stage: Stage,
-    /// Who ordered that nobody be waited for.
+    /// Who ordered that no peer be waited for.
     pub forced: Option<Forced>,
 }
 
@@ -125,7 +125,7 @@ impl Cause {
     }
 }
 
-/// The order that nobody be waited for.
+/// The order that no peer be waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forced {
     /// Who ordered it.
@@ -235,7 +235,7 @@ pub struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// Whether everybody who can has acknowledged; whoever is lost cannot.
+    /// Whether every peer that can has acknowledged; a lost one cannot.
     pub fn have_acknowledged(&self) -> bool {
         self.survivors
             .iter()
@@ -264,7 +264,7 @@ pub enum DrainStep {
 }
 
 impl Peer {
-    /// Orders that nobody be waited for; the first order is the one on record.
+    /// Orders that no peer be waited for; the first order is the one on record.
     #[must_use]
     pub fn force(&self, by: &str, now: Timestamp) -> Self {
         let order = || Forced { by: by.to_owned(), at: now };

@@ -28,7 +28,7 @@ pub enum NamespacePhase {
     Deleted,
 }
 
-/// A phase nobody knows.
+/// An unknown phase.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("namespace phase \"{text}\" is unknown")]
 pub struct UnknownPhase {

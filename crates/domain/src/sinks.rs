@@ -18,7 +18,7 @@ pub const URL_MAX: usize = 512;
 /// The longest name of a variable or file that holds a secret.
 pub const SECRET_NAME_MAX: usize = 512;
 
-/// Somebody who is told.
+/// A receiver of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sink {
     /// What it is called.
@@ -69,7 +69,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why nothing is delivered any more until somebody says so.
+    /// Why nothing is delivered any more until an operator says so.
     "parked" Parked {
         /// It answered 410: it wants nothing more.
         Gone = "gone",

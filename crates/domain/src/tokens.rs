@@ -1,4 +1,5 @@
-//! Bootstrap tokens: derived, never stored; redeemed once; gone when nobody can redeem them.
+//! Bootstrap tokens: derived, never stored; redeemed once; gone when they cannot be redeemed any
+//! more.
 //!
 //! ```text
 //!   issued ──redeem──▶ consumed ··· the same nonce and key again: the same answer
@@ -433,7 +434,7 @@ impl Token {
         })
     }
 
-    /// Withdraws a token that nobody redeemed.
+    /// Withdraws a token that was not redeemed.
     pub fn revoke(&self, now: Timestamp) -> Result<Self, RevokeRefusal> {
         if self.consumed.is_some() {
             return Err(RevokeRefusal::Consumed);

@@ -41,7 +41,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Grows with every claim of a due-queue entry; whoever holds a smaller one has been overtaken.
+/// Grows with every claim of a due-queue entry; the holder of a smaller one has been overtaken.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

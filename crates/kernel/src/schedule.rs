@@ -23,9 +23,9 @@ use crate::trouble::{Retry, Trouble};
 pub struct Entry {
     /// When to look next; `None` is a rest without a timer.
     pub due: Option<Timestamp>,
-    /// Until when somebody holds it.
+    /// Until when a worker holds it.
     pub lease_until: Option<Timestamp>,
-    /// When the last lease ended that nobody gave back, or gave back in trouble: its driver's last
+    /// When the last lease ended that was not given back, or was in trouble: its worker's last
     /// request may still arrive.
     pub unreturned_until: Option<Timestamp>,
     /// The fence of the newest claim.
@@ -34,7 +34,7 @@ pub struct Entry {
     pub attempts: u32,
     /// Grows with every wake-up.
     pub wake_seq: u64,
-    /// Set when nobody but an operator should look again.
+    /// Set when only an operator makes it due again.
     pub parked: bool,
 }
 
@@ -95,12 +95,12 @@ impl Entry {
         self.lease_until.is_some_and(|until| now < until)
     }
 
-    /// Until when somebody holds it, or held it and did not give it back in peace.
+    /// Until when a worker holds it, or held it and did not give it back in peace.
     pub fn heard_until(&self) -> Option<Timestamp> {
         self.lease_until.max(self.unreturned_until)
     }
 
-    /// Takes the lease if the life is due and nobody holds it.
+    /// Takes the lease if the record is due and no worker holds it.
     ///
     /// Until it is given back, the life is due again only when the lease has ended and its back-off
     /// has passed: a life that kills its drivers backs off too.
@@ -167,7 +167,7 @@ impl Entry {
         self.due = self.due.map(|due| if due < until { due } else { now.after(due.since(until)) });
     }
 
-    /// Makes the life due now; also while somebody works on it.
+    /// Makes the life due now; also while a worker holds it.
     pub fn wake(&mut self, now: Timestamp) {
         self.wake_seq += 1;
         self.due = Some(self.due.map_or(now, |due| due.min(now)));

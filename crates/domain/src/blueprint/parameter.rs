@@ -135,7 +135,7 @@ pub enum BadSchema {
         /// The offending name.
         name: String,
     },
-    /// A default nobody can ever get.
+    /// A default that no request can ever get.
     #[error("invalid schema: parameter \"{name}\" is required and has a default")]
     RequiredWithDefault {
         /// The offending name.
@@ -168,7 +168,7 @@ impl BadSchema {
 /// Why values do not satisfy a schema; every one names the offending parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadValues {
-    /// Nobody asked for it.
+    /// It was not asked for.
     #[error("parameter \"{name}\" is unknown")]
     Unknown {
         /// The offending name, shortened.

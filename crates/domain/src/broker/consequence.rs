@@ -9,7 +9,7 @@ use super::phase::Phase;
 /// What goes with a write of a resource, in the same transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consequences {
-    /// Every token of it that nobody redeemed is revoked.
+    /// Every token of it that was not redeemed is revoked.
     pub revoke_tokens: bool,
     /// The lifetime of the current generation's token starts here.
     pub substrate_ready_at: Option<Timestamp>,
@@ -25,7 +25,7 @@ impl Consequences {
         let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
         let ready = after.fields().substrate_ready_at;
         Self {
-            // Nobody is issued one from then on.
+            // No token is issued from then on.
             revoke_tokens: after.is_showing_out() && !before.is_showing_out(),
             substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
             part_provider_config: ended,

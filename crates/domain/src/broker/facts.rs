@@ -88,7 +88,7 @@ closed_set! {
         Ready = "Ready",
         /// It is not.
         NotReady = "NotReady",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -104,9 +104,9 @@ closed_set! {
         Ours = "Ours",
         /// Ours and on its way out.
         Leaving = "Leaving",
-        /// Somebody else's object has its name.
+        /// A foreign object has its name.
         Foreign = "Foreign",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -152,9 +152,9 @@ closed_set! {
         Deleting = "Deleting",
         /// Ours by proof, but not the one that was recorded.
         Replaced = "Replaced",
-        /// Somebody else's object has its name.
+        /// A foreign object has its name.
         Foreign = "Foreign",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -170,7 +170,7 @@ closed_set! {
         Present = "Present",
         /// A kind was removed from the world: the object is gone, the cloud is not proven empty.
         KindRemoved = "KindRemoved",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -186,7 +186,7 @@ closed_set! {
         Lost = "Lost",
         /// It was registered and has been deregistered.
         Left = "Left",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -194,13 +194,13 @@ closed_set! {
 closed_set! {
     /// Who guards the XR against deletion.
     "protection" Protection {
-        /// Nobody.
+        /// None.
         None = "None",
         /// Only we.
         Ours = "Ours",
-        /// Somebody else.
+        /// Another party.
         Somebody = "Somebody",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }

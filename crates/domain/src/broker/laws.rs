@@ -205,7 +205,7 @@ fn any_look() -> impl Strategy<Value = Look> {
     })
 }
 
-/// Whether nobody answered for the name, or nobody whose word counts.
+/// Whether no authority answered for the name, or none whose word counts.
 fn is_unknown(resource: &Resource, look: &Look, name: &Name) -> bool {
     if name.kind == KIND_PEER {
         return look.peers.is_err();
@@ -306,7 +306,7 @@ proptest! {
         let standalone = record.state.pinned().role == MeshRole::Standalone;
         let issues = matches!(effect, Some(Effect::IssueToken { .. }));
         prop_assert!(!standalone || !issues, "it was issued to nobody");
-        // Nobody registers without a token: a standalone resource has no peer to wait for.
+        // No node registers without a token: a standalone resource has no peer to wait for.
         if let (Some(Effect::DeleteSubstrate { .. }), false) = (effect, standalone) {
             let left = |peer: &Peer| peer.state == PeerState::Deregistered;
             prop_assert!(look.peers.is_ok_and(|peers| peers.values().all(left)));

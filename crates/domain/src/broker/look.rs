@@ -145,10 +145,10 @@ pub enum PeerState {
 /// Who guards the XR against deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nobody.
+    /// None.
     None,
     /// Only we.
     Ours,
-    /// Somebody else.
+    /// Another party.
     Somebody,
 }

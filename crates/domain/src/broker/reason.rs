@@ -12,7 +12,7 @@ closed_set! {
         CreatingAnchor = "CreatingAnchor",
         /// The anchor's uid is recorded before anything is created under it.
         RecordingAnchor = "RecordingAnchor",
-        /// Somebody else's object has the anchor's name.
+        /// A foreign object has the anchor's name.
         AnchorNameTaken = "AnchorNameTaken",
         /// The anchor is gone: the substrate under it will be collected.
         AnchorLost = "AnchorLost",
@@ -22,7 +22,7 @@ closed_set! {
         WaitingForProviderConfig = "WaitingForProviderConfig",
         /// The XR is being created.
         CreatingSubstrate = "CreatingSubstrate",
-        /// Somebody else's object has the XR's name.
+        /// A foreign object has the XR's name.
         NameTaken = "NameTaken",
         /// The XR is recorded as seen before it is written again.
         RecordingSubstrate = "RecordingSubstrate",
@@ -56,7 +56,7 @@ closed_set! {
         DrainingNode = "DrainingNode",
         /// Our own guard on the XR is being released.
         ReleasingProtection = "ReleasingProtection",
-        /// Somebody else guards the XR.
+        /// Another party guards the XR.
         InUse = "InUse",
         /// What the XR composed is recorded before its deletion is asked for.
         RecordingComposed = "RecordingComposed",
@@ -66,7 +66,7 @@ closed_set! {
         WaitingForDeletion = "WaitingForDeletion",
         /// The XR is gone; something that it composed is not.
         WaitingForComposed = "WaitingForComposed",
-        /// A composed kind was removed from the world, so nobody can prove its objects gone.
+        /// A composed kind was removed from the world, so its objects cannot be proven gone.
         KindRemoved = "KindRemoved",
         /// Absence does not count before the quiet time has passed.
         QuietTime = "QuietTime",
@@ -78,9 +78,9 @@ closed_set! {
         GenerationReplaced = "GenerationReplaced",
         /// Nothing is left.
         Gone = "Gone",
-        /// Somebody who must answer did not.
+        /// An authority that must answer did not.
         Unreachable = "Unreachable",
-        /// Somebody who must answer would not let us look.
+        /// An authority that must answer refused access.
         Forbidden = "Forbidden",
         /// The world is not the one that was pinned: absence proves nothing.
         ClusterReplaced = "ClusterReplaced",

@@ -68,7 +68,7 @@ fn replace(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// The next step on the way out, whoever asked for it.
+/// The next step of a teardown, by command or by replacement.
 enum Way {
     DrainNode,
     HoldForNode(Reason),
@@ -97,7 +97,7 @@ fn way_out(row: RowFacts, seen: Facts) -> Way {
     }
 }
 
-/// Nobody guards the XR, and what it composed is in the ledger, before it is asked to go.
+/// The XR is unguarded and what it composed is in the ledger before it is asked to go.
 fn delete_substrate(seen: Facts) -> Way {
     match seen.protection {
         Protection::Unknown => return unknown(seen.visibility),
@@ -172,7 +172,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 }
 
 /// Nothing of this generation was ever seen. A node that registered all the same used up the
-/// generation's token on a substrate that nobody saw.
+/// generation's token on a substrate that was never seen.
 fn begin(row: RowFacts, seen: Facts) -> Verdict {
     match seen.node {
         Node::None => create(row, seen),

@@ -23,11 +23,11 @@ pub(super) struct Shared<'a> {
 /// Whose the object under a shared name is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// Nothing stands there.
     Absent,
-    /// Somebody else's, or of an older generation: it holds the name until it is collected.
+    /// Foreign, or of an older generation: it holds the name until it is collected.
     Foreign,
     /// Ours, under the name of its generation.
     Ours(Name),
@@ -144,7 +144,7 @@ impl Witness<'_> {
     }
 
     /// What stands under a name that every generation shares, told to each of them: an object of
-    /// one is the absence of the others, and somebody else's is somebody else's to all.
+    /// one is the absence of the others, and a foreign one is foreign to all.
     pub(super) fn shared(
         &self,
         names: Vec<Name>,

@@ -26,7 +26,7 @@ closed_set! {
         True = "True",
         /// It does not.
         False = "False",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }

@@ -28,7 +28,7 @@ pub struct RowFacts {
 pub struct Facts {
     /// The Kubernetes object.
     pub object: Object,
-    /// Whether somebody else holds it.
+    /// Whether another party holds it.
     pub hold: Hold,
     /// What its annotation says about deletion.
     pub policy: Policy,
@@ -59,7 +59,7 @@ closed_set! {
         Seen = "Seen",
         /// Proven absent.
         Gone = "Gone",
-        /// Somebody else's cloud object has the name.
+        /// A foreign cloud object has the name.
         Foreign = "Foreign",
         /// Nothing, and the object carries the stamp of another one: it is a copy.
         BoundElsewhere = "BoundElsewhere",
@@ -113,17 +113,17 @@ closed_set! {
         Free = "Free",
         /// Not there any more.
         Gone = "Gone",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
 
 closed_set! {
-    /// Whether somebody else holds the object.
+    /// Whether another party holds the object.
     "hold" Hold {
-        /// Nobody does.
+        /// It is not held.
         None = "None",
-        /// Somebody's hold finalizer is on it.
+        /// A hold finalizer of another party is on it.
         Somebody = "Somebody",
     }
 }
@@ -145,7 +145,7 @@ closed_set! {
 closed_set! {
     /// What the references resolve to.
     "refs" Refs {
-        /// Nobody asked.
+        /// Not asked.
         Unasked = "Unasked",
         /// To the identity on record, or to one where none is on record.
         Agrees = "Agrees",
@@ -171,13 +171,13 @@ closed_set! {
 closed_set! {
     /// What carries our mark.
     "search" Search {
-        /// Nothing, or this kind carries no marks, or nobody had to ask.
+        /// Nothing, or this kind carries no marks, or no search was needed.
         None = "None",
         /// One cloud object.
         One = "One",
         /// Several.
         Several = "Several",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -201,7 +201,7 @@ closed_set! {
         Running = "Running",
         /// It ended badly.
         Failed = "Failed",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -209,7 +209,7 @@ closed_set! {
 closed_set! {
     /// What stands under the identity.
     "cloud" Cloud {
-        /// Nobody asked.
+        /// Not asked.
         Unasked = "Unasked",
         /// Nothing, said by the authority.
         Absent = "Absent",
@@ -223,7 +223,7 @@ closed_set! {
         Unrecorded = "Unrecorded",
         /// Ours, and being deleted.
         Leaving = "Leaving",
-        /// Somebody else's.
+        /// A foreign one.
         Foreign = "Foreign",
         /// We may not look, and the container is not known to be gone.
         Forbidden = "Forbidden",
@@ -253,7 +253,7 @@ pub enum Stands {
     Unrecorded,
     /// Ours, and being deleted.
     Leaving,
-    /// Somebody else's.
+    /// A foreign one.
     Foreign,
 }
 
@@ -279,7 +279,7 @@ impl Cloud {
 }
 
 impl Facts {
-    /// How much of the snapshot was answered. What nobody asked for is not missing.
+    /// How much of the snapshot was answered. What was not asked for is not missing.
     pub fn visibility(self) -> Visibility {
         let forbidden = self.refs == Refs::Forbidden || self.cloud == Cloud::Forbidden;
         let silent = self.object == Object::Unknown

@@ -221,7 +221,7 @@ impl Reader for Readings {
     }
 }
 
-/// What a future answers that waits for nobody.
+/// What a future answers that never waits.
 pub(super) fn finished<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(it) => it,

@@ -129,7 +129,7 @@ pub enum Breach {
         /// What was written.
         text: String,
     },
-    /// A text is accepted that nobody would write.
+    /// A text is accepted that no person would write.
     #[error("cannot write \"{text}\" again as it was read")]
     SecondSpelling {
         /// What was read.

@@ -51,8 +51,8 @@ pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordin
 
 /// What the object itself carries of its recorded identity.
 ///
-/// Whoever may edit the object may write a stamp. So it tells a name, and never whose the cloud
-/// object under that name is.
+/// Every user with write access to the object may write a stamp. So it tells a name, and never
+/// whose the cloud object under that name is.
 pub(super) enum Stamped {
     /// No stamp.
     Nothing,
@@ -84,7 +84,7 @@ impl Stamped {
     fn one(text: &str, resource: &Resource, credential: &KvCoordinates) -> Self {
         match Recorded::read(text, &resource.binding()) {
             Err(why) => Self::Not(why),
-            // Nothing was ever sent: whoever wrote this had it from elsewhere.
+            // Nothing was ever sent: its writer had it from elsewhere.
             Ok(_) if resource.is_witnessed() => {
                 Self::Not(Unbound::Foreign { text: shortened(text) })
             }

@@ -48,9 +48,10 @@ pub struct Look {
     pub object: Result<Option<Object>, Unknown>,
     /// Where the credential lies that the object may use.
     pub credential: KvCoordinates,
-    /// The identity that the spec stands for; `None` if nobody asked.
+    /// The identity that the spec stands for; `None` if not asked.
     pub spec: Option<Result<Identified, Unresolved>>,
-    /// Whether the configuration references resolve; nobody asks while the object leaves.
+    /// Whether the configuration references resolve; they are not asked for while the object
+    /// leaves.
     pub configuration: Option<Result<(), Unresolved>>,
     /// The references of the spec, as it spells them.
     pub references: Vec<String>,
@@ -101,7 +102,7 @@ pub struct Found {
     pub uid: Uid,
     /// Its revision.
     pub etag: Option<String>,
-    /// Our mark, or somebody's.
+    /// Our mark, or a foreign one.
     pub mark: Option<Mark>,
     /// Whether it differs from what is declared.
     pub drifted: bool,
@@ -116,6 +117,6 @@ pub enum Container {
     Standing,
     /// It is gone, and everything in it.
     Gone,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }

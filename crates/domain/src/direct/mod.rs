@@ -11,7 +11,7 @@
 //! **Invariants**
 //! - The identity is recorded, in the ledger and on the object, before the first create.
 //! - Deletion is decided in the order own finalizer, hold, policy, identity, cloud: who abandons
-//!   needs no reference, and nobody waits for a parent whose child is on record.
+//!   needs no reference, and no resource waits for a parent whose child is on record.
 //! - A [`deleter::Deleter`] is made of an identity; it can see neither a spec nor the cluster.
 //! - The finalizer goes only with [`proof::Ended`]: absence was answered, or an orphan record is
 //!   written.

@@ -8,7 +8,7 @@ use super::reference::{BadReference, Declared, Resolved};
 
 /// One kind of cloud object.
 ///
-/// *Guarantees*: whoever implements it gets write-ahead identity, safe repetition and graceful
+/// *Guarantees*: an implementation gets write-ahead identity, safe repetition and graceful
 /// deletion. What it cannot do is in the types: [`Model::identify`] sees no reader, and the
 /// [`Model::Deleter`] sees no spec.
 pub trait Model {

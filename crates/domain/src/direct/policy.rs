@@ -5,7 +5,7 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// The value of the annotation `usher.dev/deletion-policy`.
     "deletion policy" Policy {
-        /// Delete what is identified; an orphan is held until somebody decides. The default.
+        /// Delete what is identified; an orphan is held until an operator decides. The default.
         Hold = "hold",
         /// Delete what is identified; an orphan is let go, and on record.
         ReleaseWithRecord = "release-with-record",

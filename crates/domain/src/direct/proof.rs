@@ -1,8 +1,8 @@
 //! What a release rests on: rows and records, and never a word alone.
 //!
 //! Outside of this context a [`ProvenAbsent`] cannot be made, and an [`Ended`] only by asking a row
-//! with its ledger. Rows and orphan records come from a store, so whoever can write the store can
-//! claim an end; nobody else can.
+//! with its ledger. Rows and orphan records come from a store, so a writer of the store can
+//! claim an end; no other code can.
 
 use usher_kernel::{Row, Standing};
 
@@ -18,9 +18,9 @@ closed_set! {
         AlreadyAbsent = "AlreadyAbsent",
         /// The cloud object was left alone because the policy says so; it is on record.
         Abandoned = "Abandoned",
-        /// Nobody could say which cloud object it was; what is known is on record.
+        /// Which cloud object it was could not be said; what is known is on record.
         OrphanReleased = "OrphanReleased",
-        /// What it names is somebody else's; it was left alone and is on record.
+        /// What it names is foreign; it was left alone and is on record.
         NotOurs = "NotOurs",
     }
 }

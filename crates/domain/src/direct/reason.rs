@@ -23,9 +23,9 @@ closed_set! {
         IdentityChanged = "IdentityChanged",
         /// Several cloud objects carry our mark.
         OwnershipAmbiguous = "OwnershipAmbiguous",
-        /// Nobody could say what carries our mark.
+        /// What carries our mark is unknown.
         SearchUnknown = "SearchUnknown",
-        /// Somebody else's cloud object has the name.
+        /// A foreign cloud object has the name.
         NameTaken = "NameTaken",
         /// The container of the cloud object is gone.
         ContainerGone = "ContainerGone",
@@ -35,13 +35,13 @@ closed_set! {
         CreateFailed = "CreateFailed",
         /// An operation on the cloud object runs.
         WaitingForOperation = "WaitingForOperation",
-        /// Nobody could say which operations run.
+        /// Which operations run is unknown.
         OperationUnknown = "OperationUnknown",
         /// The cloud object is not as declared; it is being changed.
         Correcting = "Correcting",
         /// The change failed and is tried again.
         UpdateFailed = "UpdateFailed",
-        /// Somebody else asked the cloud object to go.
+        /// Another party asked the cloud object to go.
         LeavingUnasked = "LeavingUnasked",
         /// The cloud object is gone and is made again.
         Recreating = "Recreating",
@@ -75,7 +75,7 @@ closed_set! {
         DeletionSeen = "DeletionSeen",
         /// The object is wanted again although its deletion was seen: nothing is done.
         DeletionForgotten = "DeletionForgotten",
-        /// Somebody else holds the object.
+        /// Another party holds the object.
         Held = "Held",
         /// The deletion policy cannot be read.
         PolicyUnreadable = "PolicyUnreadable",
@@ -85,11 +85,11 @@ closed_set! {
         DeleteFailed = "DeleteFailed",
         /// The cloud object is on its way out.
         WaitingForDeletion = "WaitingForDeletion",
-        /// Absence does not count before nobody from before can be heard.
+        /// Absence does not count while a request from before may still arrive.
         QuietTime = "QuietTime",
         /// Nothing was seen, but the identity row is still open.
         UnsettledRows = "UnsettledRows",
-        /// Nobody can say which cloud object it is; the policy holds it.
+        /// Which cloud object it is cannot be said; the policy holds it.
         Orphaned = "Orphaned",
         /// We deleted the cloud object, and it is gone.
         Deleted = "Deleted",
@@ -99,7 +99,7 @@ closed_set! {
         Abandoned = "Abandoned",
         /// It was let go without its cloud object being known.
         OrphanReleased = "OrphanReleased",
-        /// What it names is somebody else's.
+        /// What it names is foreign.
         NotOurs = "NotOurs",
         /// Our finalizer is being taken off.
         RemovingFinalizer = "RemovingFinalizer",

@@ -5,11 +5,11 @@
 //! hand, cell by cell.
 //!
 //! **Invariants**
-//! - Deletion is decided in the order own finalizer, hold, policy, identity, cloud. Whoever
-//!   abandons needs nothing else, and an identity on record needs no reference.
+//! - Deletion is decided in the order own finalizer, hold, policy, identity, cloud. What
+//!   is abandoned needs nothing else, and an identity on record needs no reference.
 //! - No end and no destroying effect depends on a part that is unknown.
 //! - Nothing is created before its identity is on record and on the object.
-//! - What is somebody else's is never touched, and a copy never acts.
+//! - What is foreign is never touched, and a copy never acts.
 
 use usher_kernel::Requeue;
 
@@ -128,7 +128,8 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             {
                 wait(Reason::Recording).requeue(Requeue::Now)
             }
-            // That we ask is on record first, so that whoever finds it gone knows by whom.
+            // That we ask is on record first, so that a later step that finds it gone knows by
+            // whom.
             Operation::None | Operation::Failed | Operation::Unknown if row.asked == Asked::No => {
                 wait(Reason::DeletingObject).requeue(Requeue::Now).change_record(RecordChange::Ask)
             }
@@ -294,7 +295,7 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// The name is somebody else's: only their leaving helps.
+/// The name is taken by a foreign object: only its deletion helps.
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
@@ -327,7 +328,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
         (Object::Unheld | Object::Held, Quiet::Yes) => {
             rest(Requeue::OnChange, Reason::DeletionForgotten)
         }
-        // Whoever woke us may have seen it come back.
+        // The wake-up may mean that it came back.
         (Object::Unknown, Quiet::Yes) => rest(Requeue::Slow, Reason::ObjectUnknown),
         (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
             rest(Requeue::Never, Reason::Gone)
@@ -362,7 +363,7 @@ fn end(outcome: Outcome) -> Verdict {
         .change_record(RecordChange::End(outcome))
 }
 
-/// Nobody can say which cloud object it is: the policy decides.
+/// Which cloud object it is cannot be said: the policy decides.
 fn orphan(seen: Facts, why: Reason) -> Verdict {
     match seen.policy {
         Policy::Hold | Policy::Unreadable => wait(why),
@@ -401,7 +402,7 @@ fn ending(outcome: Outcome) -> Reason {
     }
 }
 
-/// Rests on an answer that does not count. Nobody asked counts as no answer.
+/// Rests on an answer that does not count. Not asked counts as no answer.
 fn blind(phase: Phase, cloud: Cloud) -> Verdict {
     let (requeue, reason) = match cloud {
         Cloud::Forbidden => (Requeue::Poll, Reason::CloudForbidden),
@@ -421,7 +422,7 @@ fn blind(phase: Phase, cloud: Cloud) -> Verdict {
     Verdict::wait(phase, requeue, reason)
 }
 
-/// Why references do not resolve. Nobody asked counts as not read.
+/// Why references do not resolve. Not asked counts as not read.
 fn unresolved(refs: Refs) -> Reason {
     match refs {
         Refs::Invalid => Reason::ReferenceInvalid,

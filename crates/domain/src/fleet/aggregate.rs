@@ -121,7 +121,7 @@ pub enum State {
     Speculative,
     /// Its host is being made.
     Creating,
-    /// Its host stands and nobody uses it.
+    /// Its host stands and is unused.
     Idle {
         /// The host.
         host: Host,
@@ -183,7 +183,7 @@ pub struct Wanted {
 pub enum Target {
     /// To be a node of this cluster.
     Bind(Binding),
-    /// To belong to nobody, with or without a host.
+    /// To belong to no cluster, with or without a host.
     Unbound,
     /// To cost nothing.
     Release,
@@ -203,7 +203,7 @@ pub struct Deadlines {
     pub delete: Duration,
     /// For `Failed`.
     pub failed: Duration,
-    /// For `Failed`, once its holder says that nobody uses it any more.
+    /// For `Failed`, once its holder says that it is unused.
     pub released: Duration,
 }
 
@@ -414,7 +414,7 @@ impl Machine {
     }
 
     /// The row with another aim. A machine that is bound to the wanted cluster serves the wanted
-    /// need from now on: that is known here and told to nobody.
+    /// need from now on: that is known here and not told.
     #[must_use]
     pub fn aimed(&self, wanted: Wanted) -> Self {
         let mut next = self.clone();

@@ -22,7 +22,7 @@ pub struct Change {
 /// How a dispute about a binding is settled by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// The cluster that the provider names is right; whoever holds the machine loses it.
+    /// The cluster that the provider names is right; the holder of the machine loses it.
     Adopt,
     /// The cluster that the provider names is wrong: the machine is drained and goes to its holder,
     /// or becomes spare.
@@ -54,8 +54,8 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Cha
     Ok(untold(machine.aimed(wanted).changed(|it| it.holder = Some(holder))))
 }
 
-/// Says what shall become of a machine that a resource holds. Whoever let it go meanwhile does not
-/// take it again by this.
+/// Says what shall become of a machine that a resource holds. A resource that let it go meanwhile
+/// does not take it again by this.
 pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     if machine.fields().holder != Some(holder) {
         return Err(Refusal::MachineNotHeld { what: machine.id().to_string() });

@@ -23,7 +23,7 @@ closed_set! {
 }
 
 impl ErrorClass {
-    /// The class of a status code of the protocol. A code that nobody knows may pass.
+    /// The class of a status code of the protocol. An unknown code may pass.
     pub const fn of_status(code: i32) -> Self {
         match code {
             3 => Self::Invalid,

@@ -39,7 +39,7 @@ closed_set! {
         Bind = "Bind",
         /// To be a node of another cluster than it is bound to.
         Rebind = "Rebind",
-        /// To belong to nobody.
+        /// To belong to no cluster.
         Unbound = "Unbound",
         /// To cost nothing.
         Release = "Release",
@@ -71,7 +71,7 @@ closed_set! {
 closed_set! {
     /// Who lays claim to a machine besides the plan.
     "hold" Hold {
-        /// Nobody.
+        /// None.
         Free = "Free",
         /// A resource of the broker.
         Held = "Held",
@@ -156,7 +156,7 @@ impl Reported {
         }
     }
 
-    /// The word for a phase; nobody reports the end of a machine in a record of it.
+    /// The word for a phase; no provider reports the end of a machine in a record of it.
     pub const fn of(phase: Phase) -> Self {
         match phase {
             Phase::Speculative => Self::Speculative,

@@ -7,9 +7,9 @@
 //!
 //! A look that began before a verb was settled may show the machine as it was before the verb. So
 //! the stamp of a look is not simply the highest sequence there is, but the highest one below which
-//! nothing is outstanding. A crossing, and the first restriction of an order that was accepted, take a
-//! token, too, settled when they are committed: a slow list that began before a look which was
-//! already believed does not take the machine back.
+//! nothing is outstanding. A crossing, and the first restriction of an order that was accepted,
+//! take a token, too, settled when they are committed: a slow list that began before a look which
+//! was already believed does not take the machine back.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ impl Issuer {
         self.last.epoch
     }
 
-    /// A token nobody had before. It is outstanding until it is settled.
+    /// A token that was never used. It is outstanding until it is settled.
     pub fn reserve(&mut self) -> Token {
         self.last = self.last.next();
         self.outstanding.insert(self.last.sequence);

@@ -184,7 +184,7 @@ proptest! {
         }
     }
 
-    /// Whoever is left alone with a provider that stands still comes to rest, or asks again only
+    /// A machine left alone with a provider that stands still comes to rest, or asks again only
     /// at the pace of a deadline.
     // Requirement: F-36
     #[test]

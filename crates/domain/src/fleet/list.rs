@@ -1,8 +1,8 @@
 //! How far a list of all machines can be believed.
 //!
 //! A list brings records, which are merged one by one, and it brings absences, which prove nothing:
-//! whoever is missing is asked for by itself. A list that was cut, or in which suddenly too many
-//! are missing, does not even raise the question.
+//! a machine that is missing is asked for by itself. A list that was cut, or in which suddenly too
+//! many are missing, does not even raise the question.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// How far the absences of a list count.
     "credence" Credence {
-        /// Whoever is missing is asked for by itself.
+        /// A machine that is missing is asked for by itself.
         Whole = "Whole",
-        /// It was cut or could not be read in full: nobody is missing.
+        /// It was cut or could not be read in full: no machine is missing.
         Cut = "Cut",
-        /// Too many are missing at once: nobody is, until a person or a full list says so.
+        /// Too many are missing at once: none is, until a person or a full list says so.
         TooSmall = "TooSmall",
     }
 }

@@ -25,7 +25,7 @@ pub struct Look {
     pub paused: bool,
     /// Whether a newer epoch speaks for the shard.
     pub superseded: bool,
-    /// A token nobody had before, should an order be recorded.
+    /// A token that was never used, should an order be recorded.
     pub fresh: Token,
 }
 
@@ -36,7 +36,7 @@ pub enum Source {
     Acknowledgement,
     /// A question about this one machine.
     Get,
-    /// A list of many. Whoever is missing in it is not gone.
+    /// A list of many. A machine that is missing in it is not gone.
     List,
 }
 

@@ -2,7 +2,7 @@
 //! answer late.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whoever
+//! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whatever
 //! brought it), [`life`] (the kernel's view of all that), [`plan`] (which machine serves whom),
 //! [`accept`] and [`command`] (what comes in and what can be asked for).
 //!

@@ -10,7 +10,7 @@ closed_set! {
         Speculative = "Speculative",
         /// Its host is being made.
         Creating = "Creating",
-        /// Its host stands and nobody uses it.
+        /// Its host stands and is unused.
         Idle = "Idle",
         /// It is joining a cluster.
         Configuring = "Configuring",
@@ -61,7 +61,7 @@ impl Phase {
         }
     }
 
-    /// Whether somebody is at work on a machine in this phase.
+    /// Whether the provider is at work on a machine in this phase.
     pub const fn is_passing(self) -> bool {
         self.goal().is_some()
     }

@@ -5,9 +5,9 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// Why a decision did what it did, or why it waits.
     "machine reason" Reason {
-        /// Nobody needs it, and it costs nothing.
+        /// It is not needed, and it costs nothing.
         Unused = "Unused",
-        /// Nobody needs it, and it is kept.
+        /// It is not needed, and it is kept.
         Spare = "Spare",
         /// It serves the cluster that is wanted.
         Steady = "Steady",
@@ -37,7 +37,7 @@ closed_set! {
         DeleteOverdue = "DeleteOverdue",
         /// What was ordered is done.
         Completed = "Completed",
-        /// It moved without an open order: a late answer, or somebody else's.
+        /// It moved without an open order: a late answer, or another party's.
         MovedUnasked = "MovedUnasked",
         /// Its host, or its place in the cluster, was lost.
         HostLost = "HostLost",
@@ -45,7 +45,7 @@ closed_set! {
         ProviderFailed = "ProviderFailed",
         /// It failed, and is left alone until its deadline.
         Failed = "Failed",
-        /// It failed and a resource holds it: whoever holds it lets it go first.
+        /// It failed and a resource holds it: the resource lets it go first.
         FailedAndHeld = "FailedAndHeld",
         /// It failed; what is left of it is taken away.
         CleaningUp = "CleaningUp",
@@ -59,7 +59,7 @@ closed_set! {
         MissingFromList = "MissingFromList",
         /// Its provider does not know it any more.
         Gone = "Gone",
-        /// Nobody answered.
+        /// No answer.
         Unreachable = "Unreachable",
         /// The look may be older than the last order.
         StaleLook = "StaleLook",

@@ -92,7 +92,7 @@ const fn agrees(row: Phase, named: Bound) -> bool {
     }
 }
 
-/// Nothing is done to a machine that somebody else may be using.
+/// Nothing is done to a machine that another cluster may be using.
 fn disputed(row: RowFacts) -> Verdict {
     let held = held(row.phase, Order::None, Requeue::Poll, Reason::BindingDisputed);
     let new = row.hold != Hold::Disputed;
@@ -170,7 +170,7 @@ fn take_back(phase: Phase) -> Verdict {
     cross(origin, binding, Reason::OrderTakenBack)
 }
 
-/// The provider sees the machine elsewhere: the row follows, whoever moved it.
+/// The provider sees the machine elsewhere: the row follows, although it was not ordered.
 fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
     let unbound = matches!(from, Phase::Idle | Phase::Deleting);
     let binding = match to {
@@ -208,8 +208,8 @@ const fn footing(phase: Phase) -> u8 {
     }
 }
 
-/// A failed machine is salvaged once whoever used it had time to leave; one that is held, once its
-/// holder says that nobody uses it any more.
+/// A failed machine is salvaged once its user had time to leave; one that is held, once its
+/// holder says that it is unused.
 fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
     let rest = |requeue, reason| held(row.phase, Order::None, requeue, reason);
     let is_kept = row.hold == Hold::Held && row.want != Want::Release;

@@ -98,13 +98,13 @@ pub enum Refusal {
         /// The offending field.
         what: &'static str,
     },
-    /// Somebody holds the machine.
+    /// A resource holds the machine.
     #[error("machine \"{what}\" is held")]
     MachineHeld {
         /// The machine.
         what: String,
     },
-    /// The machine is not held by whoever lets it go.
+    /// The machine is not held by the resource that lets it go.
     #[error("machine \"{what}\" is not held by this resource")]
     MachineNotHeld {
         /// The machine.

@@ -82,13 +82,14 @@ typed_ids! {
     ProviderConfigId,
     /// One installation of Usher.
     InstallationId,
-    /// One life of a machine: whoever comes back under the name of one that is gone is another.
+    /// One life of a machine: what comes back under the name of one that is gone is another
+    /// machine.
     MachineLifeId,
     /// One row of the event log; the same in every delivery.
     EventId,
     /// One row of the audit log.
     AuditId,
-    /// The token of somebody who operates.
+    /// The token of an operator.
     OperatorTokenId,
 }
 

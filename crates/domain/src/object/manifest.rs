@@ -83,7 +83,7 @@ impl Manifest {
         Self(json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name } }))
     }
 
-    /// Takes an object that somebody else wrote.
+    /// Takes an object that another client wrote.
     pub fn from_value(value: Value) -> Result<Self, BadManifest> {
         let named = |pointer: &str| {
             value.pointer(pointer).and_then(Value::as_str).is_some_and(|it| !it.is_empty())

@@ -27,7 +27,7 @@ pub enum Provider {
     Local,
 }
 
-/// A provider nobody registered.
+/// A provider that is not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("provider \"{text}\" is not one of aws, azure, gcp, hetzner, openstack, local")]
 pub struct UnknownProvider {
@@ -112,7 +112,7 @@ impl Provider {
         }
     }
 
-    /// What its ProviderConfig is called; `<provider>.crossplane.io` where nobody says otherwise.
+    /// What its ProviderConfig is called; `<provider>.crossplane.io` unless registered otherwise.
     pub const fn config_type(self) -> ConfigType {
         let (api_version, scope) = match self {
             Self::Aws => ("aws.m.upbound.io/v1beta1", Scope::Namespaced),

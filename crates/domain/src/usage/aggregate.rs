@@ -125,7 +125,7 @@ impl Usage {
         self.status.phase.holds() && self.targets().contains(object)
     }
 
-    /// Whether somebody, resolved or not, is declared to use it.
+    /// Whether a user, resolved or not, is declared.
     pub fn has_user(&self) -> bool {
         self.status.by.is_some() || self.spec.as_ref().is_ok_and(|it| it.by.is_some())
     }

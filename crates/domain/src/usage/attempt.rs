@@ -54,9 +54,9 @@ closed_set! {
 /// On whose account a deletion was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// Somebody asked for it.
+    /// A user asked for it.
     Asked,
-    /// The collector found that nobody owns it; it is not wanted once its owners have changed.
+    /// The collector found no owner; it is not wanted once its owners have changed.
     Collected {
         /// The uids of its owners then, sorted.
         owners: Vec<Uid>,
@@ -64,7 +64,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Judges who asks. Whoever empties a namespace asks like anybody else.
+    /// Judges who asks. The namespace controller counts as a user.
     pub fn judge(requester: &str, owners: &[Uid]) -> Self {
         if COLLECTORS.contains(&requester) {
             let mut owners = owners.to_vec();
@@ -83,7 +83,7 @@ pub enum Progress {
     Recorded,
     /// It is being replayed.
     Begun,
-    /// Whoever asked does not want it any more.
+    /// Its requester does not want it any more.
     Withdrawn {
         /// Since when: what was asked before does not count.
         at: Timestamp,
@@ -129,7 +129,7 @@ impl Attempt {
     }
 
     /// Whether a newer attempt says something else, or comes when half of the time has run out.
-    /// Whoever asks again and again does not make us write each time.
+    /// A requester that asks again and again does not make us write each time.
     fn is_refreshed_by(&self, newer: &Self) -> bool {
         let whole = self.expires_at.since(self.at);
         let asked = newer.origin == Origin::Asked || self.origin != Origin::Asked;

@@ -32,7 +32,7 @@ pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
     next
 }
 
-/// Forgets a denied deletion at the request of whoever asked for it: with every Usage of the object
+/// Forgets a denied deletion at the request of its requester: with every Usage of the object
 /// that remembers it or may be told of it later. Answers with those that change; the command is
 /// done when all of them are written.
 ///

@@ -25,7 +25,7 @@ closed_set! {
         True = "True",
         /// It is not so.
         False = "False",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }

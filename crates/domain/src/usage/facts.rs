@@ -91,7 +91,7 @@ closed_set! {
         Changed = "Changed",
         /// They cannot be used; what is recorded stays.
         Refused = "Refused",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -111,15 +111,15 @@ closed_set! {
         Unmarked = "Unmarked",
         /// Its deletion was refused, and its mark has outlived the Usage that wrote it.
         Outlived = "Outlived",
-        /// It is marked; nobody has answered yet whether its deletion is refused.
+        /// It is marked; whether its deletion is refused is not answered yet.
         Marked = "Marked",
         /// It is marked and its deletion would be allowed.
         Allowed = "Allowed",
         /// It is marked and its deletion was refused.
         Proven = "Proven",
-        /// It is on its way out: nobody can hold it.
+        /// It is on its way out: no Usage can hold it.
         Leaving = "Leaving",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -127,7 +127,7 @@ closed_set! {
 closed_set! {
     /// Who uses it; of several users the one that is most alive.
     "by" By {
-        /// Nobody: it is protected for a reason.
+        /// None: it is protected for a reason.
         None = "None",
         /// The user was never seen.
         Missing = "Missing",
@@ -139,7 +139,7 @@ closed_set! {
         Gone = "Gone",
         /// The user's kind was removed from the world.
         KindRemoved = "KindRemoved",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -159,9 +159,9 @@ closed_set! {
     "excess" Excess {
         /// None.
         None = "None",
-        /// One stands and nobody else holds its object.
+        /// One stands and no other Usage holds its object.
         Marked = "Marked",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -173,13 +173,13 @@ closed_set! {
         None = "None",
         /// It is done, or will not be done.
         Settled = "Settled",
-        /// Somebody else holds the object and does not know of it.
+        /// Another Usage holds the object and does not know of it.
         HandOver = "HandOver",
         /// It is to be replayed, which is recorded first.
         Due = "Due",
         /// Its replay is on record.
         Begun = "Begun",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }

@@ -111,7 +111,7 @@ impl Other {
 pub enum Probe {
     /// Our admission refused it on account of this Usage, or of so many that not all were named.
     Refused,
-    /// It would have been done, or somebody else refused it.
+    /// It would have been done, or another webhook refused it.
     Allowed,
 }
 

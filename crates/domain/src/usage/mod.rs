@@ -8,8 +8,8 @@
 //! branched on), [`reconcile`] (what happens next and why), [`selector`] (who is meant),
 //! [`attempt`] (what was denied), [`look`] and [`observe`] (how answers become facts), [`life`]
 //! (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
-//! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that nobody
-//! accounts for).
+//! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that no
+//! Usage accounts for).
 
 pub mod accept;
 pub mod admit;

@@ -22,7 +22,7 @@ closed_set! {
         Recording = "Recording",
         /// The used object is being marked.
         Marking = "Marking",
-        /// Nobody has answered yet whether its deletion is refused.
+        /// Whether its deletion is refused is not answered yet.
         Probing = "Probing",
         /// Its deletion would be allowed: admission does not work for it.
         NotRefused = "NotRefused",
@@ -38,7 +38,7 @@ closed_set! {
         UserGone = "UserGone",
         /// Another user stands where one was gone.
         UserReturned = "UserReturned",
-        /// The Usage was deleted and nobody uses the object.
+        /// The Usage was deleted and the object has no user.
         UsageDeleted = "UsageDeleted",
         /// A kind was removed from the world.
         KindRemoved = "KindRemoved",
@@ -64,9 +64,9 @@ closed_set! {
         Retiring = "Retiring",
         /// Our finalizer is being taken off.
         RemovingFinalizer = "RemovingFinalizer",
-        /// Somebody who must answer did not.
+        /// An authority that must answer did not.
         Unreachable = "Unreachable",
-        /// Somebody who must answer would not let us look.
+        /// An authority that must answer refused access.
         Forbidden = "Forbidden",
         /// The world is not the one that was pinned: absence proves nothing.
         ClusterReplaced = "ClusterReplaced",

@@ -5,7 +5,7 @@
 //!
 //! **Invariants**
 //! - The finalizer comes before anything else and goes after everything else.
-//! - What is used is held until its user is gone, whoever else is on the way out.
+//! - What is used is held until its user is gone, whatever else is being deleted.
 //! - That the use is over is committed before anything is let go, so that of several Usages of one
 //!   object the last one sees that it is the last.
 //! - Nothing is let go on an answer that is missing.
@@ -102,8 +102,8 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
     clear(row, seen).unwrap_or_else(|| wait(row, seen))
 }
 
-/// Whether all that is used is protected; nothing if nobody knows, or if only the mark has to be
-/// written anew: whoever wrote it leaves it to those who still hold.
+/// Whether all that is used is protected; nothing if that is unknown, or if only the mark has to be
+/// written anew: its writer leaves it to the Usages that still hold.
 const fn is_protected(of: Of) -> Option<bool> {
     match of {
         Of::Proven => Some(true),

@@ -1,7 +1,7 @@
 //! How a Usage names things: objects by group, kind, namespace and name, or by a selector.
 //!
 //! The version of an apiVersion never tells two objects apart, so it is kept in references (for
-//! whoever has to ask) and left out of keys.
+//! the reader that has to ask) and left out of keys.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! Marks that nobody accounts for: what a late driver wrote, and what was left by a Usage that was
-//! taken away by force.
+//! Marks that no Usage accounts for: what a late driver wrote, and what was left by a Usage that
+//! was taken away by force.
 //!
 //! A tiny life beside the Usages: it looks at one marked object and takes the mark off if no Usage
-//! holds the object. Whoever is about to hold it has said so before it relies on the mark, and
+//! holds the object. A Usage that is about to hold it has said so before it relies on the mark, and
 //! writes its own over one that it cannot rely on, so that the verb here never takes off a mark
 //! that counts.
 
@@ -36,7 +36,7 @@ closed_set! {
         Off = "Off",
         /// It is there.
         On = "On",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -44,11 +44,11 @@ closed_set! {
 closed_set! {
     /// Who holds the object.
     "holders" Holders {
-        /// Nobody.
+        /// None.
         None = "None",
-        /// Somebody.
+        /// At least one.
         Some = "Some",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -64,15 +64,15 @@ closed_set! {
 closed_set! {
     /// Why a mark is where it is.
     "stray reason" Reason {
-        /// Somebody holds the object.
+        /// A Usage holds the object.
         Held = "Held",
-        /// Nobody holds it: the mark is being taken off.
+        /// No Usage holds it: the mark is being taken off.
         Unmarking = "Unmarking",
         /// There is no mark.
         Unmarked = "Unmarked",
-        /// Somebody who must answer did not.
+        /// An authority that must answer did not.
         Unreachable = "Unreachable",
-        /// Somebody who must answer would not let us look.
+        /// An authority that must answer refused access.
         Forbidden = "Forbidden",
         /// The world is not the one that was pinned.
         ClusterReplaced = "ClusterReplaced",

@@ -1,4 +1,4 @@
-//! A recorded identity is read from a record; nobody makes one up.
+//! A recorded identity is read from a record; it is never made up.
 
 use usher_domain::direct::identity::Identified;
 use usher_domain::direct::mark::Binding;

@@ -3,7 +3,7 @@
 //! ```text
 //!   intended ──ours──▶ seen ──absent──▶ gone ··· back with another uid: a new row, seen
 //!      │  ╲─settled absent──────────────▶ ▲
-//!      ├──somebody else's──▶ foreign       │
+//!      ├──another party's──▶ foreign      │
 //!      └──────── abandoned (by command only, from any open standing)
 //! ```
 //!
@@ -40,7 +40,7 @@ pub enum Standing {
     Seen,
     /// Positively absent.
     Gone,
-    /// Somebody else's thing stands under our name.
+    /// A foreign object stands under our name.
     Foreign,
     /// Given up by command; an orphan record names it.
     Abandoned,
@@ -137,7 +137,7 @@ impl Row {
         }
     }
 
-    /// Somebody else's object stands under the name.
+    /// A foreign object stands under the name.
     fn displaced(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         match self.standing {
             Standing::Intended => {
@@ -183,10 +183,10 @@ pub enum Answer {
     },
     /// Nothing does, said by the right authority.
     Absent {
-        /// Nobody creates it any more, so that a name which was only intended counts as gone.
+        /// No creator is left, so that a name which was only intended counts as gone.
         settled: bool,
     },
-    /// Nothing does yet, but somebody who may create it has announced the name.
+    /// Nothing does yet, but a controller that may create it has announced the name.
     Announced,
     /// No answer that counts.
     Unknown(Unknown),
@@ -195,7 +195,7 @@ pub enum Answer {
 /// Why an answer does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unknown {
-    /// Nobody answered.
+    /// No answer.
     Unreachable,
     /// We may not look.
     Forbidden,

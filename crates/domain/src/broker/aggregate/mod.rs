@@ -201,7 +201,7 @@ impl Resource {
             || matches!(self.fields.tenure, Tenure::Leaving)
     }
 
-    /// Whether a token of this generation may be redeemed: nobody enrols into a generation that
+    /// Whether a token of this generation may be redeemed: no agent enrols into a generation that
     /// is leaving.
     pub fn admits(&self, generation: Generation) -> bool {
         self.fields.generation == generation && !self.is_showing_out()

@@ -22,7 +22,7 @@ fn bent(bend: impl FnOnce(&mut Fields)) -> Fields {
     fields
 }
 
-/// What every row must have, whoever makes it: (the field, how it is broken).
+/// What every row must have: (the field, how it is broken).
 fn broken_declarations() -> Vec<(&'static str, Fields)> {
     let nil = Uuid::nil();
     vec![

@@ -31,7 +31,7 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// Until when absence does not count. Where nobody can be heard, nobody is waited for.
+    /// Until when absence does not count; `None` if no request can be in flight.
     pub(super) fn quiet_until(&self, now: Timestamp) -> Option<Timestamp> {
         let last = self.heard_until?.after(self.request_bound);
         (now < last).then_some(last)

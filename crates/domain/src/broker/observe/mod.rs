@@ -5,7 +5,7 @@
 //! **Invariants**
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
 //! - An object is ours if it is on record with its uid, or by our labels and a recorded anchor as
-//!   its owner. Labels that were taken off an object on record make nobody else its owner.
+//!   its owner. Labels that were taken off an object on record make no other party its owner.
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
 //! - While converging the current generation counts; while showing out, all of them.
 
@@ -233,7 +233,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A token is gone when it can no longer be redeemed, and nobody redeems while showing out.
+    /// A token is gone when it can no longer be redeemed, and no agent redeems during teardown.
     fn token_sightings(&self) -> Vec<Sighting> {
         let known = self
             .generations()

@@ -15,7 +15,7 @@ closed_set! {
         Pending = "Pending",
         /// There, and recorded.
         Ready = "Ready",
-        /// Nobody uses it; it is being shown out.
+        /// It has no users; it is being torn down.
         Leaving = "Leaving",
         /// Nothing is left of it.
         Gone = "Gone",
@@ -25,9 +25,9 @@ closed_set! {
 closed_set! {
     /// Whether anybody uses it.
     "users" Users {
-        /// Nobody.
+        /// None.
         None = "None",
-        /// Somebody.
+        /// At least one.
         Some = "Some",
     }
 }
@@ -45,9 +45,9 @@ closed_set! {
         Drifted = "Drifted",
         /// Ours, and one is on its way out.
         Deleting = "Deleting",
-        /// Somebody else's object has a name of theirs; while showing out: and no other stands.
+        /// A foreign object has a name of theirs; while showing out: and no other stands.
         Foreign = "Foreign",
-        /// Nobody knows.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
@@ -75,7 +75,7 @@ closed_set! {
         CreatingAnchor = "CreatingAnchor",
         /// What was seen is recorded before the next verb.
         Recording = "Recording",
-        /// Somebody else's object has the anchor's name.
+        /// A foreign object has the anchor's name.
         AnchorNameTaken = "AnchorNameTaken",
         /// The anchor is gone: the object under it will be collected.
         AnchorLost = "AnchorLost",
@@ -83,13 +83,13 @@ closed_set! {
         Creating = "Creating",
         /// The object is written again.
         Correcting = "Correcting",
-        /// Somebody else's object has its name.
+        /// A foreign object has its name.
         NameTaken = "NameTaken",
-        /// Somebody else asked it to go.
+        /// Another party asked it to go.
         LeavingUnasked = "LeavingUnasked",
         /// All is as wanted.
         Steady = "Steady",
-        /// Nobody uses it any more.
+        /// It has no users any more.
         NoUsers = "NoUsers",
         /// The object's deletion is being asked for.
         Deleting = "Deleting",
@@ -101,13 +101,13 @@ closed_set! {
         DeletingAnchor = "DeletingAnchor",
         /// Nothing was seen, but some identity row is still open.
         UnsettledRows = "UnsettledRows",
-        /// The old generation is gone and somebody wants a new one.
+        /// The old generation is gone and a user wants a new one.
         GenerationReplaced = "GenerationReplaced",
         /// Nothing is left.
         Gone = "Gone",
-        /// Somebody who must answer did not.
+        /// An authority that must answer did not.
         Unreachable = "Unreachable",
-        /// Somebody who must answer would not let us look.
+        /// An authority that must answer refused access.
         Forbidden = "Forbidden",
         /// The world is not the one that was pinned.
         ClusterReplaced = "ClusterReplaced",

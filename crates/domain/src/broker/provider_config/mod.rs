@@ -2,7 +2,8 @@
 //!
 //! It is there while anybody uses it and goes last. Users are counted in the transactions that
 //! accept and delete resources; at zero the row first *commits* that it is leaving, and only then
-//! asks the object to go, so that nobody accepted in between refers to something that vanishes.
+//! asks the object to go, so that no resource accepted in between refers to something that
+//! vanishes.
 //!
 //! **Invariants**
 //! - `Leaving` is sticky until everything is proven gone; a new user then starts a new generation.
@@ -12,8 +13,8 @@
 //!   the id, so that no two rows share an object.
 //!
 //! Three objects stand under an anchor: the ProviderConfig, the ExternalSecret, and the Secret that
-//! is materialised for it. The first two are ours to write. The Secret is somebody else's work: it
-//! is recorded when it is seen and goes with the rest.
+//! is materialised for it. The first two are ours to write. The Secret is another controller's
+//! work: it is recorded when it is seen and goes with the rest.
 
 mod facts;
 mod life;
@@ -139,7 +140,7 @@ impl ProviderConfig {
         next
     }
 
-    /// Whether somebody who rests on how it was is worth another look: the first user came, or the
+    /// Whether a worker that waits for a change has to look again: the first user came, or the
     /// last one left. How many there are in between decides nothing.
     pub const fn is_news_to(&self, before: &Self) -> bool {
         (self.users == 0) != (before.users == 0)

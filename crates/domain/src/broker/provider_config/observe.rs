@@ -31,7 +31,7 @@ pub struct Look {
     pub config: Heard<Option<Found>>,
     /// What stands under the ExternalSecret's name.
     pub external_secret: Heard<Option<Found>>,
-    /// What stands under the Secret's name; nobody renders it, so it never drifts.
+    /// What stands under the Secret's name; it is not rendered, so it never drifts.
     pub secret: Heard<Option<Found>>,
 }
 
@@ -166,7 +166,7 @@ impl Judge<'_> {
         ]
     }
 
-    /// The Secret: ours by a recorded ExternalSecret as its owner, whoever labels it.
+    /// The Secret: ours by a recorded ExternalSecret as its owner, whatever its labels.
     fn materialised(&self) -> Part {
         let owning = |names: &[Name], it: &look::Object| {
             self.witness.owned_by(names, it, |name| name.kind == KIND_EXTERNAL_SECRET)
@@ -205,8 +205,8 @@ impl Judge<'_> {
 /// One fact for the ProviderConfig, the ExternalSecret and the Secret.
 ///
 /// While showing out whatever stands counts, and what is on its way out is waited for before the
-/// next is asked. Otherwise both that are written must be there; the Secret is somebody else's work
-/// and counts only where its name is taken.
+/// next is asked. Otherwise both that are written must be there; the Secret is another controller's
+/// work and counts only where its name is taken.
 fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -> Object {
     let worst = |facts: [Object; 3], foreign| {
         facts.into_iter().max_by_key(|it| rank(*it, foreign)).unwrap_or(Object::Unknown)

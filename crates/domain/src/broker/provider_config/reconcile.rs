@@ -63,8 +63,8 @@ fn create(seen: Facts) -> Verdict {
     }
 }
 
-/// Writes again what drifted or is missing. Whoever could refer to it still can; a ProviderConfig
-/// that never was complete is not Ready before it is.
+/// Writes again what drifted or is missing. Resources that could refer to it still can; a
+/// ProviderConfig that never was complete is not Ready before it is.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
     let hold = |rest, reason| Verdict::wait(row.phase, rest, reason);
     match seen.gate {

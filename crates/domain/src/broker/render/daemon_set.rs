@@ -1,7 +1,7 @@
 //! The agent as a DaemonSet: what a Helm release of it installs, for clusters without Helm.
 //!
 //! The token gets there in one of two ways: in a Secret of the bundle, or in a Secret that
-//! somebody else put there and the bundle only names.
+//! another tool put there and the bundle only names.
 
 use std::str::FromStr;
 

@@ -24,7 +24,7 @@ use crate::object::unknown::unknown_reasons;
 pub struct Tombstone {
     /// How soon to look again at something that came back.
     pub interval: Duration,
-    /// How long a tombstone is kept; then it hinders nobody any more.
+    /// How long a tombstone is kept; then it hinders no command any more.
     pub keep: Duration,
 }
 
@@ -47,13 +47,13 @@ closed_set! {
         Recording = "Recording",
         /// Our own guard came back with it.
         ReleasingProtection = "ReleasingProtection",
-        /// Somebody else guards what came back.
+        /// Another party guards what came back.
         InUse = "InUse",
         /// What came back is on its way out.
         WaitingToGo = "WaitingToGo",
-        /// Somebody who must answer did not.
+        /// An authority that must answer did not.
         Unreachable = "Unreachable",
-        /// Somebody who must answer would not let us look.
+        /// An authority that must answer refused access.
         Forbidden = "Forbidden",
         /// The world is not the one that was pinned.
         ClusterReplaced = "ClusterReplaced",
@@ -118,7 +118,7 @@ impl Reconciler for Tombstone {
 
 impl Tombstone {
     /// Whether the tombstone may be put away: it was kept long enough and nothing came back that is
-    /// still on record as standing. What was given up is nobody's to look after.
+    /// still on record as standing. What was given up is not looked after.
     pub fn is_over(&self, record: &Record<Resource>, now: Timestamp) -> bool {
         let kept = now.since(record.state.fields().phase_since) >= self.keep;
         record.state.phase() == Phase::Deleted && kept && record.book.is_settled()

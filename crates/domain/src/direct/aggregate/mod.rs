@@ -180,7 +180,7 @@ impl Resource {
     }
 
     /// Whether a mark is ours: our object and installation, and a request that we sent. Where the
-    /// ledger was lost nobody knows which requests those were.
+    /// ledger was lost it is unknown which requests those were.
     pub fn owns(&self, mark: &Mark) -> bool {
         let sent =
             || (1..=self.fields.attempt).any(|it| RequestId::of(&mark.owner, it) == mark.request);

@@ -390,7 +390,7 @@ impl Judge<'_> {
 const LAGGING: (Cloud, Answer) = (Cloud::Lagging, Answer::Unknown(Unknown::ClusterReplaced));
 const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::RailTripped));
 
-/// Whether a finalizer asks everybody to wait: somebody's `domain/hold`.
+/// Whether a finalizer asks every controller to wait: a `domain/hold`.
 fn is_hold(finalizer: &str) -> bool {
     finalizer.split_once('/').is_some_and(|(_, name)| name == "hold")
 }

@@ -144,11 +144,11 @@ closed_set! {
         Terminating = "Terminating",
         /// The object has no identity yet.
         NotReady = "NotReady",
-        /// Its kind is not installed, so nobody can tell whether it is there.
+        /// Its kind is not installed, so whether it is there is unknown.
         KindNotInstalled = "KindNotInstalled",
         /// We may not read it.
         Forbidden = "Forbidden",
-        /// Nobody answered.
+        /// No answer.
         Unavailable = "Unavailable",
     }
 }

@@ -1,9 +1,9 @@
-//! Where a look becomes a row: the one place for all four edges, whoever brought the look.
+//! Where a look becomes a row: the one place for all four edges, whatever brought the look.
 //!
-//! A provider that works asynchronously answers a Drain with "Draining". Whoever reads that answer
-//! as the end of the drain clears the binding of a machine that is still leaving. Here an answer is
-//! a look like any other, and a binding is cleared by the arrival in an unbound phase and by
-//! nothing else.
+//! A provider that works asynchronously answers a Drain with "Draining". Code that reads that
+//! answer as the end of the drain clears the binding of a machine that is still leaving. Here an
+//! answer is a look like any other, and a binding is cleared by the arrival in an unbound phase and
+//! by nothing else.
 
 use usher_kernel::Timestamp;
 

@@ -23,7 +23,7 @@ pub struct Observed {
     pub sightings: Vec<Sighting>,
     /// The record, where it counts.
     pub report: Option<Report>,
-    /// A token nobody had before, should an order be recorded.
+    /// A token that was never used, should an order be recorded.
     pub fresh: Token,
 }
 

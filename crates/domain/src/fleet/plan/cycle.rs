@@ -1,7 +1,7 @@
 //! One cycle: credit what each need has, give it what is free, and note what it still lacks.
 //!
 //! Machines of a lot are alike, so they are claimed by number: from the front of the lot by the
-//! needs they serve, from its back by whoever takes them away.
+//! needs they serve, from its back by the step that takes them away.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Cycle<'a> {
     pub(super) claimed: Vec<u32>,
     /// For each lot how many are taken from its back.
     pub(super) taken: Vec<u32>,
-    /// For each lot whether some that are claimed from its front are aimed at somebody else.
+    /// For each lot whether some that are claimed from its front are aimed at another need.
     moved: Vec<bool>,
     pub(super) aims: Vec<Aim>,
     pub(super) needs: Vec<NeedReport>,
@@ -42,7 +42,7 @@ impl<'a> Cycle<'a> {
         Self { fleet, claimed, taken, moved: vec![false; lots], aims: vec![], needs: vec![] }
     }
 
-    /// Credits every need with what already serves it, and then with what serves nobody else of
+    /// Credits every need with what already serves it, and then with what serves no other need of
     /// its cluster. What is left over lacks something.
     pub(super) fn credit(&mut self) -> Vec<Lack> {
         let mut lacks = Vec::new();
@@ -78,7 +78,7 @@ impl<'a> Cycle<'a> {
         let mut coming = false;
         let mut claim = |cycle: &mut Self, lot: u32, open: &mut Vec<_>| {
             if !fleet.shapes[fleet.lots[lot as usize].shape as usize].is_known {
-                // Nobody knows what it is worth to its need: it covers nothing and is not surplus.
+                // What it is worth to its need is unknown: it covers nothing and is not surplus.
                 cycle.claimed[lot as usize] += cycle.left(lot);
             } else if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
                 let stage = stage(fleet.lots[lot as usize].place);
@@ -167,7 +167,7 @@ impl<'a> Cycle<'a> {
         open
     }
 
-    /// How many machines of a lot nobody claimed or took.
+    /// How many machines of a lot are neither claimed nor taken.
     pub(super) fn left(&self, lot: u32) -> u32 {
         let at = lot as usize;
         let all = u32::try_from(self.fleet.lots[at].machines.len()).unwrap_or(u32::MAX);
@@ -258,7 +258,7 @@ impl<'a> Cycle<'a> {
     }
 }
 
-/// How long whatever runs on a machine may take to leave, where nobody is in a hurry.
+/// How long whatever runs on a machine may take to leave, where no need is in a hurry.
 pub(super) const GRACE: Duration = Duration::from_mins(10);
 
 /// How far a serving lot is; nothing for the others.

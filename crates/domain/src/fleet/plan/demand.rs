@@ -30,7 +30,7 @@ closed_set! {
 }
 
 /// How far the roll-ups of one cluster can be believed. It is kept with the demand, so that a
-/// roll-up is judged once, whoever hears it and however often it is read.
+/// roll-up is judged once, however often it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
     /// The rows of the last one that was accepted; none before the first.
@@ -39,7 +39,7 @@ pub struct Trust {
     held: Option<(usize, u8)>,
 }
 
-/// Checks a roll-up that somebody types: each of its needs can be read, or the first that cannot is
+/// Checks a roll-up that a person types: each of its needs can be read, or the first that cannot is
 /// refused by name.
 pub fn check_needs(needs: &[RawNeed]) -> Result<(), Refusal> {
     let (count, max) = (needs.len(), NEEDS_MAX);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(check_needs(&many).unwrap_err().code(), "demand_too_long");
     }
 
-    /// Red by: a demand that is judged again by whoever reads it.
+    /// Red by: a demand that is judged again by each reader.
     // Requirement: F-53
     #[test]
     fn what_was_judged_elsewhere_is_taken_over_with_the_judgement() {

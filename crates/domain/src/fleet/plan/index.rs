@@ -25,7 +25,7 @@ use crate::fleet::quantity::{Quantity, Resources};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// How long what nobody needs is kept, by how it is paid for. The rest is kept for ever.
+/// How long what is not needed is kept, by how it is paid for. The rest is kept for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// For what is paid for while it stands.
@@ -58,7 +58,7 @@ pub struct Fleet {
     resources: BTreeMap<String, u32>,
     pub(super) clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
-    /// The machines that leave a cluster for nobody, and the number of that cluster.
+    /// The machines that leave a cluster for no other, and the number of that cluster.
     leaving: BTreeMap<u32, u32>,
     /// Idle machines by the second at which their window ends.
     due: BTreeSet<(u32, u32)>,
@@ -184,7 +184,7 @@ impl Fleet {
         }
     }
 
-    /// Whether nobody else has a claim to a machine.
+    /// Whether no other party has a claim to a machine.
     fn is_mine(&self, machine: &Machine) -> bool {
         let fields = machine.fields();
         fields.owner == self.owner && fields.holder.is_none() && fields.disputed.is_none()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A set of counted values with numbers that are reused once nobody uses the value.
+/// A set of counted values with numbers that are reused once the value is unused.
 #[derive(Clone, Debug)]
 pub(super) struct Interner<T> {
     numbers: BTreeMap<Arc<T>, u32>,

@@ -104,7 +104,7 @@ pub(super) struct Cluster {
     pub(super) needs: Vec<Wanting>,
     /// Rows of its roll-up that could not be read.
     pub(super) unread: Vec<Refusal>,
-    /// How many machines are still bound to it and aimed at nobody: they are on their way out.
+    /// How many machines are still bound to it and aimed at no need: they are on their way out.
     pub(super) leaving: u32,
     /// The ties under which machines stand.
     pub(super) ties: BTreeSet<u32>,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Invariants**
-//! - An aim is a credit: whoever is on its way to a need counts for it, also while it is still
+//! - An aim is a credit: a machine on its way to a need counts for it, also while it is still
 //!   leaving another cluster.
 //! - What is held, disputed or another shard's is not in the index, so it is no candidate.
 //! - Whatever holds a plan back suppresses its aims and never its report.
@@ -44,7 +44,7 @@ closed_set! {
         Run = "Run",
         /// It is only told.
         DryRun = "DryRun",
-        /// It is only told, because somebody stopped the fleet.
+        /// It is only told, because an operator stopped the fleet.
         Paused = "Paused",
     }
 }
@@ -58,9 +58,9 @@ closed_set! {
         Reassign = "Reassign",
         /// A need of higher priority needs it.
         Preempt = "Preempt",
-        /// Nobody needs it any more.
+        /// It is not needed any more.
         Reclaim = "Reclaim",
-        /// Whoever it was on its way to does not need it any more.
+        /// The need it was on its way to does not need it any more.
         Return = "Return",
         /// It stood idle for too long.
         Release = "Release",
@@ -121,9 +121,9 @@ pub struct Aim {
 pub enum Goal {
     /// To serve this need of this cluster.
     Bind(u32),
-    /// To belong to nobody.
+    /// To belong to no cluster.
     Unbound,
-    /// To stay with the cluster that it still serves, if it does, and else to belong to nobody.
+    /// To stay with the cluster that it still serves, if it does, and else to belong to no cluster.
     Return,
     /// To cost nothing.
     Release,

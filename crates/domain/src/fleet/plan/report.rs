@@ -27,7 +27,7 @@ closed_set! {
     "held back" HeldBack {
         /// The store does not answer: nothing is aimed at.
         StoreDown = "StoreDown",
-        /// Somebody paused the fleet: nothing is aimed at.
+        /// An operator paused the fleet: nothing is aimed at.
         Paused = "Paused",
         /// It is a dry run: nothing is aimed at.
         DryRun = "DryRun",

@@ -1,15 +1,15 @@
 //! What the API server may do: a pure answer to each request that touches what is in use.
 //!
-//! Nothing is written while a request waits: a denial carries the deletion to record, and whoever
-//! asked the question records it afterwards.
+//! Nothing is written while a request waits: a denial carries the deletion to record, and the
+//! caller that asked the question records it afterwards.
 //!
 //! **Invariants**
-//! - An index that may lag denies and never allows: where it knows of nobody who is in the way, the
+//! - An index that may lag denies and never allows: where it knows of no holder, the
 //!   answer is to look again with an index that has caught up. What needs no index (an object that
 //!   is on its way out, a broken glass, a write that changes nothing that counts) is answered
 //!   without one.
 //! - A dry run is answered like the request itself and leaves no trace.
-//! - For Crossplane's Usages nobody answers here: they have their own admission.
+//! - Crossplane's Usages are not answered here: they have their own admission.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ pub struct Denial {
     pub record: Option<(UsageKey, Uid, Attempt)>,
 }
 
-/// Somebody who is in the way.
+/// A holder that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The Usage.
@@ -146,7 +146,7 @@ pub struct Blocker {
 }
 
 closed_set! {
-    /// What whoever was denied can do.
+    /// What the denied requester can do.
     "remedy" Remedy {
         /// Delete the users; what was asked is done when they are gone.
         EndTheUse = "EndTheUse",
@@ -238,7 +238,7 @@ fn namespace(deletion: &Deletion, index: &Graph) -> Option<Denial> {
     blocked.then(|| denial(refusal, &holders, Remedy::EmptyTheNamespace))
 }
 
-/// A mark comes off when nobody holds the object.
+/// A mark comes off when no Usage holds the object.
 fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     if !update.marked || update.keeps_mark {
         return Answer::Allow(None);
@@ -251,8 +251,8 @@ fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     unhindered(freshness)
 }
 
-/// A write that leaves the declaration as it is is allowed, whatever the declaration says: nobody
-/// must be kept from letting a Usage go.
+/// A write that leaves the declaration as it is is allowed, whatever the declaration says: no
+/// client must be kept from letting a Usage go.
 fn declare(declaration: &Declaration, index: &Graph, freshness: Freshness) -> Answer {
     let usage = &declaration.usage;
     if declaration.before.as_ref().is_some_and(|it| it.spec == usage.spec) {
@@ -277,7 +277,7 @@ fn declare(declaration: &Declaration, index: &Graph, freshness: Freshness) -> An
     }
 }
 
-/// The index knows of nobody who is in the way.
+/// The index knows of no holder.
 const fn unhindered(freshness: Freshness) -> Answer {
     match freshness {
         Freshness::Cached => Answer::Recheck,

@@ -82,7 +82,7 @@ pub struct Link {
     pub object: ObjectKey,
     /// By which Usage.
     pub usage: UsageKey,
-    /// Who uses it; nobody if it is held for a reason.
+    /// Who uses it; empty if it is held for a reason.
     pub user: Option<ObjectKey>,
     /// How many links lie before it.
     pub depth: usize,

@@ -2,7 +2,7 @@
 //!
 //! **Invariants**
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
-//! - A user is one uid. With `Once` another object under its name is somebody else; with `Always`
+//! - A user is one uid. With `Once` another object under its name is another user; with `Always`
 //!   it takes the place of the one that is gone.
 //! - A row of a mark is seen as long as our mark may stand on the object with that uid.
 //! - What is recorded is held or let go by the record: what a look resolves counts from the next.
@@ -307,8 +307,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What is held, was asked to go, and makes its owners wait. Whoever deletes an owner in the
-    /// foreground has the collector ask; a use comes before that order.
+    /// What is held, was asked to go, and makes its owners wait. A client that deletes an owner in
+    /// the foreground has the collector ask; a use comes before that order.
     fn blocking(&self) -> Option<(ObjectKey, Uid)> {
         let mut attempts = self.usage.status.attempts.iter();
         let attempt = attempts.find(|it| {
@@ -374,7 +374,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The next recorded deletion that can be dealt with; one that nobody knows about comes last.
+    /// The next recorded deletion that can be dealt with; an unknown one comes last.
     fn attempt(&self) -> (facts::Attempt, Option<Dealt>) {
         let mut fact = facts::Attempt::None;
         for attempt in &self.usage.status.attempts {
