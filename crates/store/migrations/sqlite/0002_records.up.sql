@@ -1,7 +1,7 @@
 -- Every record and the version of its record: state, identity rows and this row move together.
 CREATE TABLE records (
     id BLOB PRIMARY KEY,
-    kind TEXT NOT NULL CONSTRAINT lives_kind_check CHECK (kind IN (
+    kind TEXT NOT NULL CONSTRAINT records_kind_check CHECK (kind IN (
         'resource', 'provider_config'
     )),
     version INTEGER NOT NULL CONSTRAINT lives_version_check CHECK (version >= 1),
