@@ -20,7 +20,7 @@ impl<I: ControlPlane> LocalWorld<I> {
         effect: &Effect,
     ) -> Result<(), Trouble> {
         let resource = &record.state;
-        let done = match effect {
+        match effect {
             Effect::CreateAnchor { anchor } => {
                 self.create(Kind::Anchor, render::anchor(resource, anchor, now())).await
             }
@@ -35,11 +35,7 @@ impl<I: ControlPlane> LocalWorld<I> {
             Effect::ReleaseProtection { .. } => Ok(()),
             Effect::DeleteSubstrate { xr, uid } => self.delete_substrate(xr, uid, now()).await,
             Effect::DeleteAnchor { anchor, uid } => self.remove_anchor(anchor, uid).await,
-        };
-        if done.is_ok() && is_seen_at_once(effect) {
-            self.inside.changed(resource);
         }
-        done
     }
 
     pub(super) async fn perform_of_config(
@@ -150,15 +146,6 @@ impl<I: ControlPlane> LocalWorld<I> {
         let change = self.change().await?;
         told(change.remove(Kind::Anchor, &anchor.name, uid))
     }
-}
-
-/// Whether the next look sees what a verb did. Every other verb begins something that takes time,
-/// or mostly changes nothing.
-const fn is_seen_at_once(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::CreateAnchor { .. } | Effect::Apply { uid: None, .. } | Effect::DeleteAnchor { .. }
-    )
 }
 
 fn remove_revision(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::ResourceId;
-use usher_store::{Life, Store};
+use usher_store::{Store, WorkItem};
 
 use super::worker::stopped;
 
@@ -43,7 +43,7 @@ impl Alarms {
                 () = until(next) => {}
             }
             for id in self.take_due() {
-                if store.wake(Life::Resource(id)).await.is_err() {
+                if store.wake(WorkItem::Resource(id)).await.is_err() {
                     self.set(id, Instant::now() + RETRY_AFTER);
                     sleep(RETRY_AFTER).await;
                 }

@@ -19,7 +19,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
 use usher_domain::tokens::{Lifetime, ServerKey, Token};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Attended, Beside, Error, Life, Store};
+use usher_store::{Error, PeerStatus, ResourceContext, Store};
 
 use super::alarm::Alarms;
 use super::guard::Guards;
@@ -93,10 +93,6 @@ impl ControlPlane for SqlControlPlane {
         Box::pin(ready(token))
     }
 
-    fn changed(&self, resource: &Resource) {
-        self.store.nudge(resource.id());
-    }
-
     fn issue<'a>(
         &'a self,
         resource: &'a Resource,
@@ -129,15 +125,15 @@ impl ControlPlane for SqlControlPlane {
 
 impl SqlControlPlane {
     async fn known(&self, resource: &Resource, identify: Identify<'_>) -> Result<Known, Trouble> {
-        let beside = self.store.beside(resource).await.map_err(into_trouble)?;
-        let Beside { now, config, world, tokens, peers, labels, definitions } = beside;
+        let beside = self.store.resource_context(resource).await.map_err(into_trouble)?;
+        let ResourceContext { now, config, world, tokens, peers, labels, definitions } = beside;
         let world = world.map(record);
         let authority = self.judged(&resource.pinned().world, world.as_ref(), identify).await?;
         let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let token = |it: Token| (it.generation, token_state(&it, now));
-        let peer = |it: Attended| (it.peer.registration.generation, peer_look(&it));
+        let peer = |it: PeerStatus| (it.peer.registration.generation, peer_look(&it));
         Ok(Known {
             trust: Trust { now, authority, rail_tripped },
             config_ready: config.is_ready(),
@@ -162,8 +158,8 @@ impl SqlControlPlane {
     /// One step of a drain, or the time of the next one.
     async fn drain(
         &self,
-        leaver: &Attended,
-        mesh: &[Attended],
+        leaver: &PeerStatus,
+        mesh: &[PeerStatus],
         now: Timestamp,
     ) -> Result<(), Trouble> {
         let peer = &leaver.peer;
@@ -185,36 +181,16 @@ impl SqlControlPlane {
                 Ok(())
             }
             DrainStep::Cordon | DrainStep::RevokeKey | DrainStep::Deregister(_) => {
-                let after = self.moved(peer, (step, Mover::Driver), now).await?;
-                self.go_on(Attended { peer: after, ..leaver.clone() }, others, now).await
+                self.advance(peer, step, now).await
             }
         }
-    }
-
-    /// Looks again at once, unless all that can follow is heard of: a node that is cordoned and
-    /// has not left yet says so when it has.
-    async fn go_on(
-        &self,
-        moved: Attended,
-        others: Others<'_>,
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
-        let resource = moved.peer.registration.resource;
-        let others = Others { left: self.mesh.has_left(&moved), ..others };
-        let next = moved.peer.drain(&others, self.mesh.figures().patience, now);
-        if let (Stage::Cordoned { .. }, DrainStep::Wait { until }) = (moved.peer.stage, next) {
-            self.alarms.set(resource, Instant::now() + until.since(now));
-            return Ok(());
-        }
-        self.store.wake(Life::Resource(resource)).await.map_err(into_trouble)?;
-        Ok(())
     }
 
     /// Tells whom a drain waits for what to acknowledge, and sees that its answer is heard, also
     /// by another server; whether there is anything to wait for by what is known here.
     async fn await_acknowledgements(
         &self,
-        leaver: &Attended,
+        leaver: &PeerStatus,
         survivors: &[Survivor],
         snapshot: u64,
     ) -> Result<bool, Trouble> {
@@ -238,49 +214,26 @@ impl SqlControlPlane {
         step: DrainStep,
         now: Timestamp,
     ) -> Result<(), Trouble> {
-        self.moved(peer, (step, Mover::Somebody), now).await.map(|_| ())
-    }
-
-    async fn moved(
-        &self,
-        peer: &Peer,
-        (step, by): (DrainStep, Mover),
-        now: Timestamp,
-    ) -> Result<Peer, Trouble> {
         let (before, after) = (peer.clone(), peer.advance(step, now));
         Failpoint::BeforeDrain.pass();
-        let written = match by {
-            Mover::Driver => self.store.move_own_peer(before, after.clone()).await,
-            Mover::Somebody => self.store.move_peer(before, after.clone()).await,
-        };
-        written.map_err(into_trouble)?;
+        self.store.move_peer(before, after.clone()).await.map_err(into_trouble)?;
         Failpoint::AfterDrain.pass();
         tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        self.mesh.tell_moved(&self.store, &after, now).await.map_err(into_trouble)?;
-        Ok(after)
+        self.mesh.tell_moved(&self.store, &after, now).await.map_err(into_trouble)
     }
 
-    fn survivors(&self, leaver: PeerId, mesh: &[Attended]) -> Vec<Survivor> {
-        let stays = |it: &&Attended| it.peer.id != leaver && it.peer.stage == Stage::Registered;
-        let survivor = |it: &Attended| Survivor {
+    fn survivors(&self, leaver: PeerId, mesh: &[PeerStatus]) -> Vec<Survivor> {
+        let stays = |it: &&PeerStatus| it.peer.id != leaver && it.peer.stage == Stage::Registered;
+        let survivor = |it: &PeerStatus| Survivor {
             id: it.peer.id,
             acknowledged: self.mesh.last_heard(it.peer.id).1.max(it.acknowledged),
             liveness: self.mesh.liveness(it),
         };
         mesh.iter().filter(stays).map(survivor).collect()
     }
-}
-
-/// Who moves a peer on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mover {
-    /// Whoever steps its resource at this moment.
-    Driver,
-    /// Anybody else.
-    Somebody,
 }
 
 /// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
@@ -311,7 +264,7 @@ fn token_state(token: &Token, now: Timestamp) -> TokenState {
     }
 }
 
-fn peer_look(attended: &Attended) -> PeerLook {
+fn peer_look(attended: &PeerStatus) -> PeerLook {
     let state = if attended.peer.is_gone() {
         PeerState::Deregistered
     } else if attended.lost_since.is_some() {

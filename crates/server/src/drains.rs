@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_domain::object::id::{PeerId, ProjectId};
 use usher_kernel::Timestamp;
-use usher_store::{Attended, Error, Store};
+use usher_store::{Error, PeerStatus, Store};
 
 use super::control_plane::snapshot_of;
 use super::mesh::Mesh;
@@ -102,7 +102,7 @@ impl Watched {
         &mut self,
         store: &Store,
         mesh: &Mesh,
-        (leaving, now): (&[Attended], Timestamp),
+        (leaving, now): (&[PeerStatus], Timestamp),
     ) -> Result<(), Error> {
         let out = |id: &&PeerId| leaving.iter().all(|it| it.peer.id != **id);
         let gone: Vec<PeerId> = self.leavers.iter().filter(out).copied().collect();
@@ -121,7 +121,7 @@ impl Watched {
         &mut self,
         store: &Store,
         mesh: &Mesh,
-        (project, leaving): (ProjectId, Vec<Attended>),
+        (project, leaving): (ProjectId, Vec<PeerStatus>),
     ) -> Result<(), Error> {
         let asked = leaving.iter().filter(|it| it.asked_at.is_some());
         let mut snapshots: Vec<u64> = asked.filter_map(|it| snapshot_of(&it.peer)).collect();

@@ -66,7 +66,7 @@ async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
     if events + keys + machines > 0 {
         tracing::info!(events, keys, machines, "forgot what is old");
     }
-    let woken = store.wake_buried(figures.keep, BURIED_MAX).await?;
+    let woken = store.wake_tombstones(figures.keep, BURIED_MAX).await?;
     let more = woken >= u64::from(BURIED_MAX);
     let pause = swept.next(&figures.retention);
     Ok(if more { pause.min(Duration::from_secs(1)) } else { pause })

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{Attended, Error, Life, Store};
+use usher_store::{Error, PeerStatus, Store, WorkItem};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
@@ -117,8 +117,8 @@ impl Mesh {
     }
 
     /// Notes what is written down of a node that called.
-    pub fn meet(&self, attended: &Attended, now: Timestamp) {
-        let Attended { peer, lost_since, .. } = attended;
+    pub fn meet(&self, attended: &PeerStatus, now: Timestamp) {
+        let PeerStatus { peer, lost_since, .. } = attended;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
@@ -186,13 +186,13 @@ impl Mesh {
 
     /// Whether a node is done: it said goodbye, or is written down as lost. What this process does
     /// not hear any more, another one may.
-    pub fn has_left(&self, attended: &Attended) -> bool {
+    pub fn has_left(&self, attended: &PeerStatus) -> bool {
         let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
         said || attended.lost_since.is_some()
     }
 
     /// Whether a node is heard. Once its silence is written down, what is written counts.
-    pub fn liveness(&self, attended: &Attended) -> Liveness {
+    pub fn liveness(&self, attended: &PeerStatus) -> Liveness {
         let inner = self.inner();
         let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
         match node.and_then(|it| it.heard.as_ref()) {
@@ -332,7 +332,7 @@ impl Mesh {
         }
     }
 
-    fn expect_all(&self, mesh: &[Attended], now: Timestamp) {
+    fn expect_all(&self, mesh: &[PeerStatus], now: Timestamp) {
         for attended in mesh {
             // Whoever called meanwhile is known better than by this row.
             if self.last_heard(attended.peer.id).0.is_none() {
@@ -453,7 +453,7 @@ impl Inner {
 /// Wakes resources that waited for an acknowledgement.
 pub(super) async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), Error> {
     for resource in waited {
-        store.wake(Life::Resource(resource)).await?;
+        store.wake(WorkItem::Resource(resource)).await?;
     }
     Ok(())
 }

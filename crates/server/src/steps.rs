@@ -1,4 +1,4 @@
-//! One step of each kind of life, between the store and the world that its record names.
+//! One step of each kind of item, between the store and the world that its record names.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{
     Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
 };
-use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Life, Store};
+use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Store, WorkItem};
 
 use super::tally::{Count, Tally};
 use super::worker::Steps;
 use super::worlds::Worlds;
 use usher_failpoint::Failpoint;
 
-/// The lives with their figures.
+/// The items with their figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lives {
     /// Of a resource.
@@ -50,44 +50,44 @@ pub struct WorldSteps {
 #[async_trait]
 impl Steps for WorldSteps {
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error> {
-        let Leased { life, claim, record, now } = leased;
+        let Leased { item, claim, record, now } = leased;
         let in_time = move || Instant::now() < keeps_until;
-        let lease: Lease<'_> = (life, claim, &in_time);
-        let kept = match (life, record) {
-            (Life::Resource(_), Held::Resource(record)) => {
+        let lease: Lease<'_> = (item, claim, &in_time);
+        let kept = match (item, record) {
+            (WorkItem::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
                 let done = step(&self.lives.broker, &self.seen(), &ledger, now).await;
                 // A record that is gone took its queue entry with it.
                 let Some(outcome) = done.transpose() else { return Ok(None) };
-                self.told(life, &outcome);
+                self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
-                kept.map(|(record, claim)| (held(record), claim))
+                kept.map(held)
             }
-            (Life::Tombstone(_), Held::Resource(record)) => {
+            (WorkItem::Tombstone(_), Held::Resource(record)) => {
                 let kept = self.tombstone(lease, *record, now).await?;
-                kept.map(|(record, claim)| (held(record), claim))
+                kept.map(held)
             }
-            (Life::ProviderConfig(_), Held::ProviderConfig(record)) => {
+            (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
                 let done = step(&self.lives.config, &self.seen(), &ledger, now).await;
                 let Some(outcome) = done.transpose() else { return Ok(None) };
-                self.told(life, &outcome);
+                self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
-                kept.map(|(record, claim)| (Held::ProviderConfig(record), claim))
+                kept.map(Held::ProviderConfig)
             }
-            (Life::Resource(_) | Life::Tombstone(_), Held::ProviderConfig(_))
-            | (Life::ProviderConfig(_), Held::Resource(_)) => {
-                let what = format!("the record of {life}");
-                self.store.postpone(life, claim, Trouble::Corrupt { what }).await?;
+            (WorkItem::Resource(_) | WorkItem::Tombstone(_), Held::ProviderConfig(_))
+            | (WorkItem::ProviderConfig(_), Held::Resource(_)) => {
+                let what = format!("the record of {item}");
+                self.store.postpone(item, claim, Trouble::Corrupt { what }).await?;
                 None
             }
         };
-        Ok(kept.map(|(record, claim)| Leased { life, claim, record, now }))
+        Ok(kept.map(|record| Leased { item, claim, record, now }))
     }
 }
 
 /// Whose lease it is, and whether there is time to keep it.
-type Lease<'a> = (Life, Claim, &'a InTime);
+type Lease<'a> = (WorkItem, Claim, &'a InTime);
 
 fn held(record: Record<Resource>) -> Held {
     Held::Resource(Box::new(record))
@@ -97,20 +97,23 @@ impl WorldSteps {
     /// A tombstone that was kept long enough and has nothing left to watch is put away.
     async fn tombstone(
         &self,
-        (life, claim, in_time): Lease<'_>,
+        (item, claim, in_time): Lease<'_>,
         record: Record<Resource>,
         now: Timestamp,
-    ) -> Result<Option<(Record<Resource>, Claim)>, Error> {
+    ) -> Result<Option<Record<Resource>>, Error> {
         let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
-        let ledger = self.ledger((life, claim, in_time), record);
+        let ledger = self.ledger((item, claim, in_time), record);
         let done = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
         let Some(outcome) = done.transpose() else { return Ok(None) };
-        self.told(life, &outcome);
+        self.told(item, &outcome);
         let at_rest = matches!(
             outcome,
             Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
         );
-        if at_rest && over && self.store.put_away(id, claim, self.lives.tombstone.keep).await? {
+        if at_rest
+            && over
+            && self.store.expire_tombstone(id, claim, self.lives.tombstone.keep).await?
+        {
             return Ok(None);
         }
         ledger.finish(&outcome, tombstone::Reason::as_str).await
@@ -118,10 +121,10 @@ impl WorldSteps {
 
     fn ledger<'a, S: Clone>(
         &'a self,
-        (life, claim, in_time): Lease<'a>,
+        (item, claim, in_time): Lease<'a>,
         record: Record<S>,
     ) -> Written<'a, S> {
-        let ledger = LeasedLedger::new(&self.store, (life, claim), record, in_time);
+        let ledger = LeasedLedger::new(&self.store, (item, claim), record, in_time);
         Written { ledger, tally: &self.tally }
     }
 
@@ -129,18 +132,18 @@ impl WorldSteps {
         Seen { worlds: &self.worlds, tally: &self.tally }
     }
 
-    fn told<R: Copy + Display>(&self, life: Life, outcome: &Result<Report<R>, Stopped>) {
+    fn told<R: Copy + Display>(&self, item: WorkItem, outcome: &Result<Report<R>, Stopped>) {
         match outcome {
             Ok(Report { reason, committed, .. }) => {
                 self.tally.count(Count::Steps);
-                tracing::debug!(%life, %reason, committed, "step");
+                tracing::debug!(%item, %reason, committed, "step");
             }
             Err(Stopped { stage, trouble: trouble @ Trouble::Conflict }) => {
-                tracing::debug!(%life, %stage, %trouble, "step");
+                tracing::debug!(%item, %stage, %trouble, "step");
             }
             Err(Stopped { stage, trouble }) => {
                 self.tally.count(Count::Troubles);
-                tracing::warn!(%life, %stage, %trouble, "a step met trouble");
+                tracing::warn!(%item, %stage, %trouble, "a step met trouble");
             }
         }
     }
@@ -222,10 +225,9 @@ impl<S: Clone> Written<'_, S> {
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
-    ) -> Result<Option<(Record<S>, Claim)>, Error> {
+    ) -> Result<Option<Record<S>>, Error> {
         Failpoint::BeforeRelease.pass();
-        let kept = self.ledger.finish(outcome, word).await?;
-        Ok(kept.map(|record| (record, self.ledger.claim())))
+        self.ledger.finish(outcome, word).await
     }
 }
 

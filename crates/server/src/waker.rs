@@ -92,7 +92,7 @@ impl Waker {
         let mut configs: BTreeSet<ProviderConfigId> = BTreeSet::new();
         let mut after: Option<ResourceId> = None;
         loop {
-            let ids = self.store.resources_after(after, PAGE).await?;
+            let ids = self.store.resources_after(None, after, PAGE).await?;
             let Some(last) = ids.last() else { break };
             after = Some(*last);
             let mut lives = Vec::new();

@@ -10,7 +10,7 @@ use crate::migrate;
 /// Why the store did not do what it was asked.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The record was moved by somebody else since it was read.
+    /// Another writer moved the record since it was read.
     #[error("the record has moved since it was read")]
     Conflict,
     /// What a declaration was resolved against has changed: read it again and decide again.
@@ -79,7 +79,7 @@ pub enum Error {
         /// The last place that was forgotten.
         floor: crate::Cursor,
     },
-    /// The connection was lost while the commit was under way, and nobody could say since whether
+    /// The connection was lost while the commit was under way, and it is not known whether
     /// it was done.
     #[error("cannot say whether the commit was done")]
     OutcomeUnknown {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::port::{Cursor, Told};
+use crate::port::{Cursor, LoggedEvent};
 use crate::signal::Signal;
 use crate::store::Store;
 
@@ -32,7 +32,7 @@ pub struct Follower<'s> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
     /// What was told.
-    pub told: Vec<Told>,
+    pub told: Vec<LoggedEvent>,
     /// Whether this process has written something, told or not.
     pub written: bool,
 }
@@ -40,7 +40,7 @@ pub struct News {
 impl<'s> Follower<'s> {
     /// A reader that begins after this place.
     pub(crate) fn new(store: &'s Store, after: Cursor) -> Self {
-        Self { store, cursor: after, signal: store.signals().told(), written: false }
+        Self { store, cursor: after, signal: store.signals().log(), written: false }
     }
 
     /// Everything up to this place was read.
@@ -75,7 +75,7 @@ impl<'s> Follower<'s> {
     /// The next rows, up to so many, as soon as there are any.
     ///
     /// It may be given up while it waits; nothing is lost by that.
-    pub async fn next(&mut self, count: u32) -> Result<Vec<Told>, Error> {
+    pub async fn next(&mut self, count: u32) -> Result<Vec<LoggedEvent>, Error> {
         let mut soon = SOON;
         loop {
             self.signal.clear();
@@ -96,7 +96,7 @@ impl<'s> Follower<'s> {
 }
 
 impl Follower<'_> {
-    async fn read(&mut self, count: u32) -> Result<Vec<Told>, Error> {
+    async fn read(&mut self, count: u32) -> Result<Vec<LoggedEvent>, Error> {
         let told = self.store.events(self.cursor, count).await?;
         if let Some(last) = told.last() {
             self.cursor = last.cursor;

@@ -1,8 +1,7 @@
-//! The kernel's ledger on the store: one leased life, from its claim to the end of its step.
+//! The kernel's ledger on the store: one leased item, from its claim to the end of its step.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
@@ -15,34 +14,29 @@ use usher_kernel::{
 };
 
 use crate::error::Error;
-use crate::life::Life;
 use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 use crate::store::Store;
-use crate::turn::Turn;
+use crate::work_item::WorkItem;
 
-/// The ledger of one step of a leased life.
+/// The ledger of one step of a leased item.
 ///
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
-/// not: whether the effect was done is known only afterwards. A life that wants to look again at
-/// once, or was woken meanwhile, keeps its lease for the next step while there is time. One that
-/// waits for somebody lingers for a moment before it gives its lease back: what comes at once, as
-/// the answer of a node does, then needs no lease of its own.
+/// not: whether the effect was done is known only afterwards. An item that wants to look again at
+/// once keeps its lease for the next step while there is time. A wake-up during a step is written
+/// like every other, and makes the item due when its lease is given back.
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
-    life: Life,
+    item: WorkItem,
     claim: Claim,
     record: Record<S>,
     in_time: &'s InTime,
-    step: Turn<'s>,
-    /// The wake-ups that the next look sees.
-    seen: AtomicU64,
     written: OnceLock<Record<S>>,
-    /// How the commit ended the step, if it did.
+    /// What the commit did with the lease, if it finished the step.
     ended: OnceLock<Lease>,
 }
 
-/// Whether there is time for another step under the same lease, by the clock of whoever drives.
+/// Whether there is time for another step under the same lease, by the clock of the worker.
 pub type InTime = dyn Fn() -> bool + Sync;
 
 /// What a commit says of the lease it is made under.
@@ -78,112 +72,65 @@ enum Lease {
 }
 
 impl<'s, S: Clone> LeasedLedger<'s, S> {
-    /// The ledger of a leased life, which keeps its lease while it is in time.
+    /// The ledger of a leased item, which keeps its lease while it is in time.
     pub fn new(
         store: &'s Store,
-        (life, claim): (Life, Claim),
+        (item, claim): (WorkItem, Claim),
         record: Record<S>,
         in_time: &'s InTime,
     ) -> Self {
-        let step = store.turns().begin(life, claim);
         let (written, ended) = (OnceLock::new(), OnceLock::new());
-        let seen = AtomicU64::new(claim.wake_seq);
-        Self { store, life, claim, record, in_time, step, seen, written, ended }
+        Self { store, item, claim, record, in_time, written, ended }
     }
 
-    /// Gives the lease back, unless the commit did or the life goes on; with which record, then.
+    /// Gives the lease back, unless the commit did or the item goes on; with which record, then.
     pub async fn finish<R: Copy>(
         &self,
         outcome: &Result<Report<R>, Stopped>,
         word: impl Fn(R) -> &'static str,
     ) -> Result<Option<Record<S>>, Error> {
-        let (life, claim) = (self.life, self.looked());
+        let (item, claim) = (self.item, self.claim);
         let Report { reason, wake, .. } = match outcome {
             Ok(report) => report,
             Err(stopped) => {
-                if self.step.end() {
-                    self.store.write_wakes(vec![life.id()]).await?;
-                }
-                let own = self.store.postpone(life, claim, stopped.trouble.clone()).await?;
-                self.hand_over(own).await?;
+                let own = self.store.postpone(item, claim, stopped.trouble.clone()).await?;
+                self.wake_if_overtaken(own).await?;
                 return Ok(None);
             }
         };
-        let lease = if let Some(ended) = self.ended.get() {
-            *ended
-        } else {
-            self.linger(*wake).await;
-            let lease = self.end(*wake).await?;
-            if lease == Lease::GivenBack {
-                let release = Release { life, claim, wake: *wake, reason: word(*reason) };
-                let own = self.store.release(release).await?;
-                self.hand_over(own).await?;
-            }
-            lease
-        };
-        let record = self.written.get().unwrap_or(&self.record);
-        Ok((lease == Lease::Kept).then(|| record.clone()))
+        let lease = self.ended.get().copied().unwrap_or_else(|| self.next_lease(*wake));
+        if lease == Lease::Kept {
+            return Ok(Some(self.written.get().unwrap_or(&self.record).clone()));
+        }
+        if self.ended.get().is_none() {
+            let release = Release { item, claim, wake: *wake, reason: word(*reason) };
+            let own = self.store.release(release).await?;
+            self.wake_if_overtaken(own).await?;
+        }
+        Ok(None)
     }
 
-    /// The lease with the wake-ups that the last look saw.
-    fn looked(&self) -> Claim {
-        Claim { wake_seq: self.step.looked(), ..self.claim }
-    }
-
-    /// The lease of the next step, if the life goes on: what woke it is seen by that step's look.
-    pub fn claim(&self) -> Claim {
-        Claim { wake_seq: self.seen.load(Ordering::Relaxed), ..self.claim }
-    }
-
-    /// Whoever overtook this driver may have looked before it did, and rest on that.
-    async fn hand_over(&self, own: bool) -> Result<(), Error> {
+    /// A newer lease holder may have gone idle on a snapshot that is older than this step's.
+    async fn wake_if_overtaken(&self, own: bool) -> Result<(), Error> {
         if !own {
-            self.store.write_wakes(vec![self.life.id()]).await?;
+            self.store.wake_labels(vec![self.item.id()]).await?;
         }
         Ok(())
     }
 
-    /// Waits a moment under the lease for what the life waits for, unless others wait for its seat.
-    async fn linger(&self, wake: Wake) {
-        if matches!(wake, Wake::At(_)) && (self.in_time)() && !self.store.is_crowded() {
-            self.step.linger(self.store.linger()).await;
-        }
-    }
-
-    /// Ends the step, before its lease is given back if it is.
-    async fn end(&self, wake: Wake) -> Result<Lease, Error> {
-        let in_time = (self.in_time)();
-        self.seen.store(self.step.written(), Ordering::Relaxed);
-        if in_time && wake == Wake::Now {
-            return Ok(Lease::Kept);
-        }
-        if !self.step.end() {
-            return Ok(Lease::GivenBack);
-        }
-        if in_time && wake != Wake::Never {
-            return Ok(Lease::Kept);
-        }
-        self.store.write_wakes(vec![self.life.id()]).await?;
-        Ok(Lease::GivenBack)
+    /// What becomes of the lease after a finished step.
+    fn next_lease(&self, wake: Wake) -> Lease {
+        if wake == Wake::Now && (self.in_time)() { Lease::Kept } else { Lease::GivenBack }
     }
 
     /// What a commit says of the lease.
-    async fn turn<L: Lifecycle>(
-        &self,
-        decision: &Decision<L>,
-        reason: &'static str,
-    ) -> Result<Ending, Trouble> {
-        let (life, claim, wake) = (self.life, self.looked(), decision.wake);
+    fn ending<L: Lifecycle>(&self, decision: &Decision<L>, reason: &'static str) -> Ending {
+        let (item, claim, wake) = (self.item, self.claim, decision.wake);
         let finished = decision.effect.is_none();
-        let stays = Ending::Stays(Stay { life, claim, reason, finished });
-        if !finished {
-            return Ok(stays);
+        if finished && self.next_lease(wake) == Lease::GivenBack {
+            return Ending::Ends(Release { item, claim, wake, reason });
         }
-        let lease = self.end(wake).await.map_err(|error| error.trouble())?;
-        Ok(match lease {
-            Lease::Kept => stays,
-            Lease::GivenBack => Ending::Ends(Release { life, claim, wake, reason }),
-        })
+        Ending::Stays(Stay { item, claim, reason, finished })
     }
 
     /// The record after a commit, and how that ended the step.
@@ -216,8 +163,7 @@ impl LeasedLedger<'_, Resource> {
             lease,
             release,
         };
-        let book = &self.record.book;
-        self.store.commit_with(write, book).await.map_err(|error| error.trouble())?;
+        self.store.commit(write).await.map_err(|error| error.trouble())?;
         self.committed((next, rows), ending);
         Ok(())
     }
@@ -225,12 +171,11 @@ impl LeasedLedger<'_, Resource> {
 
 impl Ledger<Broker> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
-        self.step.look();
         Ok(Some(self.record.clone()))
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Broker>) -> Result<(), Trouble> {
-        let ending = self.turn(decision, decision.reason.as_str()).await?;
+        let ending = self.ending(decision, decision.reason.as_str());
         let (next, rows) = (&decision.next, decision.rows.as_slice());
         self.write(version, (next, rows), decision.event.clone(), ending).await
     }
@@ -238,7 +183,6 @@ impl Ledger<Broker> for LeasedLedger<'_, Resource> {
 
 impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
     async fn load(&self) -> Result<Option<Record<Resource>>, Trouble> {
-        self.step.look();
         Ok(Some(self.record.clone()))
     }
 
@@ -247,7 +191,7 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
         version: Version,
         decision: &Decision<Tombstone>,
     ) -> Result<(), Trouble> {
-        let ending = self.turn(decision, decision.reason.as_str()).await?;
+        let ending = self.ending(decision, decision.reason.as_str());
         let event: Option<Event> = decision.event.map(|never: Infallible| match never {});
         self.write(version, (&decision.next, decision.rows.as_slice()), event, ending).await
     }
@@ -255,7 +199,6 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
 
 impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
     async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
-        self.step.look();
         Ok(Some(self.record.clone()))
     }
 
@@ -264,7 +207,7 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
         version: Version,
         decision: &Decision<provider_config::Life>,
     ) -> Result<(), Trouble> {
-        let ending = self.turn(decision, decision.reason.as_str()).await?;
+        let ending = self.ending(decision, decision.reason.as_str());
         let (lease, release) = ending.parts();
         let write = ConfigWrite {
             version,

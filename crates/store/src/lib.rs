@@ -1,4 +1,4 @@
-//! The SQL ledger: one commit door, a due-queue, an event log with a cursor, migrations.
+//! The SQL ledger: one commit path, a due-queue, an event log with a cursor, migrations.
 //!
 //! ```text
 //!   Store ──┬─ postgres: pool ─────────────── one transaction per write
@@ -10,55 +10,60 @@
 //! store.
 //!
 //! **Invariants**
-//! - One transaction writes state, identity rows, event, consequences and the queue, or nothing.
+//! - One transaction writes state, identity rows, event, side writes and the queue, or nothing.
 //! - A commit holds only if the version it was decided on does; an unchanged state is not written.
 //! - Leases, due times and `now` come from the database's clock.
 //! - No reader of the log skips a row, however late it was committed.
-//! - A row that breaks the rules of its own aggregate is parked and stops nobody else.
-//! - The closed sets of the code are the CHECKs of both schemas.
+//! - A row that breaks the rules of its own aggregate is parked and stops no other.
+//! - The closed sets of the code are the CHECKs of both schemas; reasons have none.
 #![expect(clippy::duplicate_mod, reason = "one text for both databases, compiled once for each")]
 
 mod column;
 mod error;
-mod fleet;
+mod events;
 mod follow;
-mod handover;
-mod inside;
 mod ledger;
-mod life;
+mod machines;
 pub mod migrate;
+mod peers;
 mod port;
 mod postgres;
+mod queue;
 pub mod relay;
+mod resources;
 mod retention;
 mod settings;
-mod siblings;
 mod signal;
 mod sinks;
 mod sqlite;
 mod store;
-mod turn;
+mod tenancy;
+mod tokens;
+mod work_item;
+mod worlds;
 
 pub use error::Error;
-pub use fleet::{
-    Acquisition, Brake, Cycle, Demand, HOLDER, Heard, List, ListedAt, MachineOrder, MachineQuery,
-    MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
-};
 pub use follow::{Follower, News};
-pub use handover::{Clock, Handed, Handing};
-pub use inside::{Attended, Attention, Beside, ConfigState, Titles, WorldState};
 pub use ledger::{InTime, LeasedLedger};
-pub use life::Life;
-pub use port::{
-    About, Acceptance, BadCursor, Batch, ConfigWrite, Cursor, Held, Installation, Layer, Leased,
-    Order, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay, Told,
+pub use machines::{
+    Acquisition, Brake, Cycle, Demand, HOLDER, JudgedDemand, List, ListedAt, MachineCommand,
+    MachineQuery, MachineWrite, Roll, RollUp, ShardLease, ShardState, StoredMachine, Written,
 };
+pub use peers::{PeerFilter, PeerStatus};
+pub use port::{
+    About, Acceptance, BadCursor, Batch, Command, ConfigWrite, Cursor, Held, Installation, Layer,
+    Leased, LoggedEvent, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay,
+};
+pub use queue::QueueStatus;
+pub use resources::{ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter};
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
-pub use siblings::Noted;
 pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
+pub use tenancy::WithAudit;
+pub use work_item::WorkItem;
+pub use worlds::WorldState;
 
 use usher_kernel::schedule::Jitter;
 use uuid::Uuid;
@@ -66,7 +71,7 @@ use uuid::Uuid;
 /// The longest text of others that is kept, in characters.
 const TEXT_MAX: usize = 2_000;
 
-/// A text of somebody outside as every database can keep it: bounded, without NUL.
+/// A text from outside as every database can keep it: bounded, without NUL.
 fn keepable(text: &str) -> String {
     let replace = |c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().take(TEXT_MAX).map(replace).collect()

@@ -37,15 +37,15 @@ macro_rules! migrations {
 pub(crate) const POSTGRES: &[Migration] = migrations!(
     "postgres",
     [
-        "0001_siblings",
-        "0002_lives",
+        "0001_tenancy",
+        "0002_records",
         "0003_enrolment",
         "0004_logs",
         "0005_sinks",
         "0006_timeline",
         "0007_worlds",
         "0008_drains",
-        "0009_fleet",
+        "0009_machines",
         "0010_free_and_gone_machines",
     ]
 );
@@ -53,15 +53,15 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
 pub(crate) const SQLITE: &[Migration] = migrations!(
     "sqlite",
     [
-        "0001_siblings",
-        "0002_lives",
+        "0001_tenancy",
+        "0002_records",
         "0003_enrolment",
         "0004_logs",
         "0005_sinks",
         "0006_timeline",
         "0007_worlds",
         "0008_drains",
-        "0009_fleet",
+        "0009_machines",
         "0010_free_and_gone_machines",
     ]
 );
@@ -107,7 +107,7 @@ pub enum Refusal {
         /// The first migration that this program does not know.
         found: String,
     },
-    /// An older program was here, and nobody migrated.
+    /// An older program was here, and its schema was not migrated.
     #[error("cannot use the database: its schema lacks \"{missing}\"")]
     Behind {
         /// The first migration that is missing.
@@ -119,7 +119,7 @@ pub enum Refusal {
         /// Which.
         name: String,
     },
-    /// Somebody else's tables.
+    /// Tables of another program.
     #[error("cannot use the database: table \"{table}\" is not ours")]
     Foreign {
         /// One of them.
@@ -221,6 +221,6 @@ mod tests {
         let mut changed = applied(2);
         changed[1].1[0] ^= 1;
         let refusal = compare(SQLITE, &changed).unwrap_err();
-        assert_eq!(refusal, Refusal::Changed { name: "0002_lives".to_owned() });
+        assert_eq!(refusal, Refusal::Changed { name: "0002_records".to_owned() });
     }
 }

@@ -19,7 +19,7 @@ use usher_kernel::schedule::Claim;
 use usher_kernel::{Record, Row, Timestamp, Version, Wake};
 use uuid::Uuid;
 
-use crate::life::Life;
+use crate::work_item::WorkItem;
 
 /// Which installation a database belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Provenance {
     /// It was here before.
     Known,
     /// It was here before, and its server was promoted or recovered to a point in time: commits may
-    /// be missing that somebody saw.
+    /// be missing that a client saw.
     Recovered,
     /// Its database was seen elsewhere: it is a clone or was restored.
     Moved {
@@ -94,15 +94,15 @@ pub struct Batch {
     pub now: Option<Timestamp>,
     /// Who may be stepped.
     pub leased: Vec<Leased>,
-    /// Whose rows break their own rules, and which: nobody but an operator looks at them again.
-    pub parked: Vec<(Life, String)>,
+    /// Whose rows break their own rules, and which: only an operator's retry looks at them again.
+    pub parked: Vec<(WorkItem, String)>,
 }
 
-/// One life, leased, as it was read.
+/// One item, leased, as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
     /// Who.
-    pub life: Life,
+    pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
     /// The record.
@@ -111,7 +111,7 @@ pub struct Leased {
     pub now: Timestamp,
 }
 
-/// The record of a leased life.
+/// The record of a leased item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held {
     /// Of a resource, or of its tombstone.
@@ -124,12 +124,12 @@ pub enum Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Whose.
-    pub life: Life,
+    pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
     /// When to look again.
     pub wake: Wake,
-    /// Why, from the closed set of the life's kind.
+    /// Why, from the closed set of the record's kind.
     pub reason: &'static str,
 }
 
@@ -137,10 +137,10 @@ pub struct Release {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// Whose.
-    pub life: Life,
+    pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
-    /// Why, from the closed set of the life's kind.
+    /// Why, from the closed set of the record's kind.
     pub reason: &'static str,
     /// Whether the write finishes its step, so that no trouble is left.
     pub finished: bool,
@@ -159,7 +159,7 @@ pub struct ResourceWrite {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
-    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
@@ -176,7 +176,7 @@ pub struct ConfigWrite {
     pub next: ProviderConfig,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// The lease it is written under, if that goes on: whoever was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
@@ -184,7 +184,7 @@ pub struct ConfigWrite {
 
 /// What a person orders about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Command {
     /// It shall go.
     Deprovision,
     /// It shall be made again.
@@ -248,7 +248,7 @@ impl FromStr for Cursor {
 
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct LoggedEvent {
     /// Its place.
     pub cursor: Cursor,
     /// Its id, the same in every delivery.
@@ -277,7 +277,7 @@ pub enum About {
     },
     /// A machine of the fleet, which belongs to no project.
     Machine {
-        /// Which life.
+        /// Which item.
         id: MachineLifeId,
         /// What.
         event_type: fleet::event::EventType,
@@ -293,7 +293,7 @@ impl About {
         }
     }
 
-    /// The life that it is about.
+    /// The record that it is about.
     pub const fn subject(self) -> Uuid {
         match self {
             Self::Resource { id, .. } => *id.as_uuid(),

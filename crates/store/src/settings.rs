@@ -45,11 +45,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The most writes that one commit carries.
     pub group_max: usize,
-    /// How long a life that waits keeps its lease. A node on the same machine answers within this;
-    /// for whom it takes longer it is nothing.
-    pub linger: Duration,
-    /// How often whoever follows the log of PostgreSQL asks what other processes told; what this
-    /// one tells is heard at once. SQLite has no other processes and is not asked.
+    /// How often a reader of the log of PostgreSQL asks what other processes wrote; what this
+    /// one writes is seen at once. SQLite has no other processes and is not asked.
     pub log_poll: Duration,
 }
 
@@ -65,7 +62,6 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             group_max: 64,
-            linger: Duration::from_millis(20),
             log_poll: Duration::from_secs(5),
         }
     }

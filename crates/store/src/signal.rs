@@ -1,13 +1,13 @@
-//! Signals inside one process: something was written, so whoever waits for it looks again.
+//! Signals inside one process: something was written, so what waits for it looks again.
 
 use tokio::sync::watch;
 
 use crate::error::Error;
 
-/// Whom a store's own writes wake.
+/// What a store's own writes wake.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    told: watch::Sender<u64>,
+    log: watch::Sender<u64>,
     due: watch::Sender<u64>,
     sinks: watch::Sender<u64>,
 }
@@ -15,32 +15,32 @@ pub(crate) struct Signals {
 impl Default for Signals {
     fn default() -> Self {
         let signal = || watch::Sender::new(0);
-        Self { told: signal(), due: signal(), sinks: signal() }
+        Self { log: signal(), due: signal(), sinks: signal() }
     }
 }
 
 impl Signals {
-    /// Something may have been told. Called after the commit, also if its outcome is unknown.
-    pub(crate) fn tell(&self) {
-        self.told.send_modify(|it| *it = it.wrapping_add(1));
+    /// An event may have been written. Called after the commit, also if its outcome is unknown.
+    pub(crate) fn notify_log(&self) {
+        self.log.send_modify(|it| *it = it.wrapping_add(1));
     }
 
-    /// Somebody may be due. Called after the commit, also if its outcome is unknown.
-    pub(crate) fn stir(&self) {
+    /// An item may be due. Called after the commit, also if its outcome is unknown.
+    pub(crate) fn notify_due(&self) {
         self.due.send_modify(|it| *it = it.wrapping_add(1));
     }
 
-    /// Wakes whoever follows the log, unless it is certain that nothing was told.
-    pub(crate) fn tell_of<T>(&self, written: &Result<T, Error>) {
+    /// Wakes the readers of the log, unless it is certain that no event was written.
+    pub(crate) fn log_written<T>(&self, written: &Result<T, Error>) {
         if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
-            self.tell();
+            self.notify_log();
         }
     }
 
-    /// Wakes whoever waits for work, unless it is certain that nobody became due.
-    pub(crate) fn stir_of<T>(&self, written: &Result<T, Error>) {
+    /// Wakes the worker, unless it is certain that nothing became due.
+    pub(crate) fn due_written<T>(&self, written: &Result<T, Error>) {
         if matches!(written, Ok(_) | Err(Error::OutcomeUnknown { .. })) {
-            self.stir();
+            self.notify_due();
         }
     }
 
@@ -49,12 +49,12 @@ impl Signals {
         self.sinks.send_modify(|it| *it = it.wrapping_add(1));
     }
 
-    /// Sees what is told from now on.
-    pub(crate) fn told(&self) -> Signal {
-        Signal(self.told.subscribe())
+    /// Sees events from now on.
+    pub(crate) fn log(&self) -> Signal {
+        Signal(self.log.subscribe())
     }
 
-    /// Sees who becomes due from now on.
+    /// Sees what becomes due from now on.
     pub(crate) fn due(&self) -> Signal {
         Signal(self.due.subscribe())
     }
@@ -70,7 +70,7 @@ impl Signals {
 pub struct Signal(watch::Receiver<u64>);
 
 impl Signal {
-    /// Forgets what came until now. Whoever looks after this misses nothing.
+    /// Forgets what came until now. A reader that looks after this misses nothing.
     pub fn clear(&mut self) {
         self.0.borrow_and_update();
     }

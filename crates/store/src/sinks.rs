@@ -28,7 +28,7 @@ pub struct SinkState {
     pub cursor: Cursor,
     /// When the last delivery was written down.
     pub delivered_at: Option<Timestamp>,
-    /// Until when somebody delivers.
+    /// Until when it is leased.
     pub lease_until: Option<Timestamp>,
     /// Counts the leases.
     pub fence: Fence,
@@ -40,7 +40,7 @@ pub struct SinkState {
     pub retry_at: Option<Timestamp>,
     /// What was met last.
     pub trouble: Option<String>,
-    /// Why nothing is delivered until somebody says so.
+    /// Why nothing is delivered until it is resumed.
     pub parked: Option<Parked>,
     /// The database's time of this look.
     pub now: Timestamp,
@@ -69,7 +69,7 @@ pub enum RoundEnd {
         /// What was met.
         trouble: String,
     },
-    /// No more deliveries until somebody says so.
+    /// No more deliveries until it is resumed.
     Park {
         /// Why.
         why: Parked,
@@ -93,7 +93,7 @@ verbs! {
     fn sinks() -> Result<Vec<SinkState>, Error>;
     /// Reads a sink.
     fn sink(name: &Slug) -> Result<Option<SinkState>, Error>;
-    /// Leases a sink for so long, unless somebody else delivers, it waits, or it is parked.
+    /// Leases a sink for so long, unless another relay delivers, it waits, or it is parked.
     fn lease_sink(name: Slug, span: Duration) -> Result<Option<SinkState>, Error>;
     /// Ends a round of deliveries; `false` if the lease was lost, which changes nothing.
     fn settle_sink(it: Settlement) -> Result<bool, Error>;

@@ -168,10 +168,6 @@ pub trait ControlPlane: Send + Sync + 'static {
         generation: Generation,
     ) -> BoxFuture<'a, Result<TokenText, Trouble>>;
 
-    /// Says that an effect changed what the next observation of a resource sees: its lease holder
-    /// observes again at once and need not wait for the watch.
-    fn changed(&self, resource: &Resource);
-
     /// Issues a token, unless it was issued or the resource no longer wants it.
     fn issue<'a>(
         &'a self,

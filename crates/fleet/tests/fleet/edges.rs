@@ -6,7 +6,7 @@ use usher_domain::fleet::binding::Assignment;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::Need;
 use usher_domain::object::id::ResourceId;
-use usher_store::MachineOrder;
+use usher_store::MachineCommand;
 use usher_wire::fleet::{HostRef, Machine, MachineState};
 use uuid::Uuid;
 
@@ -120,9 +120,9 @@ impl Edge {
             Self::Delete => {
                 let holder = ResourceId::from_uuid(Uuid::from_u128(7));
                 let wanted = Wanted::of(Target::Release);
-                let order = MachineOrder::Hold { holder, wanted };
+                let order = MachineCommand::Hold { holder, wanted };
                 let id = yard.row("m0").await.id;
-                yard.store.order_machine(id, order, None).await.unwrap();
+                yard.store.command_machine(id, order, None).await.unwrap();
             }
         }
     }

@@ -4,7 +4,7 @@ use usher_domain::fleet::aggregate::{Target, Wanted};
 use usher_domain::fleet::binding::{Assignment, Binding};
 use usher_domain::fleet::phase::Phase;
 use usher_domain::object::id::ResourceId;
-use usher_store::{Brake, MachineOrder};
+use usher_store::{Brake, MachineCommand};
 use usher_wire::fleet::MachineState;
 use uuid::Uuid;
 
@@ -37,8 +37,8 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     let binding = Binding { cluster: "broker".parse().unwrap(), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
     let id = yard.row("m0").await.id;
-    let order = MachineOrder::Hold { holder, wanted };
-    yard.store.order_machine(id, order, None).await.unwrap();
+    let order = MachineCommand::Hold { holder, wanted };
+    yard.store.command_machine(id, order, None).await.unwrap();
     yard.until(Phase::Configured, 1).await;
     yard.need("broker", 0, 0).await;
     yard.need("greedy", 2, 1_000_000).await;
@@ -48,7 +48,7 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     assert_eq!(yard.plant.machine("m0").cluster, "broker");
     assert_eq!(yard.plant.machine("m1").cluster, "greedy");
     let read = yard.row("m0").await.record.version;
-    yard.store.order_machine(id, MachineOrder::LetGo { holder, read }, None).await.unwrap();
+    yard.store.command_machine(id, MachineCommand::LetGo { holder, read }, None).await.unwrap();
     yard.eventually("it is taken now", || yard.plant.machine("m0").cluster == "greedy").await;
     yard.stop().await;
 }

@@ -19,7 +19,9 @@ use usher_fleet::shard::Shard;
 use usher_fleet::tally::{Kind, Outcome, Tally};
 use usher_kernel::schedule::Pace;
 use usher_store::migrate::Way;
-use usher_store::{Cursor, MachineQuery, Place, RollUp, Settings, Store, StoredMachine, Told};
+use usher_store::{
+    Cursor, LoggedEvent, MachineQuery, Place, RollUp, Settings, Store, StoredMachine,
+};
 
 use crate::plant::Plant;
 
@@ -160,7 +162,7 @@ impl Yard {
     }
 
     /// Everything that was told.
-    pub(crate) async fn told(&self) -> Vec<Told> {
+    pub(crate) async fn told(&self) -> Vec<LoggedEvent> {
         self.store.events(Cursor::default(), 10_000).await.unwrap()
     }
 

@@ -17,7 +17,7 @@ use usher_domain::fleet::phase::Phase;
 use usher_domain::object::authority::{Authority, Pin};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Trouble;
-use usher_store::{About, Error, HOLDER, MachineOrder, MachineQuery, News, Store, StoredMachine};
+use usher_store::{About, Error, HOLDER, MachineCommand, MachineQuery, News, Store, StoredMachine};
 
 use usher_fleet::bootstrap::Bootstrap;
 use usher_local::machines::{Machines, Reclaim, Stir};
@@ -57,11 +57,11 @@ impl Holding {
     }
 
     /// What there is to order of a machine that goes, and whether nothing of it is left then.
-    fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineOrder>, bool) {
+    fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineCommand>, bool) {
         let (read, machine) = (held.record.version, &held.record.state);
         let target = match machine.phase() {
             Phase::Speculative | Phase::Gone => {
-                return (Some(MachineOrder::LetGo { holder, read }), true);
+                return (Some(MachineCommand::LetGo { holder, read }), true);
             }
             // What failed is given back like what stands idle: its node first, then its host.
             Phase::Idle | Phase::Deleting | Phase::Failed => Target::Release,
@@ -71,7 +71,7 @@ impl Holding {
         };
         let wanted = Wanted { target, grace: self.grace };
         let is_new = *machine.wanted() != wanted;
-        (is_new.then_some(MachineOrder::Aim { holder, wanted, read }), false)
+        (is_new.then_some(MachineCommand::Aim { holder, wanted, read }), false)
     }
 
     /// Takes the first machine that is free, one with a host before one without; whether there was
@@ -106,8 +106,8 @@ impl Holding {
         holder: ResourceId,
     ) -> Result<bool, Error> {
         let wanted = Wanted { target: target.clone(), grace: self.grace };
-        let order = MachineOrder::Hold { holder, wanted };
-        match self.store.order_machine(machine.id, order, None).await {
+        let order = MachineCommand::Hold { holder, wanted };
+        match self.store.command_machine(machine.id, order, None).await {
             // A resource that was given up meanwhile is not found.
             Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
             // Somebody was faster, perhaps for this very resource.
@@ -128,7 +128,7 @@ impl Holding {
             let Some(held) = held else { return Ok(true) };
             let (order, over) = self.way_out(&held, holder);
             let Some(order) = order else { return Ok(over) };
-            match self.store.order_machine(held.id, order, None).await {
+            match self.store.command_machine(held.id, order, None).await {
                 Ok(_) => return Ok(over),
                 Err(Error::Conflict) => {}
                 Err(error) => return Err(error),
@@ -152,7 +152,7 @@ impl Holding {
         if !resource.is_showing_out() && resource.phase() != ResourcePhase::Deleted {
             return Ok(false);
         }
-        let beside = self.store.beside(resource).await?;
+        let beside = self.store.resource_context(resource).await?;
         let believed = beside.world.is_some_and(|it| {
             it.tripped_at.is_none() && it.pin.judge(answered) == Authority::Pinned
         });

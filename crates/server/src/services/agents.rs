@@ -13,7 +13,7 @@ use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{DrainStep, Stage};
 use usher_domain::tokens::{Outcome, Refusal, Request};
 use usher_kernel::Trouble;
-use usher_store::Attended;
+use usher_store::PeerStatus;
 use usher_wire::http::{AgentEvent, Drain};
 use uuid::Uuid;
 
@@ -87,7 +87,7 @@ impl Agents for Services {
     async fn leave(&self, node: PeerId, in_flight: u64) -> Answer<()> {
         tracing::info!(%node, in_flight, "a node said goodbye");
         self.mesh().hear_last(node);
-        let Some(Attended { peer, .. }) = self.store.peer(node).await.map_err(failure)? else {
+        let Some(PeerStatus { peer, .. }) = self.store.peer(node).await.map_err(failure)? else {
             return Err(Border::KeyRevoked.into());
         };
         if !matches!(peer.stage, Stage::Cordoned { .. }) {

@@ -1,5 +1,7 @@
 //! Credentials and which project may use them.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Credentials};
 use usher_api::views::{
@@ -20,15 +22,12 @@ impl Credentials for Services {
     async fn list(&self, paging: Paging) -> Answer<Page<CredentialView>> {
         let all = self.store.credentials().await.map_err(failure)?;
         let listed = page_of_all(all, &paging, |it| it.id.to_string());
-        let mut items = Vec::new();
-        for credential in listed.items {
-            items.push(self.shown(credential).await?);
-        }
+        let items = self.shown(listed.items).await?;
         Ok(Page { items, next: listed.next })
     }
 
     async fn get(&self, credential: &Ref<CredentialId, Slug>) -> Answer<CredentialView> {
-        self.shown(self.credential(credential).await?).await
+        self.shown_one(self.credential(credential).await?).await
     }
 
     async fn create(&self, caller: &Caller, new: NewCredential) -> Answer<CredentialView> {
@@ -45,7 +44,7 @@ impl Credentials for Services {
         let subject = (None, credential.name.to_string());
         let order = self.noted(caller, Action::CredentialCreate, subject);
         order.create_credential(credential.clone()).await.map_err(failure)?;
-        self.shown(credential).await
+        self.shown_one(credential).await
     }
 
     async fn revoke(&self, caller: &Caller, id: CredentialId) -> Answer<CredentialView> {
@@ -64,11 +63,19 @@ impl Credentials for Services {
 
     async fn assignments(&self, project: ProjectId) -> Answer<Vec<AssignmentView>> {
         let all = self.store.assignments(project).await.map_err(failure)?;
-        let mut items = Vec::new();
-        for assignment in all {
-            items.push(self.assigned(assignment).await?);
+        if all.is_empty() {
+            return Ok(vec![]);
         }
-        Ok(items)
+        let project = self.project(project).await?.slug;
+        let names = self.store.credentials().await.map_err(failure)?;
+        let names: HashMap<_, _> = names.into_iter().map(|it| (it.id, it.name)).collect();
+        let view = |assignment: Assignment| {
+            let credential = names.get(&assignment.credential).cloned().ok_or_else(|| {
+                Refusal::CredentialNotFound { what: assignment.credential.to_string() }
+            })?;
+            Ok(AssignmentView { assignment, project: project.clone(), credential })
+        };
+        all.into_iter().map(view).collect()
     }
 
     async fn request(&self, caller: &Caller, key: AssignmentKey) -> Answer<AssignmentView> {
@@ -115,11 +122,26 @@ impl Credentials for Services {
 }
 
 impl Services {
-    async fn shown(&self, credential: Credential) -> Answer<CredentialView> {
+    /// Credentials with the names of their clouds.
+    async fn shown(&self, credentials: Vec<Credential>) -> Answer<Vec<CredentialView>> {
         let now = self.store.now().await.map_err(failure)?;
-        let cloud = self.cloud(&Ref::Id(credential.cloud)).await?.name;
-        let status = credential.status(now);
-        Ok(CredentialView { credential, cloud, status })
+        let clouds = self.store.clouds().await.map_err(failure)?;
+        let clouds: HashMap<_, _> = clouds.into_iter().map(|it| (it.id, it.name)).collect();
+        let view = |credential: Credential| {
+            let cloud = clouds
+                .get(&credential.cloud)
+                .cloned()
+                .ok_or_else(|| Refusal::CloudNotFound { what: credential.cloud.to_string() })?;
+            let status = credential.status(now);
+            Ok(CredentialView { credential, cloud, status })
+        };
+        credentials.into_iter().map(view).collect()
+    }
+
+    async fn shown_one(&self, credential: Credential) -> Answer<CredentialView> {
+        let id = credential.id;
+        let shown = self.shown(vec![credential]).await?.pop();
+        shown.ok_or_else(|| Refusal::CredentialNotFound { what: id.to_string() }.into())
     }
 
     async fn assignment(&self, key: &AssignmentKey) -> Answer<Assignment> {

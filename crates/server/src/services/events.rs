@@ -59,7 +59,7 @@ fn read(cursor: Option<&Cursor>) -> Answer<Option<usher_store::Cursor>> {
     cursor.map(|it| it.0.parse().map_err(|_| bad_cursor(&it.0))).transpose()
 }
 
-fn shown(it: usher_store::Told) -> LogEntry {
+fn shown(it: usher_store::LoggedEvent) -> LogEntry {
     LogEntry {
         cursor: Cursor(it.cursor.to_string()),
         id: it.id,

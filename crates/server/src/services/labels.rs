@@ -7,7 +7,7 @@ use usher_domain::audit::Action;
 use usher_domain::labels::{Definition, check_count};
 use usher_domain::object::id::{ProjectId, ResourceId};
 use usher_domain::object::label::Labels;
-use usher_store::Life;
+use usher_store::WorkItem;
 
 use super::{Services, failure};
 
@@ -30,7 +30,7 @@ impl LabelLayers for Services {
             Layer::Installation => self.wake_reached(None).await?,
             Layer::Project(project) => self.wake_reached(Some(project)).await?,
             Layer::Resource(id) => {
-                self.store.wake(Life::Resource(id)).await.map_err(failure)?;
+                self.store.wake(WorkItem::Resource(id)).await.map_err(failure)?;
             }
         }
         Ok(labels)
@@ -67,16 +67,12 @@ impl Services {
     async fn wake_reached(&self, project: Option<ProjectId>) -> Answer<()> {
         let mut after: Option<ResourceId> = None;
         loop {
-            let ids = match project {
-                Some(project) => self.store.resources(project, after, PAGE).await,
-                None => self.store.resources_after(after, PAGE).await,
-            };
-            let ids = ids.map_err(failure)?;
+            let ids = self.store.resources_after(project, after, PAGE).await.map_err(failure)?;
             let Some(last) = ids.last() else { return Ok(()) };
             after = Some(*last);
             for id in ids {
                 if self.record(id).await?.state.fields().outcome.is_none() {
-                    self.store.wake(Life::Resource(id)).await.map_err(failure)?;
+                    self.store.wake(WorkItem::Resource(id)).await.map_err(failure)?;
                 }
             }
         }

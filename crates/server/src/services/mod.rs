@@ -34,7 +34,7 @@ use usher_domain::broker::render::{AgentImage, ApiUrl};
 use usher_domain::object::id::{AuditId, ProjectId};
 use usher_domain::object::offender::shortened;
 use usher_kernel::Trouble;
-use usher_store::{Error, Noted, Store};
+use usher_store::{Error, Store, WithAudit};
 use uuid::Uuid;
 
 use self::fleet::Machines;
@@ -110,8 +110,8 @@ impl Services {
         caller: &Caller,
         action: Action,
         subject: (Option<ProjectId>, String),
-    ) -> Noted<'_> {
-        self.store.noted(entry(caller, action, subject, Map::new()))
+    ) -> WithAudit<'_> {
+        self.store.with_audit(entry(caller, action, subject, Map::new()))
     }
 }
 

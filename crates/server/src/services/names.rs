@@ -15,7 +15,7 @@ use usher_domain::object::offender::shortened;
 use usher_domain::object::slug::Slug;
 use usher_domain::projects::Project;
 use usher_kernel::{Record, Version};
-use usher_store::Titles;
+use usher_store::DisplayNames;
 
 use super::{Services, failure, missing};
 
@@ -38,25 +38,9 @@ impl Services {
         version: Version,
     ) -> Answer<ResourceView> {
         let id = resource.id();
-        let titles = self.store.titles(id).await.map_err(failure)?;
-        let Some(Titles { name: _, project, blueprint, credential, reason }) = titles else {
-            return Err(Refusal::ProvisionedResourceNotFound { what: id.to_string() }.into());
-        };
-        let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
-        let project = project.unwrap_or_else(|| "gone".to_owned());
-        Ok(ResourceView {
-            resource: resource.clone(),
-            version,
-            reason: reason.and_then(|it| it.parse().ok()),
-            project: project.parse().map_err(|_| broken("the project"))?,
-            blueprint: match blueprint {
-                Some((name, version)) => {
-                    Some((name.parse().map_err(|_| broken("the blueprint"))?, version))
-                }
-                None => None,
-            },
-            credential: credential.and_then(|it| it.parse().ok()),
-        })
+        let titles = self.store.display_names(id).await.map_err(failure)?;
+        let refusal = || Refusal::ProvisionedResourceNotFound { what: id.to_string() };
+        shown(resource, version, titles.ok_or_else(refusal)?)
     }
 
     /// The project with this id.
@@ -130,6 +114,31 @@ impl Services {
         });
         found.ok_or_else(|| Refusal::CredentialNotFound { what: told(it) }.into())
     }
+}
+
+/// A resource with what its row does not say.
+pub(super) fn shown(
+    resource: &Resource,
+    version: Version,
+    titles: DisplayNames,
+) -> Answer<ResourceView> {
+    let DisplayNames { name: _, project, blueprint, credential, reason } = titles;
+    let id = resource.id();
+    let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
+    let project = project.unwrap_or_else(|| "gone".to_owned());
+    Ok(ResourceView {
+        resource: resource.clone(),
+        version,
+        reason: reason.and_then(|it| it.parse().ok()),
+        project: project.parse().map_err(|_| broken("the project"))?,
+        blueprint: match blueprint {
+            Some((name, version)) => {
+                Some((name.parse().map_err(|_| broken("the blueprint"))?, version))
+            }
+            None => None,
+        },
+        credential: credential.and_then(|it| it.parse().ok()),
+    })
 }
 
 /// What is told of something that is not there.

@@ -5,11 +5,8 @@ use usher_api::ports::{Answer, Nodes};
 use usher_api::refusal::Thing;
 use usher_api::views::{Caller, NodeQuery, NodeView, Page, Paging, TokenView};
 use usher_domain::audit::Action;
-use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::facts::Tenure;
-use usher_domain::object::id::{PeerId, ProjectId, TokenId};
-use usher_domain::tokens::ResourceView;
-use usher_store::{Attended, Error};
+use usher_domain::object::id::{PeerId, ProjectId};
+use usher_store::{Error, PeerFilter, PeerStatus};
 
 use super::names::not_found;
 use super::{Services, after, failure, page};
@@ -18,57 +15,38 @@ use crate::clock;
 #[async_trait]
 impl Nodes for Services {
     async fn tokens(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<TokenView>> {
-        let mut place: Option<TokenId> = after(&paging)?;
-        let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
         let now = self.store.now().await.map_err(failure)?;
-        let mut items = Vec::new();
-        while items.len() < wanted {
-            let count = paging.limit.saturating_add(1);
-            let tokens = self.store.tokens_after(place, count).await.map_err(failure)?;
-            let Some(last) = tokens.last() else { break };
-            place = Some(last.id);
-            for token in tokens {
-                if project.is_some_and(|it| it != token.project) {
-                    continue;
-                }
-                let record = self.record(token.resource).await?;
-                let redeemable = token.is_redeemable(redeeming(&record.state), now);
-                items.push(TokenView { token, redeemable });
-            }
-        }
-        Ok(page(items, &paging, |it| it.token.id.to_string()))
+        let count = paging.limit.saturating_add(1);
+        let listed = self.store.list_tokens(project, after(&paging)?, count).await;
+        let listed = listed.map_err(failure)?.into_iter();
+        let items = listed.map(|(token, resource)| {
+            let redeemable = token.is_redeemable(resource, now);
+            TokenView { token, redeemable }
+        });
+        Ok(page(items.collect(), &paging, |it| it.token.id.to_string()))
     }
 
     async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>> {
-        let NodeQuery { project, all } = query;
-        let mut place: Option<PeerId> = after(&paging)?;
-        let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
-        let mut items = Vec::new();
-        while items.len() < wanted {
-            let count = paging.limit.saturating_add(1);
-            let peers = self.store.peers_after(place, count).await.map_err(failure)?;
-            let Some(last) = peers.last() else { break };
-            place = Some(last.peer.id);
-            for attended in peers {
-                let peer = &attended.peer;
-                let wanted = project.is_none_or(|it| it == peer.registration.project);
-                if wanted && (all || !peer.is_gone()) {
-                    items.push(self.node(attended).await?);
-                }
-            }
-        }
-        Ok(page(items, &paging, |it| it.peer.id.to_string()))
+        let filter = PeerFilter { project: query.project, deregistered: query.all };
+        let count = paging.limit.saturating_add(1);
+        let listed = self.store.list_peers(filter, after(&paging)?, count).await;
+        let listed = listed.map_err(failure)?.into_iter();
+        let items = listed.map(|(peer, name)| self.node(peer, name)).collect();
+        Ok(page(items, &paging, |it: &NodeView| it.peer.id.to_string()))
     }
 
     async fn get(&self, id: PeerId) -> Answer<NodeView> {
         let found = self.store.peer(id).await.map_err(failure)?;
         let found = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
-        self.node(found).await
+        let resource = found.peer.registration.resource;
+        let titles = self.store.display_names(resource).await.map_err(failure)?;
+        Ok(self.node(found, titles.map_or_else(|| resource.to_string(), |it| it.name)))
     }
 
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView> {
         let found = self.store.peer(id).await.map_err(failure)?;
-        let Attended { peer, .. } = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
+        let PeerStatus { peer, .. } =
+            found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let now = self.store.now().await.map_err(failure)?;
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
@@ -85,9 +63,7 @@ impl Nodes for Services {
 }
 
 impl Services {
-    async fn node(&self, attended: Attended) -> Answer<NodeView> {
-        let resource = attended.peer.registration.resource;
-        let titles = self.store.titles(resource).await.map_err(failure)?;
+    fn node(&self, attended: PeerStatus, resource: String) -> NodeView {
         let liveness = self.mesh().liveness(&attended);
         let (heard, _) = self.mesh().last_heard(attended.peer.id);
         let ago = heard.as_ref().map(|it| it.at.elapsed());
@@ -95,21 +71,12 @@ impl Services {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             usher_kernel::Timestamp::from_micros(clock::now().as_micros().saturating_sub(micros))
         };
-        Ok(NodeView {
+        NodeView {
             peer: attended.peer,
-            resource: titles.map_or_else(|| resource.to_string(), |it| it.name),
+            resource,
             liveness,
             heard_at: ago.map(before),
             agent_version: heard.map(|it| it.agent_version),
-        })
-    }
-}
-
-/// What redeeming asks of a resource.
-pub(super) fn redeeming(resource: &Resource) -> ResourceView {
-    ResourceView {
-        generation: resource.generation(),
-        deletion_requested: resource.deletion_requested_at().is_some(),
-        replacing: resource.tenure() == Tenure::Leaving,
+        }
     }
 }

@@ -13,7 +13,7 @@ use usher_domain::broker::refusal::Refusal;
 use usher_domain::broker::world::OwnObject;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
 use usher_kernel::{Book, Standing, Timestamp};
-use usher_store::{Error, Order};
+use usher_store::{Command, Error};
 use uuid::Uuid;
 
 use super::names::not_found;
@@ -32,7 +32,7 @@ impl Orphans for Services {
         for orphan in self.all_orphans().await?.into_iter().filter(|it| it.reapable) {
             let Some(id) = orphan.resource else { continue };
             if lives.insert(id, ()).is_none() {
-                let order = Order::Reap { by: caller.name.to_string() };
+                let order = Command::Reap { by: caller.name.to_string() };
                 self.order(caller, id, (order, Action::ResourceReap)).await?;
             }
             reaped.push(orphan);

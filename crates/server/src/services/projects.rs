@@ -58,12 +58,9 @@ impl Projects for Services {
     }
 
     async fn placements(&self, paging: Paging) -> Answer<Page<Placement>> {
-        let projects = Projects::list(self, paging).await?;
-        let mut items = Vec::new();
-        for project in projects.items {
-            items.extend(self.store.placement(project.id).await.map_err(failure)?);
-        }
-        Ok(Page { items, next: projects.next })
+        let count = paging.limit.saturating_add(1);
+        let items = self.store.placements(after(&paging)?, count).await.map_err(failure)?;
+        Ok(page(items, &paging, |it| it.project.to_string()))
     }
 
     async fn placement(&self, project: ProjectId) -> Answer<Placement> {

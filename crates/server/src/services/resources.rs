@@ -9,13 +9,13 @@ use usher_api::views::{
 };
 use usher_domain::audit::Action;
 use usher_domain::broker::accept::{self, Minted, Provision};
-use usher_domain::broker::phase::Phase;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::idempotency::{self, Scope, Verdict};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
-use usher_store::{Acceptance, Error, Order, RememberedKey, Snapshot};
+use usher_store::{Acceptance, Command, Error, RememberedKey, ResourceFilter, Snapshot};
 use uuid::Uuid;
 
+use super::names::shown;
 use super::{Services, after, entry, failure, missing, page};
 use crate::tally::Count;
 use usher_failpoint::Failpoint;
@@ -48,7 +48,7 @@ impl Resources for Services {
     }
 
     async fn deprovision(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Deprovision, Action::ResourceDeprovision)).await
+        self.order(caller, id, (Command::Deprovision, Action::ResourceDeprovision)).await
     }
 
     async fn get(&self, id: ResourceId) -> Answer<ResourceView> {
@@ -56,34 +56,13 @@ impl Resources for Services {
     }
 
     async fn list(&self, query: ResourceQuery, paging: Paging) -> Answer<Page<ResourceView>> {
-        if let Some(name) = &query.name {
-            let ids = self.store.find_resources(query.project, name).await.map_err(failure)?;
-            let mut items = Vec::new();
-            for id in ids {
-                items.push(self.view(&self.record(id).await?).await?);
-            }
-            return Ok(super::page_of_all(items, &paging, |it| it.resource.id().to_string()));
-        }
-        let mut place: Option<ResourceId> = after(&paging)?;
-        let wanted = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_add(1);
-        let mut items = Vec::new();
-        while items.len() < wanted {
-            let count = paging.limit.saturating_add(1);
-            let ids = match query.project {
-                Some(project) => self.store.resources(project, place, count).await,
-                None => self.store.resources_after(place, count).await,
-            };
-            let ids = ids.map_err(failure)?;
-            let Some(last) = ids.last() else { break };
-            place = Some(*last);
-            for id in ids {
-                let record = self.record(id).await?;
-                if query.deleted || record.state.phase() != Phase::Deleted {
-                    items.push(self.view(&record).await?);
-                }
-            }
-        }
-        Ok(page(items, &paging, |it| it.resource.id().to_string()))
+        let filter =
+            ResourceFilter { project: query.project, name: query.name, deleted: query.deleted };
+        let count = paging.limit.saturating_add(1);
+        let listed = self.store.list_resources(&filter, after(&paging)?, count).await;
+        let listed = listed.map_err(failure)?.into_iter();
+        let items = listed.map(|it| shown(&it.record.state, it.record.version, it.names));
+        Ok(page(items.collect::<Answer<_>>()?, &paging, |it| it.resource.id().to_string()))
     }
 
     async fn why(&self, id: ResourceId) -> Answer<Why> {
@@ -107,15 +86,15 @@ impl Resources for Services {
     }
 
     async fn retry(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Retry, Action::ResourceRetry)).await
+        self.order(caller, id, (Command::Retry, Action::ResourceRetry)).await
     }
 
     async fn replace(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Order::Replace, Action::ResourceReplace)).await
+        self.order(caller, id, (Command::Replace, Action::ResourceReplace)).await
     }
 
     async fn abandon(&self, caller: &Caller, id: ResourceId, why: &str) -> Answer<ResourceView> {
-        let order = Order::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
+        let order = Command::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
         self.order(caller, id, (order, Action::ResourceAbandon)).await
     }
 }
@@ -199,16 +178,16 @@ impl Services {
         &self,
         caller: &Caller,
         id: ResourceId,
-        (order, action): (Order, Action),
+        (order, action): (Command, Action),
     ) -> Answer<ResourceView> {
         let mut detail = Map::new();
-        if let Order::Abandon { reason, .. } = &order {
+        if let Command::Abandon { reason, .. } = &order {
             detail.insert("reason".to_owned(), Value::from(reason.as_str()));
         }
         let note = entry(caller, action, (None, id.to_string()), detail);
         let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         Failpoint::BeforeOrder.pass();
-        let ordered = self.store.order(id, order, Some(note)).await;
+        let ordered = self.store.command(id, order, Some(note)).await;
         Failpoint::AfterOrder.pass();
         let (resource, version) = ordered.map_err(missing(refusal))?;
         self.view_of(&resource, version).await

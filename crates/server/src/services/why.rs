@@ -9,7 +9,7 @@ use usher_domain::broker::world::{Explanation, WaitingObject};
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
 use usher_kernel::{Record, Standing, Timestamp};
-use usher_store::{Attended, Beside, Error, Life};
+use usher_store::{Error, PeerStatus, ResourceContext, WorkItem};
 
 use super::runbook::{self, Live};
 use super::{Services, failure};
@@ -19,7 +19,7 @@ impl Services {
     pub(super) async fn explain(&self, id: ResourceId) -> Answer<Why> {
         let record = self.record(id).await?;
         let resource = self.view(&record).await?;
-        let attention = self.store.attention(awake(&record.state)).await.map_err(failure)?;
+        let attention = self.store.queue_status(awake(&record.state)).await.map_err(failure)?;
         let explained = self.explanation(&record.state).await;
         let blockers = self.blockers(&record, &explained).await?;
         let is_failed = record.state.phase() == Phase::Failed;
@@ -57,7 +57,7 @@ impl Services {
         if resource.phase() == Phase::Deleted {
             return Ok(vec![]);
         }
-        let beside = match self.store.beside(resource).await {
+        let beside = match self.store.resource_context(resource).await {
             Ok(beside) => beside,
             // Whoever asks why must be told of it, not refused because of it.
             Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => {
@@ -88,7 +88,7 @@ impl Services {
         Ok(blockers)
     }
 
-    fn node_blocker(&self, attended: &Attended) -> Blocker {
+    fn node_blocker(&self, attended: &PeerStatus) -> Blocker {
         let peer = &attended.peer;
         let heard = match self.mesh().liveness(attended) {
             Liveness::Live => "it is heard",
@@ -137,7 +137,7 @@ fn standing(record: &Record<Resource>) -> Vec<Blocker> {
 }
 
 /// What something that comes waits for.
-fn converging(resource: &Resource, beside: &Beside) -> Vec<Blocker> {
+fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if !beside.config.is_ready() && resource.phase() == Phase::Pending {
         blockers.push(Blocker {
@@ -178,10 +178,10 @@ fn unreadable(id: ResourceId, error: &Error) -> Blocker {
     Blocker { kind, name, since: None, text: error.to_string() }
 }
 
-/// The life that looks after a resource.
-fn awake(resource: &Resource) -> Life {
+/// The item that looks after a resource.
+fn awake(resource: &Resource) -> WorkItem {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
-    if removed { Life::Tombstone(resource.id()) } else { Life::Resource(resource.id()) }
+    if removed { WorkItem::Tombstone(resource.id()) } else { WorkItem::Resource(resource.id()) }
 }
 
 #[cfg(test)]

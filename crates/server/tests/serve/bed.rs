@@ -7,7 +7,7 @@ use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
 use usher_domain::tokens::ServerKey;
 use usher_server::seed;
 use usher_store::migrate::Way;
-use usher_store::{Acceptance, Life, Place, Settings, Store};
+use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
 use uuid::Uuid;
 
 /// A store and its folder.
@@ -61,8 +61,8 @@ impl Bed {
         id
     }
 
-    /// Whether a life is parked, and when it is due.
-    pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::Attention {
-        self.store.attention(Life::Resource(id)).await.unwrap().unwrap()
+    /// Whether an item is parked, and when it is due.
+    pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::QueueStatus {
+        self.store.queue_status(WorkItem::Resource(id)).await.unwrap().unwrap()
     }
 }

@@ -16,7 +16,7 @@ use usher_domain::fleet::reason::Reason;
 use usher_domain::object::id::{MachineLifeId, OperatorTokenId, ResourceId};
 use usher_domain::operators::Grant;
 use usher_server::services::fleet::Machines;
-use usher_store::{Acquisition, Cycle, List, MachineOrder, ShardLease, Store};
+use usher_store::{Acquisition, Cycle, List, MachineCommand, ShardLease, Store};
 use uuid::Uuid;
 
 use crate::bed::Bed;
@@ -126,8 +126,8 @@ async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
-    let order = MachineOrder::Hold { holder, wanted };
-    store.order_machine(ids[0], order, None).await.unwrap();
+    let order = MachineCommand::Hold { holder, wanted };
+    store.command_machine(ids[0], order, None).await.unwrap();
     fleet.set_demand(&ann(), demand("a", &[8])).await.unwrap();
     fleet.set_demand(&ann(), demand("b", &[])).await.unwrap();
     let before = store.machine(ids[1]).await.unwrap();
@@ -185,8 +185,8 @@ async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
     );
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
-    let order = MachineOrder::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
-    store.order_machine(ids[0], order, None).await.unwrap();
+    let order = MachineCommand::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
+    store.command_machine(ids[0], order, None).await.unwrap();
     settle(store, &held, (vec![], Credence::TooSmall)).await;
     fleet.pause(&ann(), &shard("s"), true).await.unwrap();
     store.release_shard(held).await.unwrap();

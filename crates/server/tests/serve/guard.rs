@@ -10,7 +10,7 @@ use usher_kernel::{Timestamp, Uid};
 use usher_server::guard::{Config, Guards};
 use usher_server::tally::{Count, Tally};
 use usher_server::world_records::{SqlWorldRecords, record};
-use usher_store::Noted;
+use usher_store::WithAudit;
 use uuid::Uuid;
 
 use crate::bed::Bed;
@@ -43,8 +43,8 @@ async fn vanish(bed: &Bed, guards: &Guards, number: u128, at: Timestamp) -> bool
 }
 
 /// The order to reset a guard.
-fn order(bed: &Bed) -> Noted<'_> {
-    bed.store.noted(Entry {
+fn order(bed: &Bed) -> WithAudit<'_> {
+    bed.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
         at: Timestamp::from_millis(1),
         actor: "ann".to_owned(),

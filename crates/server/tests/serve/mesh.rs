@@ -12,13 +12,13 @@ use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::Generation;
 use usher_server::mesh::{Figures, Mesh};
-use usher_store::Attended;
+use usher_store::PeerStatus;
 use uuid::Uuid;
 
 use crate::bed::{Bed, key};
 
 /// A node that registered.
-async fn node(bed: &Bed, name: &str) -> Attended {
+async fn node(bed: &Bed, name: &str) -> PeerStatus {
     let id = bed.declare(name).await;
     let generation = Generation::FIRST;
     bed.store.issue(key(), id, generation, Lifetime::default()).await.unwrap();
@@ -97,7 +97,7 @@ async fn who_is_waited_for_after_a_restart_has_its_orders() {
 }
 
 /// Waits until a node is written down as lost.
-async fn until_lost(bed: &Bed, id: PeerId) -> Attended {
+async fn until_lost(bed: &Bed, id: PeerId) -> PeerStatus {
     loop {
         let found = bed.store.peer(id).await.unwrap().unwrap();
         if found.lost_since.is_some() {
@@ -123,7 +123,7 @@ async fn only_silence_and_its_end_are_written() {
     stop.send_replace(true);
     listening.await.unwrap();
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
-    let elsewhere = Attended { lost_since: None, ..lost.clone() };
+    let elsewhere = PeerStatus { lost_since: None, ..lost.clone() };
     assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");
     assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
     let hearing = mesh.hear(id, 0, "usher-agent/1");
@@ -171,7 +171,7 @@ async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
     let mesh = mesh(Duration::from_secs(10));
     let now = bed.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
-    let met = Attended { peer: cordoned.clone(), ..it.clone() };
+    let met = PeerStatus { peer: cordoned.clone(), ..it.clone() };
     mesh.meet(&met, now);
     let orders = mesh.follow(it.peer.id).unwrap();
     assert!(orders.borrow().leave_by.is_some());

@@ -1,4 +1,4 @@
-//! One life in trouble stops no other.
+//! One item in trouble stops no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::{Generation, Trouble, Wake};
 use usher_server::tally::{Count, Tally};
 use usher_server::worker::{Figures, Steps, Worker};
-use usher_store::{Attention, Error, Held, Leased, Life, Release, Store};
+use usher_store::{Error, Held, Leased, QueueStatus, Release, Store, WorkItem};
 use uuid::Uuid;
 
 use crate::bed::{Bed, key};
@@ -31,7 +31,7 @@ struct Acting {
 #[async_trait]
 impl Steps for Acting {
     async fn step(&self, leased: Leased, _: tokio::time::Instant) -> Result<Option<Leased>, Error> {
-        let Leased { life, claim, ref record, .. } = leased;
+        let Leased { item, claim, ref record, .. } = leased;
         let (name, reason) = match record {
             Held::Resource(record) => (record.state.fields().name.clone(), "Steady"),
             Held::ProviderConfig(_) => ("config".to_owned(), "Steady"),
@@ -42,12 +42,12 @@ impl Steps for Acting {
             "hangs" => std::future::pending().await,
             "refuses" => {
                 let trouble = Trouble::Rejected { what: "somebody".to_owned() };
-                self.store.postpone(life, claim, trouble).await?;
+                self.store.postpone(item, claim, trouble).await?;
             }
             // It goes on twice under its lease.
             "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
             _ => {
-                let release = Release { life, claim, wake: Wake::OnChange, reason };
+                let release = Release { item, claim, wake: Wake::OnChange, reason };
                 self.store.release(release).await?;
             }
         }
@@ -148,7 +148,7 @@ async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
     running.until("the slow one was cut off", |it| it.tally.read(Count::TooSlow) > 0).await;
     let entry = until_entry(&bed, hangs, |it| it.trouble.is_some()).await;
     assert!(!entry.entry.parked && entry.entry.due.is_some(), "{entry:?}");
-    assert_eq!(running.done("panics"), 1, "a parked life is left alone");
+    assert_eq!(running.done("panics"), 1, "a parked item is left alone");
     running.task.abort();
 }
 
@@ -163,12 +163,12 @@ async fn what_this_process_wrote_is_stepped_at_once() {
     let id = bed.declare("well").await;
     running.until("it was stepped", |it| it.done("well") == 1).await;
     sleep(Duration::from_millis(50)).await;
-    assert!(bed.store.wake(Life::Resource(id)).await.unwrap());
+    assert!(bed.store.wake(WorkItem::Resource(id)).await.unwrap());
     running.until("it was stepped again", |it| it.done("well") == 2).await;
     running.stop().await;
 }
 
-/// Red by: a life that wants to go on and is left to its lease.
+/// Red by: an item that wants to go on and is left to its lease.
 // Requirement: W-16
 #[tokio::test]
 async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
@@ -227,8 +227,8 @@ fn request(project: ProjectId) -> Request {
     }
 }
 
-/// Red by: a worker that waits for a seat which a write gave back and handed nobody over.
-// Requirement: W-19
+/// Red by: a refused call that occupies the worker.
+// Requirement: W-17
 #[tokio::test]
 async fn calls_that_are_refused_stop_nobody() {
     let bed = Bed::new().await;
@@ -237,7 +237,6 @@ async fn calls_that_are_refused_stop_nobody() {
     let known = bed.declare("known").await;
     running.until("it is stepped", |it| it.done("known") > 0).await;
     let project = bed.store.resource(known).await.unwrap().state.fields().project;
-    // Each has the only seat for a while.
     for _ in 0..100 {
         let refused = bed.store.redeem(request(project)).await.unwrap();
         assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");

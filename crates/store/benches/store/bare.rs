@@ -77,7 +77,7 @@ impl Bare {
         }
     }
 
-    /// A row of one's own, so that nobody waits for another.
+    /// A row per client, so that no client waits for another.
     pub(crate) async fn row(&self) -> Uuid {
         let id = Uuid::now_v7();
         match self {

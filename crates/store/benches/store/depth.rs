@@ -106,7 +106,7 @@ pub(crate) async fn fill_queue(ground: &Ground, original: ResourceId, count: u64
         }
     }
     if ground.is_postgres() {
-        ground.execute("ANALYZE lives; ANALYZE queue; ANALYZE resources").await;
+        ground.execute("ANALYZE records; ANALYZE queue; ANALYZE resources").await;
     }
 }
 
@@ -115,13 +115,13 @@ async fn fill_postgres(ground: &Ground, original: ResourceId, count: u64) {
         .execute(&format!(
             "CREATE TEMP TABLE copies AS SELECT gen_random_uuid() AS id, '{original}'::uuid AS of
                 FROM generate_series(1, {count});
-            INSERT INTO lives SELECT id, 'resource', 1, id FROM copies;
+            INSERT INTO records SELECT id, 'resource', 1, id FROM copies;
             INSERT INTO tenancy_resources (id, project, created_at)
                 SELECT c.id, r.project, now() FROM copies AS c JOIN resources AS r ON r.id = c.of;
             INSERT INTO resources (id, name, tenancy, xr_name, {SHARED})
                 SELECT c.id, 'r' || c.id, c.id, 'pr-' || c.id, {SHARED}
                 FROM copies AS c JOIN resources AS r ON r.id = c.of;
-            INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
+            INSERT INTO queue (record, kind, due, fence, attempts, wake_seq, parked)
                 SELECT id, 'resource', now() - interval '1 hour', 0, 0, 0, false FROM copies;"
         ))
         .await;
@@ -138,13 +138,13 @@ async fn fill_sqlite(ground: &Ground, original: ResourceId, count: u64) {
             UPDATE copies SET text = substr(text, 1, 8) || '-' || substr(text, 9, 4) || '-'
                 || substr(text, 13, 4) || '-' || substr(text, 17, 4) || '-' || substr(text, 21);
             BEGIN IMMEDIATE;
-            INSERT INTO lives SELECT id, 'resource', 1, id FROM copies;
+            INSERT INTO records SELECT id, 'resource', 1, id FROM copies;
             INSERT INTO tenancy_resources (id, project, created_at)
                 SELECT c.id, r.project, 0 FROM copies AS c JOIN resources AS r ON r.id = c.of;
             INSERT INTO resources (id, name, tenancy, xr_name, {SHARED})
                 SELECT c.id, 'r' || text, c.id, 'pr-' || text, {SHARED}
                 FROM copies AS c JOIN resources AS r ON r.id = c.of;
-            INSERT INTO queue (life, kind, due, fence, attempts, wake_seq, parked)
+            INSERT INTO queue (record, kind, due, fence, attempts, wake_seq, parked)
                 SELECT id, 'resource', 1, 0, 0, 0, 0 FROM copies;
             COMMIT;"
         ))

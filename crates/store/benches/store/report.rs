@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Says one line.
 pub(crate) fn say(line: impl Display) {
-    // Whoever went away does not want to know.
+    // A reader that went away needs no report.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

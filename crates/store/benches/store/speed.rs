@@ -6,7 +6,7 @@ use std::time::Duration;
 use usher_domain::broker::accept;
 use usher_domain::broker::event::Event;
 use usher_kernel::{Record, Standing, Wake};
-use usher_store::{Acceptance, Leased, Life, Release, ResourceWrite, Store};
+use usher_store::{Acceptance, Leased, Release, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
 use crate::Sizes;
@@ -19,7 +19,7 @@ use crate::pace::{AsyncDeed, pace};
 use crate::report::{middle, say};
 
 const WORKERS: [usize; 3] = [1, 8, 64];
-/// How many lives are due when claims are measured.
+/// How many items are due when claims are measured.
 const WAITING: u64 = 40_000;
 /// How many resources one worker commits to in turn.
 const RESOURCES: usize = 8;
@@ -107,8 +107,8 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
 async fn overhead(ground: &Ground) -> u64 {
     let world = World::new(&ground.store).await;
     let id = world.declare("woken").await.id();
-    ground.store.wake(Life::Resource(id)).await.unwrap();
-    statements(ground.store.wake(Life::Resource(id))).await - 1
+    ground.store.wake(WorkItem::Resource(id)).await.unwrap();
+    statements(ground.store.wake(WorkItem::Resource(id))).await - 1
 }
 
 struct BareDeed;
@@ -207,8 +207,8 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
     let mut writes = vec![];
     for turn in 0..RESOURCES {
         let id = world.declare(&format!("c{turn}")).await.id();
-        let life = Life::Resource(id);
-        let leased = claimed(world, life).await;
+        let item = WorkItem::Resource(id);
+        let leased = claimed(world, item).await;
         let record: &Record<_> = record(&leased);
         let mut write = write(
             record,
@@ -220,18 +220,18 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
             row.standing = Standing::Seen;
         }
         let (claim, wake) = (leased.claim, Wake::OnChange);
-        write.release = Some(Release { life, claim, wake, reason: "Steady" });
+        write.release = Some(Release { item, claim, wake, reason: "Steady" });
         writes.push(write);
     }
     writes
 }
 
-/// Claims until this life comes, and gives back what is not wanted.
-async fn claimed(world: &World, life: Life) -> Leased {
+/// Claims until this item comes, and gives back what is not wanted.
+async fn claimed(world: &World, item: WorkItem) -> Leased {
     loop {
         let batch = world.store.claim_due(64).await.unwrap();
         for leased in batch.leased {
-            if leased.life == life {
+            if leased.item == item {
                 return leased;
             }
         }

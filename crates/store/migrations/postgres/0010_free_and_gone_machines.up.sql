@@ -1,5 +1,5 @@
 -- Machines that are gone are found when the log forgets them.
 CREATE INDEX machines_gone ON machines (id) WHERE phase = 'Gone';
--- A resource takes the first machine that nobody holds, however many are held.
+-- A resource takes the first machine that no resource holds, however many are held.
 CREATE INDEX machines_free ON machines (owner, phase, id)
     WHERE phase <> 'Gone' AND holder IS NULL AND NOT disputed;

@@ -1,5 +1,5 @@
 -- What each world said it is, the highest revision it showed, since when its rail is
--- tripped, and when somebody opened it last.
+-- tripped, and when it was last reset.
 CREATE TABLE worlds (
     name TEXT PRIMARY KEY,
     identity TEXT NOT NULL,

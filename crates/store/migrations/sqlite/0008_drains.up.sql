@@ -1,5 +1,5 @@
 -- What other servers must know of a drain: since when acknowledgements are asked for, and the
--- newest snapshot that a peer acknowledged to whoever was asked.
+-- newest snapshot that a peer acknowledged to the server that was asked.
 ALTER TABLE peers ADD COLUMN asked_at INTEGER;
 ALTER TABLE peers ADD COLUMN acknowledged INTEGER
     CONSTRAINT peers_acknowledged_check CHECK (acknowledged >= 0);

@@ -1,6 +1,6 @@
-//! PostgreSQL: what it spells its own way, and the door to it.
+//! PostgreSQL: what it spells its own way, and its pool.
 
-mod door;
+mod pool;
 
 use sqlx::Connection as _;
 
@@ -8,7 +8,7 @@ use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
 use crate::settings::Settings;
 
-pub(crate) use door::Door;
+pub(crate) use pool::Pool;
 
 /// The database.
 pub(crate) type Db = sqlx::Postgres;
@@ -26,8 +26,8 @@ const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
 /// How many groups of one kind of write are under way at once.
-pub(crate) const LANES: usize = 4;
-/// Whoever writes together waits for nobody's row as long as one who writes alone.
+pub(crate) const GROUP_WORKERS: usize = 4;
+/// A group waits for a locked row less long than a write alone does.
 pub(crate) const BOUND_GROUP: Option<&str> = Some("SET LOCAL lock_timeout = '250ms'");
 /// Changes whenever a server is promoted or recovered to a point in time.
 const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
@@ -66,7 +66,7 @@ pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
             WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3)
             ORDER BY events.epoch, events.xid, events.seq LIMIT $7))
         AND (epoch, xid, seq) <= ($4, $5::text::xid8, $6)";
-/// The floor never goes back, whoever is late.
+/// The floor never goes back, however late a writer is.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, xid, seq)
     VALUES (true, $1, $2::text::xid8, $3) ON CONFLICT (singleton) DO UPDATE SET
         epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
@@ -91,25 +91,25 @@ macro_rules! xid {
         concat!($text, "::text::xid8")
     };
 }
-/// Nobody else may write the row, or hold it so, until this transaction ends.
+/// No other transaction may write the row, or lock it so, until this transaction ends.
 macro_rules! lock {
     () => {
         " FOR UPDATE"
     };
 }
-/// As `lock`, and rows that somebody else holds are left out.
+/// As `lock`, and rows that another transaction holds are left out.
 macro_rules! skip_locked {
     () => {
         " FOR UPDATE SKIP LOCKED"
     };
 }
-/// Nobody may write the row until this transaction ends.
+/// No transaction may write the row until this transaction ends.
 macro_rules! share {
     () => {
         " FOR SHARE"
     };
 }
-/// Nobody may change the key of the row until this transaction ends; the rest may be written.
+/// No transaction may change the key of the row until this one ends; the rest may be written.
 macro_rules! keep_key {
     () => {
         " FOR KEY SHARE"
@@ -121,13 +121,13 @@ macro_rules! any {
         concat!(" = ANY(", $ids, ")")
     };
 }
-/// Every identity row of the life `l`, as one JSON text.
+/// Every identity row of the record `l`, as one JSON text.
 macro_rules! book {
     () => {
         "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
             (extract(epoch FROM n.evidence_at) * 1000000)::bigint) ORDER BY n.position),
-            '[]'::json)::text FROM names AS n WHERE n.life = l.id)"
+            '[]'::json)::text FROM names AS n WHERE n.record = l.id)"
     };
 }
 /// The labels of the installation, a project and the resource `$3`, as one JSON text.
@@ -143,7 +143,7 @@ macro_rules! labels {
         )
     };
 }
-/// Is due, and held by nobody.
+/// Is due, and not leased.
 macro_rules! due {
     () => {
         "NOT parked AND due <= statement_timestamp()
@@ -156,10 +156,10 @@ pub(crate) mod sql;
 
 /// Opens the store behind a URL.
 pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Port, Error> {
-    let door = Door::open(url, &settings).await?;
-    sql::migrate::require_current(&mut *door.read().await?).await?;
+    let pool = Pool::open(url, &settings).await?;
+    sql::migrate::require_current(&mut *pool.read().await?).await?;
     let moved = settings.moved;
-    let installation = door
+    let installation = pool
         .write(move |conn| {
             Box::pin(async move {
                 let identifier = sqlx::query_scalar::<Db, String>(IDENTIFIER)
@@ -174,7 +174,7 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
             })
         })
         .await?;
-    Ok(sql::port::Port::new(door, settings, installation))
+    Ok(sql::port::Port::new(pool, settings, installation))
 }
 
 /// Brings the schema behind a URL up or down.

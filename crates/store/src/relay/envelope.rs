@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use usher_domain::object::id::InstallationId;
 
-use crate::port::Told;
+use crate::port::LoggedEvent;
 
-/// The `CloudEvent` of a row; the same row gives the same event, whoever delivers it and how often.
+/// The `CloudEvent` of a row; the same row gives the same event, however often it is delivered.
 ///
 /// `source` and `id` together name it: the installation, and the id that the row was born with. A
 /// number of the log would not do: after a restore it is given to another event. `partitionkey` and
 /// `sequence` are the extensions of those names: whose order counts, and a text that sorts as the
 /// log does.
-pub fn envelope(installation: InstallationId, told: &Told) -> Value {
+pub fn envelope(installation: InstallationId, told: &LoggedEvent) -> Value {
     let mut event = json!({
         "specversion": "1.0",
         "id": told.id.to_string(),
@@ -33,7 +33,7 @@ pub fn envelope(installation: InstallationId, told: &Told) -> Value {
 }
 
 /// The place in the log, in digits of one length.
-fn sequence(told: &Told) -> String {
+fn sequence(told: &LoggedEvent) -> String {
     let cursor = told.cursor;
     format!("{:010}.{:020}.{:020}", cursor.epoch, cursor.transaction, cursor.seq)
 }
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
     use crate::port::{About, Cursor};
 
-    fn told(cursor: Cursor) -> Told {
+    fn told(cursor: Cursor) -> LoggedEvent {
         let id = Uuid::from_u128(7);
-        Told {
+        LoggedEvent {
             cursor,
             id: EventId::from_uuid(id),
             about: About::Resource {

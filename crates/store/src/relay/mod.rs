@@ -33,7 +33,7 @@ use usher_kernel::schedule::{Pace, back_off};
 use crate::error::Error;
 use crate::follow::{Follower, wait};
 use crate::jitter;
-use crate::port::{Cursor, Told};
+use crate::port::{Cursor, LoggedEvent};
 use crate::sinks::{RoundEnd, Settlement, SinkState};
 use crate::store::Store;
 
@@ -150,7 +150,7 @@ impl Relay {
                 biased;
                 _ = stopped.wait_for(|it| *it) => return,
                 next = step => next,
-                // Somebody changed the sinks; a reader that waits has lost nothing.
+                // The sinks changed; a reader that waits has lost nothing.
                 () = signal.wait() => continue,
             };
             match next {
@@ -203,7 +203,7 @@ impl Relay {
     /// One round: lease, deliver in order, write down how far it came.
     async fn round(
         &self,
-        (state, told): (&SinkState, Vec<Told>),
+        (state, told): (&SinkState, Vec<LoggedEvent>),
         mut budget: Pin<&mut Sleep>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(), Error> {
@@ -234,7 +234,7 @@ impl Relay {
         Ok(())
     }
 
-    async fn deliver(&self, lease: &SinkState, told: &Told) -> Result<(), Failed> {
+    async fn deliver(&self, lease: &SinkState, told: &LoggedEvent) -> Result<(), Failed> {
         let id = told.id.to_string();
         let event = envelope(self.store.installation().id, told);
         let body = serde_json::to_vec(&event).unwrap_or_default();
@@ -289,9 +289,9 @@ impl Relay {
 
 /// What to do about a sink next.
 enum Next {
-    Deliver(Box<SinkState>, Vec<Told>),
+    Deliver(Box<SinkState>, Vec<LoggedEvent>),
     Pause(Duration),
-    /// Wait until somebody changes the sinks.
+    /// Wait until the sinks change.
     Signal,
     End,
 }
@@ -310,7 +310,7 @@ impl Failed {
     }
 }
 
-/// How long nobody may deliver to a sink.
+/// How long no other relay may deliver to a sink.
 fn waits(state: &SinkState) -> Option<Duration> {
     let until = state.retry_at.max(state.lease_until)?;
     Some(until.since(state.now)).filter(|pause| !pause.is_zero())

@@ -9,15 +9,33 @@ use usher_domain::object::id::{EventId, MachineLifeId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
-use super::super::{
-    Conn, Db, FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR,
-};
+use super::super::{FORGET_EVENTS, HELD_BACK, READ_EVENTS, READ_FLOOR, READ_OLDEST, WRITE_FLOOR};
+use super::port::Port;
 use super::record::{from_json, word};
-use super::sinks;
+use super::{Conn, Db, sinks};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
-use crate::port::{About, Cursor, Told};
+use crate::port::{About, Cursor, LoggedEvent};
+
+reads! {
+    fn events(after: Cursor, count: u32) -> Vec<LoggedEvent> = |conn| read(conn, after, count);
+    fn log_end() -> Cursor = |conn| sinks::end(conn);
+}
+
+writes! {
+    fn forget_events(older_than: Timestamp, count: u32) -> u64
+        = |conn| forget(conn, older_than, count);
+}
+
+impl Port {
+    pub(crate) async fn is_held_back(&self, after: Cursor) -> Result<bool, Error> {
+        match HELD_BACK {
+            Some(sql) => is_held_back(&mut *self.pool.read().await?, sql, after).await,
+            None => Ok(false),
+        }
+    }
+}
 
 /// One row of the log, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -41,7 +59,7 @@ struct EventRow {
 pub(crate) type Crossing<'a> = (&'a Resource, Version, &'a Event);
 
 /// Tells of crossings, in their transaction.
-pub(crate) async fn tell(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
+pub(crate) async fn write(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
     }
@@ -82,7 +100,7 @@ fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
 
 /// The next rows after a cursor. Rows that an open transaction could still come before are left
 /// for the next call.
-pub(crate) async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<Told>, Error> {
+async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error> {
     let rows = sqlx::query_as::<Db, EventRow>(READ_EVENTS)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())
@@ -99,7 +117,7 @@ pub(crate) async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<V
     if after != Cursor::START && after < floor {
         return Err(Error::Forgotten { after, floor });
     }
-    rows.into_iter().map(EventRow::told).collect()
+    rows.into_iter().map(EventRow::event).collect()
 }
 
 /// The last place of the log that was forgotten.
@@ -113,8 +131,7 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
 }
 
 /// Whether something was told after this place that may not be read yet.
-pub(crate) async fn is_held_back(conn: &mut Conn, after: Cursor) -> Result<bool, Error> {
-    let Some(sql) = HELD_BACK else { return Ok(false) };
+async fn is_held_back(conn: &mut Conn, sql: &'static str, after: Cursor) -> Result<bool, Error> {
     let found = sqlx::query::<Db>(sql)
         .bind(after.epoch.cast_signed())
         .bind(after.transaction.to_string())
@@ -211,7 +228,7 @@ impl EventRow {
         }
     }
 
-    /// Whoever is in a project is a resource of the broker.
+    /// What is in a project is a resource of the broker.
     fn about(&self, row: &str) -> Result<About, Error> {
         Ok(match self.project {
             Some(project) => About::Resource {
@@ -226,9 +243,9 @@ impl EventRow {
         })
     }
 
-    fn told(self) -> Result<Told, Error> {
+    fn event(self) -> Result<LoggedEvent, Error> {
         let row = format!("event \"{}\"", self.id);
-        Ok(Told {
+        Ok(LoggedEvent {
             cursor: cursor(self.epoch, &self.xid, self.seq)?,
             id: EventId::from_uuid(self.id),
             about: self.about(&row)?,

@@ -15,7 +15,7 @@ const DOING: &str = "read the installation";
 /// id its sinks are parked: they are told by the first one already.
 ///
 /// A server on another timeline was promoted or recovered to a point in time. It is the same
-/// installation, but commits may be missing that somebody saw, and transaction ids may be given
+/// installation, but commits may be missing that a client saw, and transaction ids may be given
 /// again: the log goes on in a new epoch.
 pub(crate) async fn settle(
     conn: &mut Conn,

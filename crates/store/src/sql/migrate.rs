@@ -97,7 +97,7 @@ async fn applied(conn: &mut Conn) -> Result<Vec<(String, Vec<u8>)>, Error> {
     sqlx::query_as::<Db, (String, Vec<u8>)>(sql).fetch_all(&mut *conn).await.doing(DOING)
 }
 
-/// Tables without a record of ours belong to somebody else.
+/// Tables without a record of ours belong to another program.
 async fn refuse_foreign(conn: &mut Conn) -> Result<(), Error> {
     let tables = tables(conn).await?;
     if tables.iter().any(|it| it == "usher_schema") {

@@ -1,10 +1,11 @@
-//! Identity rows: the book of a life.
+//! Identity rows: the name ledger of a record.
 
 use sqlx::QueryBuilder;
 use usher_kernel::{Book, Evidence, Generation, Name, Row, Standing, Timestamp, Uid};
 use uuid::Uuid;
 
-use super::super::{Conn, Db};
+use super::record::corrupt;
+use super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -12,11 +13,11 @@ use crate::error::{Doing as _, Error};
 /// standing, uid, and who answered what, when.
 type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
 
-/// The book in this text, or `None` if it breaks the rules.
-pub(crate) fn read(text: &str) -> Option<Book> {
-    let rows: Vec<Cells> = serde_json::from_str(text).ok()?;
-    let rows: Option<Vec<Row>> = rows.into_iter().map(row).collect();
-    rows.map(Book::new)
+/// The book of a record in this text.
+pub(crate) fn read(record: &str, text: &str) -> Result<Book, Error> {
+    let rows: Option<Vec<Cells>> = serde_json::from_str(text).ok();
+    let rows: Option<Vec<Row>> = rows.and_then(|rows| rows.into_iter().map(row).collect());
+    rows.map(Book::new).ok_or_else(|| corrupt(record, "book"))
 }
 
 fn row(cells: Cells) -> Option<Row> {
@@ -33,10 +34,10 @@ fn row(cells: Cells) -> Option<Row> {
 /// How many rows one statement writes: databases bound the values of a statement.
 const ROWS_MAX: usize = 500;
 
-/// Rows of a life.
+/// Rows of a record.
 pub(crate) type Rows<'a> = (Uuid, &'a [Row]);
 
-/// Begins the books of new lives.
+/// Begins the name ledgers of new records.
 pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
     put(conn, books, |values, _, place| {
         values.push_bind(place);
@@ -47,10 +48,10 @@ pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Err
 /// Writes rows over those with their key, or adds them at the end of the book, as few statements as
 /// possible. Of two rows with one key the last counts.
 pub(crate) async fn write(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
-    put(conn, books, |values, life, place| {
+    put(conn, books, |values, item, place| {
         values
-            .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE life = ")
-            .push_bind_unseparated(life)
+            .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE record = ")
+            .push_bind_unseparated(item)
             .push_unseparated(") + ")
             .push_bind_unseparated(place);
     })
@@ -67,12 +68,12 @@ async fn put(
     let rows: Vec<(Uuid, i64, &Row)> = books.iter().flat_map(last).collect();
     for rows in rows.chunks(ROWS_MAX) {
         let mut sql = QueryBuilder::<Db>::new(
-            "INSERT INTO names (life, position, kind, place, name, generation, incarnation,
+            "INSERT INTO names (record, position, kind, place, name, generation, incarnation,
                 standing, uid, evidence_by, evidence_answer, evidence_at) ",
         );
-        sql.push_values(rows, |mut values, (life, place, row)| {
-            values.push_bind(*life);
-            position(&mut values, *life, *place);
+        sql.push_values(rows, |mut values, (item, place, row)| {
+            values.push_bind(*item);
+            position(&mut values, *item, *place);
             values
                 .push_bind(row.name.kind.clone())
                 .push_bind(row.name.place.clone())
@@ -86,7 +87,7 @@ async fn put(
                 .push_bind(Time(row.evidence.at));
         });
         sql.push(
-            " ON CONFLICT (life, kind, place, name, generation, incarnation) DO UPDATE SET
+            " ON CONFLICT (record, kind, place, name, generation, incarnation) DO UPDATE SET
                 standing = excluded.standing, uid = excluded.uid,
                 evidence_by = excluded.evidence_by, evidence_answer = excluded.evidence_answer,
                 evidence_at = excluded.evidence_at",
@@ -97,12 +98,12 @@ async fn put(
 }
 
 /// The rows that count, numbered.
-fn last<'a>((life, rows): &Rows<'a>) -> impl Iterator<Item = (Uuid, i64, &'a Row)> + use<'a> {
-    let (life, rows) = (*life, *rows);
+fn last<'a>((item, rows): &Rows<'a>) -> impl Iterator<Item = (Uuid, i64, &'a Row)> + use<'a> {
+    let (item, rows) = (*item, *rows);
     let key = |row: &Row| (row.name.clone(), row.incarnation);
     let is_last = move |(index, row): &(usize, &Row)| {
         rows.iter().skip(index + 1).all(|later| key(later) != key(row))
     };
     let kept = rows.iter().enumerate().filter(is_last);
-    kept.zip(1_i64..).map(move |((_, row), place)| (life, place, row))
+    kept.zip(1_i64..).map(move |((_, row), place)| (item, place, row))
 }

@@ -1,18 +1,44 @@
 //! Peers: who enrolled, whether it is heard, and how far it is on its way out.
 
+use sqlx::QueryBuilder;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
 use usher_domain::tokens::{Consumption, Token};
 use usher_kernel::Timestamp;
 use uuid::Uuid;
 
-use super::super::{Conn, Db};
-use super::queue;
+use super::port::Port;
 use super::record::{corrupt, generation, word};
-use crate::column::Time;
+use super::{Conn, Db, queue};
+use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
-use crate::inside::Attended;
-use crate::life::Life;
+use crate::peers::{PeerFilter, PeerStatus};
+use crate::work_item::WorkItem;
+
+reads! {
+    fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);
+    fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
+    fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<PeerStatus>)
+        = |conn| mesh(conn, project);
+    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32) -> Vec<(PeerStatus, String)>
+        = |conn| list(conn, filter, after, count);
+    fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
+    fn leaving(project: ProjectId) -> Vec<PeerStatus> = |conn| leaving(conn, project);
+}
+
+writes! {
+    fn ask_acknowledgements(leaver: PeerId) -> bool = |conn| ask(conn, leaver);
+}
+
+wakes! {
+    fn hear_peer(id: PeerId, heard: bool) -> bool = |conn| hear(conn, id, heard);
+    fn acknowledge(project: ProjectId, by: Vec<PeerId>, snapshot: u64) -> ()
+        = |conn| acknowledge(conn, project, (by, snapshot));
+}
+
+audited! {
+    fn move_peer(before: Peer, after: Peer) -> () = |conn| move_on(conn, &before, &after);
+}
 
 #[derive(sqlx::FromRow)]
 pub(crate) struct PeerRow {
@@ -39,6 +65,13 @@ pub(crate) struct PeerRow {
 #[derive(sqlx::FromRow)]
 struct TimedPeerRow {
     now: Time,
+    #[sqlx(flatten)]
+    peer: PeerRow,
+}
+
+#[derive(sqlx::FromRow)]
+struct NamedPeerRow {
+    name: String,
     #[sqlx(flatten)]
     peer: PeerRow,
 }
@@ -91,25 +124,22 @@ pub(crate) async fn register(
 }
 
 /// The peers of a resource, oldest generation first.
-pub(crate) async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
-    Ok(attended(conn, resource).await?.into_iter().map(|it| it.peer).collect())
+async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>, Error> {
+    Ok(status(conn, resource).await?.into_iter().map(|it| it.peer).collect())
 }
 
 /// The peers of a resource, oldest generation first, and whether they are heard.
-pub(crate) async fn attended(
-    conn: &mut Conn,
-    resource: ResourceId,
-) -> Result<Vec<Attended>, Error> {
+async fn status(conn: &mut Conn, resource: ResourceId) -> Result<Vec<PeerStatus>, Error> {
     let sql =
         concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
 }
 
-/// The time, if there is somebody, and the peers of a project that are not deregistered.
-pub(crate) async fn mesh(
+/// The time, if there is any peer, and the peers of a project that are not deregistered.
+async fn mesh(
     conn: &mut Conn,
     project: ProjectId,
-) -> Result<(Option<Timestamp>, Vec<Attended>), Error> {
+) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error> {
     let sql = concat!(
         "SELECT ",
         now!(),
@@ -120,12 +150,12 @@ pub(crate) async fn mesh(
     let query = sqlx::query_as::<Db, TimedPeerRow>(sql).bind(project.as_uuid());
     let rows = query.fetch_all(conn).await.doing("read peers")?;
     let now = rows.first().map(|it| it.now.0);
-    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.attended()).collect();
+    let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.status()).collect();
     Ok((now, mesh?))
 }
 
 /// The peers of a project that are on their way out.
-pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<Attended>, Error> {
+async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<PeerStatus>, Error> {
     let sql = concat!(
         "SELECT ",
         peer_columns!(),
@@ -134,19 +164,32 @@ pub(crate) async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<A
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(project.as_uuid())).await
 }
 
-pub(crate) async fn after(
+/// Peers after an id, in the order of their ids, with the names of their resources.
+async fn list(
     conn: &mut Conn,
+    filter: PeerFilter,
     after: Option<PeerId>,
     count: u32,
-) -> Result<Vec<Attended>, Error> {
-    let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id > $1 ORDER BY id LIMIT $2");
-    let query = sqlx::query_as::<Db, PeerRow>(sql)
-        .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
-        .bind(i64::from(count));
-    rows(conn, query).await
+) -> Result<Vec<(PeerStatus, String)>, Error> {
+    let mut sql = QueryBuilder::<Db>::new(concat!(
+        "SELECT ",
+        peer_columns!(),
+        ", (SELECT r.name FROM resources AS r WHERE r.id = peers.resource) AS name
+        FROM peers WHERE id > "
+    ));
+    sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
+    if let Some(project) = filter.project {
+        sql.push(" AND project = ").push_bind(*project.as_uuid());
+    }
+    if !filter.deregistered {
+        sql.push(" AND stage <> 'deregistered'");
+    }
+    sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(count));
+    let rows = sql.build_query_as::<NamedPeerRow>().fetch_all(conn).await.doing("list peers")?;
+    rows.into_iter().map(|row| Ok((row.peer.status()?, row.name))).collect()
 }
 
-pub(crate) async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>, Error> {
+async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<PeerStatus>, Error> {
     let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
     let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
     Ok(found.into_iter().next())
@@ -155,14 +198,14 @@ pub(crate) async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<Attended>
 async fn rows(
     conn: &mut Conn,
     query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
-) -> Result<Vec<Attended>, Error> {
+) -> Result<Vec<PeerStatus>, Error> {
     let rows = query.fetch_all(conn).await.doing("read peers")?;
-    rows.into_iter().map(PeerRow::attended).collect()
+    rows.into_iter().map(PeerRow::status).collect()
 }
 
 /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
 /// known, or if it is out.
-pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
+async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     let lose = concat!(
         "UPDATE peers SET lost_since = ",
         now!(),
@@ -176,13 +219,12 @@ pub(crate) async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<boo
         .await
         .doing("write whether a peer is heard")?;
     let Some(resource) = resource else { return Ok(false) };
-    queue::wake(conn, Life::Resource(ResourceId::from_uuid(resource))).await?;
+    queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     Ok(true)
 }
 
-/// Writes how far a peer is on its way out, if nobody moved it since. Who steps its resource is to
-/// be woken.
-pub(crate) async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
+/// Writes how far a peer is on its way out, if it was not moved since, and wakes its resource.
+async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
     let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
         deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
         WHERE id = $1 AND stage = $2";
@@ -213,16 +255,17 @@ pub(crate) async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Res
     if moved.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
+    queue::wake(conn, WorkItem::Resource(before.registration.resource)).await?;
     Ok(())
 }
 
 impl PeerRow {
     /// The peer, and whether it is heard.
-    pub(crate) fn attended(self) -> Result<Attended, Error> {
+    pub(crate) fn status(self) -> Result<PeerStatus, Error> {
         let lost_since = self.lost_since.map(|it| it.0);
         let asked_at = self.asked_at.map(|it| it.0);
         let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
-        Ok(Attended { peer: self.peer()?, lost_since, asked_at, acknowledged })
+        Ok(PeerStatus { peer: self.peer()?, lost_since, asked_at, acknowledged })
     }
 
     fn peer(self) -> Result<Peer, Error> {
@@ -268,4 +311,55 @@ impl PeerRow {
             _ => Err(corrupt(row, "stage")),
         }
     }
+}
+
+async fn being_left(conn: &mut Conn) -> Result<Vec<ProjectId>, Error> {
+    let sql = "SELECT DISTINCT project FROM peers WHERE stage IN ('cordoned', 'draining')";
+    let projects = sqlx::query_scalar::<Db, Uuid>(sql).fetch_all(&mut *conn).await;
+    let projects = projects.doing("read the projects that nodes leave")?;
+    Ok(projects.into_iter().map(ProjectId::from_uuid).collect())
+}
+
+async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE peers SET asked_at = ",
+        now!(),
+        " WHERE id = $1 AND stage = 'draining' AND asked_at IS NULL"
+    );
+    let asked = sqlx::query::<Db>(sql)
+        .bind(leaver.as_uuid())
+        .execute(conn)
+        .await
+        .doing("ask for acknowledgements")?;
+    Ok(asked.rows_affected() > 0)
+}
+
+/// What was acknowledged never goes back.
+async fn acknowledge(
+    conn: &mut Conn,
+    project: ProjectId,
+    (by, snapshot): (Vec<PeerId>, u64),
+) -> Result<(), Error> {
+    let sql = concat!(
+        "UPDATE peers SET acknowledged = $2
+            WHERE (acknowledged IS NULL OR acknowledged < $2) AND id",
+        any!("$1")
+    );
+    sqlx::query::<Db>(sql)
+        .bind(Ids(by.iter().map(|it| *it.as_uuid()).collect()))
+        .bind(i64::try_from(snapshot).unwrap_or(i64::MAX))
+        .execute(&mut *conn)
+        .await
+        .doing("write acknowledgements")?;
+    let sql = "SELECT DISTINCT resource FROM peers
+        WHERE project = $1 AND stage = 'draining' AND asked_at IS NOT NULL ORDER BY resource";
+    let waiting = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(project.as_uuid())
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look who waits for acknowledgements")?;
+    for resource in waiting {
+        queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
+    }
+    Ok(())
 }

@@ -6,14 +6,48 @@ use usher_domain::object::slug::Slug;
 use usher_domain::sinks::{Parked, Proof, SecretCoordinate, Sink};
 use usher_kernel::Fence;
 
-use super::super::{Conn, Db, READ_END};
-use super::events;
+use super::super::READ_END;
+use super::port::Port;
 use super::record::{corrupt, word};
+use super::{Conn, Db, events};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::port::Cursor;
 use crate::sinks::{Beginning, RoundEnd, Settlement, SinkState};
+
+reads! {
+    fn sinks() -> Vec<SinkState> = |conn| list(conn);
+    fn sink(name: &Slug) -> Option<SinkState> = |conn| find(conn, name);
+}
+
+writes! {
+    fn settle_sink(it: Settlement) -> bool = |conn| settle(conn, &it);
+    fn lease_sink(name: Slug, span: Duration) -> Option<SinkState>
+        = |conn| lease(conn, &name, span);
+}
+
+/// Verbs that are one transaction each and wake the relay.
+macro_rules! sink_writes {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) = |$conn:ident| $call:expr;)+) => {
+        impl Port {$(
+            pub(crate) async fn $name(&self, $($arg: $kind),*) -> Result<(), Error> {
+                let done =
+                    self.pool.write(move |$conn| Box::pin(async move { $call.await })).await;
+                self.signals.sinks_changed();
+                done
+            }
+        )+}
+    };
+}
+
+sink_writes! {
+    fn create_sink(it: Sink, from: Beginning) = |conn| create(conn, &it, from);
+    fn change_sink(it: Sink) = |conn| change(conn, &it);
+    fn delete_sink(name: Slug) = |conn| delete(conn, &name);
+    fn park_sink(name: Slug) = |conn| park(conn, &name);
+    fn resume_sink(name: Slug, from: Option<Cursor>) = |conn| resume(conn, &name, from);
+}
 
 /// One sink, as the statements bring it.
 #[derive(sqlx::FromRow)]
@@ -49,7 +83,7 @@ macro_rules! sink_columns {
 }
 
 /// Enters a sink.
-pub(crate) async fn create(conn: &mut Conn, it: &Sink, from: Beginning) -> Result<(), Error> {
+async fn create(conn: &mut Conn, it: &Sink, from: Beginning) -> Result<(), Error> {
     let Cursor { epoch, transaction, seq } = match from {
         Beginning::Oldest => Cursor::START,
         Beginning::Now => end(conn).await?,
@@ -73,11 +107,11 @@ pub(crate) async fn create(conn: &mut Conn, it: &Sink, from: Beginning) -> Resul
         .bind(epoch.cast_signed())
         .bind(transaction.to_string())
         .bind(seq.cast_signed());
-    super::siblings::insert(conn, query, &named(&it.name)).await
+    super::tenancy::insert(conn, query, &named(&it.name)).await
 }
 
 /// Changes where a sink is; its place in the log stays.
-pub(crate) async fn change(conn: &mut Conn, it: &Sink) -> Result<(), Error> {
+async fn change(conn: &mut Conn, it: &Sink) -> Result<(), Error> {
     let sql = "UPDATE sinks SET url = $2, scheme = $3, secret_place = $4, secret_name = $5,
         retry_at = NULL WHERE name = $1";
     let (scheme, place, name) = proof(it);
@@ -102,15 +136,15 @@ fn proof(it: &Sink) -> (Option<&'static str>, Option<&'static str>, Option<&str>
     }
 }
 
-pub(crate) async fn delete(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
+async fn delete(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     let sql = "DELETE FROM sinks WHERE name = $1";
     let done =
         sqlx::query::<Db>(sql).bind(name.as_str()).execute(conn).await.doing("remove a sink")?;
     found(done.rows_affected(), name)
 }
 
-/// Stops deliveries. Whoever delivers at the moment cannot write it down any more.
-pub(crate) async fn park(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
+/// Stops deliveries. A delivery that is under way cannot be recorded any more.
+async fn park(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     let sql = "UPDATE sinks SET parked = $2, fence = fence + 1, lease_until = NULL WHERE name = $1";
     let done = sqlx::query::<Db>(sql)
         .bind(name.as_str())
@@ -133,11 +167,7 @@ pub(crate) async fn park_all(conn: &mut Conn) -> Result<(), Error> {
 }
 
 /// Goes on with deliveries. A place that was forgotten is refused.
-pub(crate) async fn resume(
-    conn: &mut Conn,
-    name: &Slug,
-    from: Option<Cursor>,
-) -> Result<(), Error> {
+async fn resume(conn: &mut Conn, name: &Slug, from: Option<Cursor>) -> Result<(), Error> {
     if let Some(after) = from {
         let floor = events::floor(conn).await?;
         if after < floor {
@@ -165,13 +195,13 @@ pub(crate) async fn resume(
     found(done.rows_affected(), name)
 }
 
-pub(crate) async fn list(conn: &mut Conn) -> Result<Vec<SinkState>, Error> {
+async fn list(conn: &mut Conn) -> Result<Vec<SinkState>, Error> {
     let sql = concat!("SELECT ", sink_columns!(), " FROM sinks ORDER BY name");
     let rows = sqlx::query_as::<Db, SinkRow>(sql).fetch_all(conn).await.doing("read sinks")?;
     rows.into_iter().map(SinkRow::state).collect()
 }
 
-pub(crate) async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkState>, Error> {
+async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkState>, Error> {
     let sql = concat!("SELECT ", sink_columns!(), " FROM sinks WHERE name = $1");
     let row = sqlx::query_as::<Db, SinkRow>(sql)
         .bind(name.as_str())
@@ -181,12 +211,8 @@ pub(crate) async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkStat
     row.map(SinkRow::state).transpose()
 }
 
-/// Leases a sink that nobody holds, that does not wait, and that is not parked.
-pub(crate) async fn lease(
-    conn: &mut Conn,
-    name: &Slug,
-    span: Duration,
-) -> Result<Option<SinkState>, Error> {
+/// Leases a sink that is not leased, that does not wait, and that is not parked.
+async fn lease(conn: &mut Conn, name: &Slug, span: Duration) -> Result<Option<SinkState>, Error> {
     let sql = concat!(
         "UPDATE sinks SET lease_until = ",
         later!("$2"),
@@ -208,7 +234,7 @@ pub(crate) async fn lease(
 }
 
 /// Ends a round, if its lease still is the last one.
-pub(crate) async fn settle(conn: &mut Conn, it: &Settlement) -> Result<bool, Error> {
+async fn settle(conn: &mut Conn, it: &Settlement) -> Result<bool, Error> {
     let Settlement { lease, cursor, end } = it;
     let progress = *cursor != lease.cursor;
     let failed = if progress { 0 } else { lease.attempts };

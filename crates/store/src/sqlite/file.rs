@@ -21,7 +21,7 @@ impl Lock {
     /// The mark inside stays where it is when the database is copied elsewhere: that is how a copy
     /// is told from the original.
     pub(crate) fn take(database: &Path) -> Result<Self, Error> {
-        let path = beside(database);
+        let path = lock_path(database);
         let name = path.display().to_string();
         let failed = |source| Error::File { file: name.clone(), source };
         let mut options = OpenOptions::new();
@@ -57,7 +57,7 @@ impl Drop for Lock {
     }
 }
 
-fn beside(database: &Path) -> PathBuf {
+fn lock_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)

@@ -1,7 +1,7 @@
-//! SQLite: what it spells its own way, and the door to it.
+//! SQLite: what it spells its own way, and its pool.
 
-mod door;
 mod file;
+mod pool;
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::error::{Doing as _, Error};
 use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
 use crate::settings::Settings;
 
-pub(crate) use door::Door;
+pub(crate) use pool::Pool;
 
 /// The database.
 pub(crate) type Db = sqlx::Sqlite;
@@ -25,8 +25,8 @@ pub(crate) const TABLES: &str = "SELECT name FROM sqlite_schema
     WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
 
 /// There is one writer, so one group waits while another is written.
-pub(crate) const LANES: usize = 1;
-/// There is one writer, so nobody waits for a row.
+pub(crate) const GROUP_WORKERS: usize = 1;
+/// There is one writer, so no write waits for a row.
 pub(crate) const BOUND_GROUP: Option<&str> = None;
 /// Places are row ids, so the first one of an epoch is larger than any that the epoch before can
 /// have given since its backup.
@@ -52,7 +52,7 @@ pub(crate) const READ_OLDEST: &str = "SELECT epoch, '0', seq, occurred_at FROM e
     WHERE seq > $3 ORDER BY seq LIMIT $4";
 pub(crate) const FORGET_EVENTS: &str = "DELETE FROM events
     WHERE seq IN (SELECT seq FROM events WHERE seq > $3 ORDER BY seq LIMIT $7) AND seq <= $6";
-/// The floor never goes back, whoever is late.
+/// The floor never goes back, however late a writer is.
 pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch, seq)
     VALUES (1, $1, $3)
     ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq
@@ -82,19 +82,19 @@ macro_rules! lock {
         ""
     };
 }
-/// There is one writer, so nobody else holds a row.
+/// There is one writer, so no other holds a row.
 macro_rules! skip_locked {
     () => {
         ""
     };
 }
-/// There is one writer, so nobody else writes the row.
+/// There is one writer, so no other writes the row.
 macro_rules! share {
     () => {
         ""
     };
 }
-/// There is one writer, so nobody else writes the row.
+/// There is one writer, so no other writes the row.
 macro_rules! keep_key {
     () => {
         ""
@@ -106,12 +106,12 @@ macro_rules! any {
         concat!(" IN (SELECT unhex(value) FROM json_each(", $ids, "))")
     };
 }
-/// Every identity row of the life `l`, as one JSON text.
+/// Every identity row of the record `l`, as one JSON text.
 macro_rules! book {
     () => {
         "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
-            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.life = l.id)"
+            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.record = l.id)"
     };
 }
 /// The labels of the installation, a project and the resource `$3`, as one JSON text.
@@ -127,7 +127,7 @@ macro_rules! labels {
         )
     };
 }
-/// Is due, and held by nobody.
+/// Is due, and not leased.
 macro_rules! due {
     () => {
         "NOT parked AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
@@ -142,12 +142,12 @@ pub(crate) mod sql;
 /// Opens the store in a file.
 pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::Port, Error> {
     let lock = file::Lock::take(path)?;
-    let mut writer = door::writer(path, false).await?;
+    let mut writer = pool::writer(path, false).await?;
     sql::migrate::require_current(&mut writer).await?;
     let identifier = lock.identifier().to_owned();
-    let door = Door::open(path, writer, lock, &settings).await?;
+    let pool = Pool::open(path, writer, lock, &settings).await?;
     let moved = settings.moved;
-    let installation = door
+    let installation = pool
         .write(move |conn| {
             Box::pin(async move {
                 end_leases(conn).await?;
@@ -155,10 +155,10 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
             })
         })
         .await?;
-    Ok(sql::port::Port::new(door, settings, installation))
+    Ok(sql::port::Port::new(pool, settings, installation))
 }
 
-/// Ends every lease: whoever held one had the file open, and the lock says that nobody has it any
+/// Ends every lease: its holder had the file open, and the lock says that no process has it any
 /// more. The twin of the kernel's rule for one entry.
 async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
     let sql = concat!(
@@ -182,7 +182,7 @@ pub(crate) async fn migrate(
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
     let _lock = file::Lock::take(path)?;
-    let mut conn = door::writer(path, way == Way::Up).await?;
+    let mut conn = pool::writer(path, way == Way::Up).await?;
     let done = sql::migrate::run(&mut conn, way, progress).await;
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = sqlx::Connection::close(conn).await;

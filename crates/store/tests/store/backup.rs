@@ -3,30 +3,29 @@
 //! The commands are those of the page on backups.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use usher_domain::object::id::InstallationId;
 use usher_store::migrate::Way;
 use usher_store::{
-    Beginning, Cursor, Life, Moved, Order, Place, Provenance, Settings, Store, Told,
+    Beginning, Command, Cursor, LoggedEvent, Moved, Place, Provenance, Settings, Store, WorkItem,
 };
 
-use crate::bed::{Folder, Ground, on_both_grounds, told};
 use crate::declare::World;
 use crate::sink::Receiver;
+use crate::test_store::{Folder, TestDatabase, on_both_databases, told};
 
 /// What every restored database is told before it is opened.
 const MARK: &str = "UPDATE installation SET database_identifier = 'restored'";
 
 /// Copies a database while others write, and brings the copy up elsewhere.
-async fn copy(from: &Ground, folder: &Folder) -> Option<Ground> {
+async fn copy(from: &TestDatabase, folder: &Folder) -> Option<TestDatabase> {
     match &from.place {
         Place::Sqlite(_) => {
             let file = folder.0.join("backup.db");
             from.execute(&format!("VACUUM INTO '{}'", file.display())).await;
-            let to = Ground::sqlite();
+            let to = TestDatabase::sqlite();
             let Place::Sqlite(path) = &to.place else { return None };
             std::fs::copy(&file, path).unwrap();
             Some(to)
@@ -37,7 +36,7 @@ async fn copy(from: &Ground, folder: &Folder) -> Option<Ground> {
             let file = folder.0.join("backup.dump");
             let file = file.to_str().unwrap();
             run(&dump, &["--format=custom", "--file", file, "--dbname", url]).await;
-            let to = Ground::empty_postgres().await?;
+            let to = TestDatabase::empty_postgres().await?;
             let Place::Postgres(target) = &to.place else { return None };
             let words = ["--exit-on-error", "--no-owner", "--dbname", target, file];
             run(&restore, &words).await;
@@ -47,7 +46,7 @@ async fn copy(from: &Ground, folder: &Folder) -> Option<Ground> {
 }
 
 async fn run(program: &Path, words: &[&str]) {
-    let mut command = Command::new(program);
+    let mut command = std::process::Command::new(program);
     command.args(words);
     let done = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -74,7 +73,7 @@ impl Writers {
                             return;
                         }
                         let id = world.declare(&format!("w{writer}-{turn}")).await.id();
-                        world.store.order(id, Order::Deprovision, None).await.unwrap();
+                        world.store.command(id, Command::Deprovision, None).await.unwrap();
                         written.fetch_add(1, Ordering::SeqCst);
                     }
                 })
@@ -101,7 +100,7 @@ impl Writers {
 }
 
 /// Reads the whole log of a store in which nobody writes.
-async fn whole(store: &Store) -> Vec<Told> {
+async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
         let told = store.events(after, 1_000).await.unwrap();
@@ -124,7 +123,7 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 // Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         Store::migrate(&ground.place, Way::Up).await.unwrap();
         let store = open(&ground.place, Moved::NewInstallation).await;
         let first = store.installation().id;
@@ -151,16 +150,21 @@ async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
 }
 
 /// Everything that was acknowledged before the backup began is there, with its event and entry.
-async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen: &[Told]) {
-    let lives = ground.number("SELECT COUNT(*) FROM resources").await;
-    assert!(lives >= i64::try_from(sure).unwrap(), "{lives} of {sure}");
+async fn whole_and_consistent(
+    ground: &TestDatabase,
+    store: &Store,
+    sure: usize,
+    seen: &[LoggedEvent],
+) {
+    let items = ground.number("SELECT COUNT(*) FROM resources").await;
+    assert!(items >= i64::try_from(sure).unwrap(), "{items} of {sure}");
     for sql in [
         "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceRequested'",
         "SELECT COUNT(*) FROM queue WHERE kind = 'resource'",
-        "SELECT COUNT(*) FROM lives WHERE kind = 'resource'",
+        "SELECT COUNT(*) FROM records WHERE kind = 'resource'",
         "SELECT users FROM provider_configs",
     ] {
-        assert_eq!(ground.number(sql).await, lives, "{sql}");
+        assert_eq!(ground.number(sql).await, items, "{sql}");
     }
     let asked = "SELECT COUNT(*) FROM resources WHERE deletion_requested_at IS NOT NULL";
     let told = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
@@ -179,14 +183,14 @@ async fn whole_and_consistent(ground: &Ground, store: &Store, sure: usize, seen:
 
 /// New things are told after everything, also to whoever had read what is lost now; nobody gets an
 /// id that was given to something else.
-async fn goes_on(world: &World, seen: &[Told]) {
+async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;
     let new = told(&world.store, last, 1).await;
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].about.resource(), Some(resource.id()));
     assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
-    world.claim(Life::Resource(resource.id())).await;
+    world.claim(WorkItem::Resource(resource.id())).await;
     let sinks = world.store.sinks().await.unwrap();
     assert_eq!(sinks[0].parked, None, "the same installation tells its sinks on");
 }
@@ -195,7 +199,7 @@ async fn goes_on(world: &World, seen: &[Told]) {
 // Requirement: Y-18
 #[tokio::test]
 async fn a_restore_in_place_is_noticed_by_its_mark() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         Store::migrate(&ground.place, Way::Up).await.unwrap();
         let store = open(&ground.place, Moved::NewInstallation).await;
         let (first, world) = (store.installation().id, World::new(&store).await);
@@ -228,7 +232,7 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
     .await;
 }
 
-async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
+async fn goes_on_without_sinks(world: &World, seen: &[LoggedEvent]) {
     let resource = world.declare("after").await;
     let new = told(&world.store, seen.last().unwrap().cursor, 1).await;
     assert_eq!(new[0].about.resource(), Some(resource.id()));
@@ -238,7 +242,7 @@ async fn goes_on_without_sinks(world: &World, seen: &[Told]) {
 // Requirement: Y-18
 #[tokio::test]
 async fn a_server_on_another_timeline_is_the_same_installation_in_a_new_epoch() {
-    let Some(ground) = Ground::postgres().await else { return };
+    let Some(ground) = TestDatabase::postgres().await else { return };
     let settle = async || -> (InstallationId, Provenance, i64) {
         let store = open(&ground.place, Moved::NewInstallation).await;
         let it = store.installation();

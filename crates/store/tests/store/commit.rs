@@ -1,4 +1,4 @@
-//! The one door: versions, consequences, and what is not written.
+//! Commits: versions, consequences, and what is not written.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
-use usher_store::{Cursor, Error, Life, Order, Place, Release, Settings, Store};
+use usher_store::{Command, Cursor, Error, Place, Release, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, of_resource, on_both, on_both_with, told};
 use crate::declare::{World, ending, record, server_key, write};
+use crate::test_store::{TestStore, of_resource, on_both, on_both_with, told};
 
 /// Red by: a commit that does not compare the version.
 // Requirement: Q-8
 #[tokio::test]
 async fn a_commit_holds_only_if_its_version_does() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let read = bed.store.resource(id).await.unwrap();
+        let read = test.store.resource(id).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
-        bed.store.commit(step.clone()).await.unwrap();
-        let late = bed.store.commit(step).await.unwrap_err();
+        test.store.commit(step.clone()).await.unwrap();
+        let late = test.store.commit(step).await.unwrap_err();
         assert!(matches!(late, Error::Conflict), "{late}");
-        let now = bed.store.resource(id).await.unwrap();
+        let now = test.store.resource(id).await.unwrap();
         assert_eq!((now.version, now.state.phase()), (Version(2), Phase::Provisioning));
     })
     .await;
@@ -35,20 +35,20 @@ async fn a_commit_holds_only_if_its_version_does() {
 // Requirement: Q-8
 #[tokio::test]
 async fn a_commit_that_fails_writes_nothing_of_it() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let read = bed.store.resource(id).await.unwrap();
+        let read = test.store.resource(id).await.unwrap();
         let mut step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
-        let leased = world.claim(Life::Resource(id)).await;
+        let leased = world.claim(WorkItem::Resource(id)).await;
         // The last thing that a commit writes is refused by its CHECK.
-        let (life, claim, wake) = (leased.life, leased.claim, Wake::Never);
-        step.release = Some(Release { life, claim, wake, reason: "NoSuchReason" });
+        let (item, claim, wake) = (leased.item, leased.claim, Wake::Never);
+        step.release = Some(Release { item, claim, wake, reason: "NoSuchReason" });
         step.rows = vec![Row { standing: Standing::Seen, ..read.book.rows()[0].clone() }];
-        bed.store.commit(step).await.unwrap_err();
-        assert_eq!(bed.store.resource(id).await.unwrap(), read);
-        assert_eq!(told(&bed.store, Cursor::START, 1).await.len(), 1);
-        assert!(bed.store.entry(life).await.unwrap().unwrap().lease_until.is_some());
+        test.store.commit(step).await.unwrap_err();
+        assert_eq!(test.store.resource(id).await.unwrap(), read);
+        assert_eq!(told(&test.store, Cursor::START, 1).await.len(), 1);
+        assert!(test.store.entry(item).await.unwrap().unwrap().lease_until.is_some());
     })
     .await;
 }
@@ -57,10 +57,10 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
 // Requirement: Q-8
 #[tokio::test]
 async fn a_book_is_read_back_as_it_was_written() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let read = bed.store.resource(id).await.unwrap();
+        let read = test.store.resource(id).await.unwrap();
         assert_eq!(read.book.rows(), read.state.intended("usher", read.state.fields().created_at));
         let mut seen = read.book.rows()[1].clone();
         seen.standing = Standing::Seen;
@@ -73,8 +73,8 @@ async fn a_book_is_read_back_as_it_was_written() {
         let rows = vec![composed, seen, again];
         let mut step = write(&read, |_| (), None);
         step.rows.clone_from(&rows);
-        bed.store.commit(step).await.unwrap();
-        let after = bed.store.resource(id).await.unwrap();
+        test.store.commit(step).await.unwrap();
+        let after = test.store.resource(id).await.unwrap();
         assert_eq!(after.book, read.book.with(&rows));
         assert_eq!((after.version, &after.state), (Version(2), &read.state));
     })
@@ -85,10 +85,10 @@ async fn a_book_is_read_back_as_it_was_written() {
 // Requirement: Q-8
 #[tokio::test]
 async fn a_state_that_did_not_change_is_not_written() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let count = if bed.ground.is_postgres() {
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let count = if test.database.is_postgres() {
             "CREATE TABLE written (n int); INSERT INTO written VALUES (0);
             CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql
                 AS $$ BEGIN UPDATE written SET n = n + 1; RETURN NEW; END $$;
@@ -99,66 +99,66 @@ async fn a_state_that_did_not_change_is_not_written() {
             CREATE TRIGGER count_write AFTER UPDATE ON resources
                 BEGIN UPDATE written SET n = n + 1; END"
         };
-        bed.ground.execute(count).await;
-        let leased = world.claim(life).await;
+        test.database.execute(count).await;
+        let leased = world.claim(item).await;
         let mut step = write(record(&leased), |_| (), None);
         step.rows =
             vec![Row { standing: Standing::Seen, ..record(&leased).book.rows()[0].clone() }];
         let (claim, wake, reason) = (leased.claim, Wake::Now, "RecordingAnchor");
-        step.release = Some(Release { life, claim, wake, reason });
-        bed.store.commit(step).await.unwrap();
-        let leased = world.claim(life).await;
-        bed.store.wake(life).await.unwrap();
+        step.release = Some(Release { item, claim, wake, reason });
+        test.store.commit(step).await.unwrap();
+        let leased = world.claim(item).await;
+        test.store.wake(item).await.unwrap();
         let (claim, wake, reason) = (leased.claim, Wake::OnChange, "Steady");
-        bed.store.release(Release { life, claim, wake, reason }).await.unwrap();
+        test.store.release(Release { item, claim, wake, reason }).await.unwrap();
         let written = "SELECT CAST(n AS bigint) FROM written";
-        assert_eq!(bed.ground.number(written).await, 0, "claims, rows and rests write no state");
-        let read = record(&world.claim(life).await).clone();
+        assert_eq!(test.database.number(written).await, 0, "claims, rows and rests write no state");
+        let read = record(&world.claim(item).await).clone();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
-        bed.store.commit(step).await.unwrap();
-        assert_eq!(bed.ground.number(written).await, 1);
+        test.store.commit(step).await.unwrap();
+        assert_eq!(test.database.number(written).await, 1);
     })
     .await;
 }
 
-/// Red by: a lock that two commits of different lives share.
+/// Red by: a lock that two commits of different items share.
 // Requirement: Q-2
 #[tokio::test]
 async fn a_commit_held_open_on_one_life_hinders_no_other() {
     let lock_timeout = Duration::from_secs(5);
-    on_both_with(Settings { lock_timeout, ..Settings::default() }, async |bed: Bed| {
-        let Place::Postgres(url) = &bed.ground.place else { return };
-        let world = World::new(&bed.store).await;
+    on_both_with(Settings { lock_timeout, ..Settings::default() }, async |test: TestStore| {
+        let Place::Postgres(url) = &test.database.place else { return };
+        let world = World::new(&test.store).await;
         let (held, free) = (world.declare("held").await.id(), world.declare("free").await.id());
         let mut conn = PgConnection::connect(url).await.unwrap();
         let mut open = conn.begin().await.unwrap();
         for sql in [
-            "UPDATE lives SET version = version + 1 WHERE id = $1",
+            "UPDATE records SET version = version + 1 WHERE id = $1",
             "UPDATE resources SET phase = 'Ready' WHERE id = $1",
-            "UPDATE names SET standing = 'seen' WHERE life = $1",
-            "UPDATE queue SET lease_until = NULL WHERE life = $1",
+            "UPDATE names SET standing = 'seen' WHERE record = $1",
+            "UPDATE queue SET lease_until = NULL WHERE record = $1",
             "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
                 VALUES (1, $1, $1, $1, 2, 'broker.ProvisionedResourceReady', now(), '{}')",
         ] {
             sqlx::query(sql).bind(held.as_uuid()).execute(&mut *open).await.unwrap();
         }
-        let read = bed.store.resource(free).await.unwrap();
+        let read = test.store.resource(free).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
-        bed.store.commit(step).await.unwrap();
-        bed.store.order(free, Order::Deprovision, None).await.unwrap();
-        world.claim(Life::Resource(free)).await;
+        test.store.commit(step).await.unwrap();
+        test.store.command(free, Command::Deprovision, None).await.unwrap();
+        world.claim(WorkItem::Resource(free)).await;
         world.declare("another").await;
-        let read = bed.store.resource(held).await.unwrap();
+        let read = test.store.resource(held).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
-        let waited = bed.store.commit(step).await.unwrap_err();
+        let waited = test.store.commit(step).await.unwrap_err();
         assert!(matches!(waited, Error::Database { .. }), "its own row is held: {waited}");
         open.rollback().await.unwrap();
     })
     .await;
 }
 
-async fn users(bed: &Bed, id: usher_domain::object::id::ProviderConfigId) -> (u32, Version) {
-    let record = bed.store.provider_config(id).await.unwrap();
+async fn users(test: &TestStore, id: usher_domain::object::id::ProviderConfigId) -> (u32, Version) {
+    let record = test.store.provider_config(id).await.unwrap();
     (record.state.users, record.version)
 }
 
@@ -166,27 +166,27 @@ async fn users(bed: &Bed, id: usher_domain::object::id::ProviderConfigId) -> (u3
 // Requirement: A-21, Q-11
 #[tokio::test]
 async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let first = world.declare("web").await;
         let config = first.pinned().provider_config;
-        assert_eq!(users(&bed, config).await, (1, Version(1)));
+        assert_eq!(users(&test, config).await, (1, Version(1)));
         let second = world.declare("other").await;
         assert_eq!(second.pinned().provider_config, config, "one row, counted");
-        assert_eq!(users(&bed, config).await, (2, Version(2)));
+        assert_eq!(users(&test, config).await, (2, Version(2)));
         let tenancy = first.fields().tenancy;
-        let held = bed.store.tenancy(tenancy).await.unwrap().unwrap();
+        let held = test.store.tenancy(tenancy).await.unwrap().unwrap();
         assert_eq!((held.project, held.released_at), (world.project, None));
 
-        let read = bed.store.resource(first.id()).await.unwrap();
-        bed.store.commit(ending(&read)).await.unwrap();
-        assert_eq!(users(&bed, config).await, (1, Version(3)), "one user less");
-        assert!(bed.store.tenancy(tenancy).await.unwrap().unwrap().released_at.is_some());
-        let tombstone = Life::Tombstone(first.id());
-        assert!(bed.store.entry(tombstone).await.unwrap().is_some());
-        let occupancy = bed.store.occupancy(world.project).await.unwrap();
+        let read = test.store.resource(first.id()).await.unwrap();
+        test.store.commit(ending(&read)).await.unwrap();
+        assert_eq!(users(&test, config).await, (1, Version(3)), "one user less");
+        assert!(test.store.tenancy(tenancy).await.unwrap().unwrap().released_at.is_some());
+        let tombstone = WorkItem::Tombstone(first.id());
+        assert!(test.store.entry(tombstone).await.unwrap().is_some());
+        let occupancy = test.store.occupancy(world.project).await.unwrap();
         assert_eq!((occupancy.rows, occupancy.tombstones), (1, 1));
-        let told = told(&bed.store, Cursor::START, 3).await;
+        let told = told(&test.store, Cursor::START, 3).await;
         let last = told.last().unwrap();
         assert_eq!(
             (of_resource(last).2, &last.data["outcome"]),
@@ -195,14 +195,17 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
 
         let again = world.declare("web").await;
         assert_ne!(again.id(), first.id(), "the name is free again");
-        assert_eq!(bed.store.wake_labels(vec![*first.id().as_uuid()]).await.unwrap(), 1);
+        assert_eq!(test.store.wake_labels(vec![*first.id().as_uuid()]).await.unwrap(), 1);
         let leased = world.claim(tombstone).await;
         let (id, claim) = (first.id(), leased.claim);
         let day = Duration::from_hours(24);
-        assert!(!bed.store.put_away(id, claim, day).await.unwrap(), "it is kept for a day");
-        assert!(bed.store.put_away(id, claim, Duration::ZERO).await.unwrap());
-        assert_eq!(bed.store.occupancy(world.project).await.unwrap().tombstones, 0);
-        assert!(bed.store.resource(id).await.is_ok(), "its receipt stays");
+        assert!(
+            !test.store.expire_tombstone(id, claim, day).await.unwrap(),
+            "it is kept for a day"
+        );
+        assert!(test.store.expire_tombstone(id, claim, Duration::ZERO).await.unwrap());
+        assert_eq!(test.store.occupancy(world.project).await.unwrap().tombstones, 0);
+        assert!(test.store.resource(id).await.is_ok(), "its receipt stays");
     })
     .await;
 }
@@ -211,26 +214,26 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
 // Requirement: P-14
 #[tokio::test]
 async fn only_the_first_user_and_the_last_wake_their_provider_config() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let first = world.declare("web").await;
         let config = first.pinned().provider_config;
         let wakes = async || {
-            let entry = bed.store.entry(Life::ProviderConfig(config)).await.unwrap();
+            let entry = test.store.entry(WorkItem::ProviderConfig(config)).await.unwrap();
             entry.unwrap().wake_seq
         };
         let end = async |id| {
-            let read = bed.store.resource(id).await.unwrap();
-            bed.store.commit(ending(&read)).await.unwrap();
+            let read = test.store.resource(id).await.unwrap();
+            test.store.commit(ending(&read)).await.unwrap();
         };
         let second = world.declare("other").await;
-        assert_eq!((users(&bed, config).await.0, wakes().await), (2, 0), "it has users already");
+        assert_eq!((users(&test, config).await.0, wakes().await), (2, 0), "it has users already");
         end(first.id()).await;
-        assert_eq!((users(&bed, config).await.0, wakes().await), (1, 0), "it still has one");
+        assert_eq!((users(&test, config).await.0, wakes().await), (1, 0), "it still has one");
         end(second.id()).await;
-        assert_eq!((users(&bed, config).await.0, wakes().await), (0, 1), "it may go");
+        assert_eq!((users(&test, config).await.0, wakes().await), (0, 1), "it may go");
         world.declare("again").await;
-        assert_eq!((users(&bed, config).await.0, wakes().await), (1, 2), "it is wanted again");
+        assert_eq!((users(&test, config).await.0, wakes().await), (1, 2), "it is wanted again");
     })
     .await;
 }
@@ -238,42 +241,42 @@ async fn only_the_first_user_and_the_last_wake_their_provider_config() {
 /// Red by: a token whose lifetime starts with its issue, or again with every look.
 #[tokio::test]
 async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
         let lifetime = Lifetime::default();
-        bed.store.issue(server_key(), id, Generation::FIRST, lifetime).await.unwrap();
-        assert_eq!(bed.store.tokens(id).await.unwrap()[0].first_ready_at, None);
-        let read = bed.store.resource(id).await.unwrap();
+        test.store.issue(server_key(), id, Generation::FIRST, lifetime).await.unwrap();
+        assert_eq!(test.store.tokens(id).await.unwrap()[0].first_ready_at, None);
+        let read = test.store.resource(id).await.unwrap();
         let at = read.state.fields().created_at.after(Duration::from_secs(5));
         let ready = |it: &mut usher_domain::broker::aggregate::Fields| {
             it.phase = Phase::Enrolling;
             it.tenure = Tenure::Live;
             it.substrate_ready_at = Some(at);
         };
-        bed.store.commit(write(&read, ready, None)).await.unwrap();
-        assert_eq!(bed.store.tokens(id).await.unwrap()[0].first_ready_at, Some(at));
+        test.store.commit(write(&read, ready, None)).await.unwrap();
+        assert_eq!(test.store.tokens(id).await.unwrap()[0].first_ready_at, Some(at));
     })
     .await;
 }
 
-/// Red by: a text that only one of the databases can keep; its life would never get on.
+/// Red by: a text that only one of the databases can keep; its item would never get on.
 // Requirement: Q-18
 #[tokio::test]
 async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let leased = world.claim(life).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let leased = world.claim(item).await;
         let message = "quota\0 \u{1f4a5} 'exceeded' \\u0000".to_owned();
         let event = Some(Event::Failed { message: message.clone() });
         let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
-        bed.store.commit(step).await.unwrap();
-        let told = told(&bed.store, Cursor::START, 2).await;
+        test.store.commit(step).await.unwrap();
+        let told = told(&test.store, Cursor::START, 2).await;
         assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
-        bed.store.postpone(life, leased.claim, trouble).await.unwrap();
-        assert_eq!(bed.store.entry(life).await.unwrap().unwrap().lease_until, None);
+        test.store.postpone(item, leased.claim, trouble).await.unwrap();
+        assert_eq!(test.store.entry(item).await.unwrap().unwrap().lease_until, None);
     })
     .await;
 }
@@ -282,12 +285,12 @@ async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
 // Requirement: Q-16
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_write_that_fails_takes_none_of_its_group_along() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let mut writes = vec![];
         for index in 0..20 {
             let id = world.declare(&format!("r{index}")).await.id();
-            let read = bed.store.resource(id).await.unwrap();
+            let read = test.store.resource(id).await.unwrap();
             let mut step = write(&read, |it| it.phase = Phase::Provisioning, None);
             if index % 2 == 1 {
                 step.version = Version(9);
@@ -297,7 +300,7 @@ async fn a_write_that_fails_takes_none_of_its_group_along() {
         let tasks: Vec<_> = writes
             .into_iter()
             .map(|(index, step)| {
-                let store = std::sync::Arc::clone(&bed.store);
+                let store = std::sync::Arc::clone(&test.store);
                 tokio::spawn(async move { (index, store.commit(step).await) })
             })
             .collect();
@@ -312,14 +315,14 @@ async fn a_write_that_fails_takes_none_of_its_group_along() {
 /// Red by: a store that goes on writing after it was closed, or keeps its file.
 #[tokio::test]
 async fn a_closed_store_says_so_and_its_file_is_free() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        bed.store.close().await;
-        assert!(bed.store.wake(life).await.is_err());
-        let again = Store::open(&bed.ground.place, Settings::default()).await.unwrap();
-        assert!(again.wake(life).await.unwrap());
-        assert_eq!(again.installation().id, bed.store.installation().id);
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        test.store.close().await;
+        assert!(test.store.wake(item).await.is_err());
+        let again = Store::open(&test.database.place, Settings::default()).await.unwrap();
+        assert!(again.wake(item).await.unwrap());
+        assert_eq!(again.installation().id, test.store.installation().id);
     })
     .await;
 }

@@ -6,11 +6,11 @@ use usher_sim::contract::store::PROMISES;
 use usher_store::migrate::Way;
 use usher_store::{Settings, Store};
 
-use crate::bed::Ground;
 use crate::declare::World;
 use crate::real::Real;
+use crate::test_store::TestDatabase;
 
-fn on(ground: impl AsyncFn() -> Option<Ground>) {
+fn on(ground: impl AsyncFn() -> Option<TestDatabase>) {
     let builder = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let mut tried = 0;
     for (name, promise) in PROMISES {
@@ -43,12 +43,12 @@ fn on(ground: impl AsyncFn() -> Option<Ground>) {
 // Requirement: W-5, Q-26
 #[test]
 fn sqlite_keeps_the_promises_of_every_store() {
-    on(async || Some(Ground::sqlite()));
+    on(async || Some(TestDatabase::sqlite()));
 }
 
 /// Red by: as above.
 // Requirement: W-5, Q-26
 #[test]
 fn postgresql_keeps_the_promises_of_every_store() {
-    on(Ground::postgres);
+    on(TestDatabase::postgres);
 }

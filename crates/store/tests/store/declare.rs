@@ -22,7 +22,7 @@ use usher_domain::projects::Project;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::{Record, Row, Standing};
 use usher_sim::contract::port::Ground;
-use usher_store::{Acceptance, Error, Held, Leased, Life, ResourceWrite, Store};
+use usher_store::{Acceptance, Error, Held, Leased, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
 /// Everything a declaration needs.
@@ -123,15 +123,15 @@ impl World {
         }
     }
 
-    /// Claims until this life comes.
-    pub(crate) async fn claim(&self, life: Life) -> Leased {
+    /// Claims until this item comes.
+    pub(crate) async fn claim(&self, item: WorkItem) -> Leased {
         for _ in 0..100 {
             let batch = self.store.claim_due(64).await.unwrap();
-            if let Some(leased) = batch.leased.into_iter().find(|it| it.life == life) {
+            if let Some(leased) = batch.leased.into_iter().find(|it| it.item == item) {
                 return leased;
             }
         }
-        panic!("{life} is not due");
+        panic!("{item} is not due");
     }
 }
 
@@ -176,7 +176,7 @@ fn a_version(id: BlueprintVersionId, now: usher_kernel::Timestamp) -> BlueprintV
 pub(crate) fn record(leased: &Leased) -> &Record<Resource> {
     match &leased.record {
         Held::Resource(record) => record,
-        Held::ProviderConfig(_) => panic!("{} is a ProviderConfig", leased.life),
+        Held::ProviderConfig(_) => panic!("{} is a ProviderConfig", leased.item),
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     ResourceWrite { rows: vec![row], ..write(record, |it| it.phase = phase, event) }
 }
 
-/// The write that ends a life: everything is gone, and it is told.
+/// The write that ends an item: everything is gone, and it is told.
 pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
     let end = |it: &mut Fields| {
         it.phase = Phase::Deleted;

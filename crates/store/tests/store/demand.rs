@@ -7,8 +7,8 @@ use usher_kernel::Version;
 use usher_store::{Brake, Error, RollUp};
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both};
 use crate::fleet::{LONG, NOW, cluster, lease, shard, texts};
+use crate::test_store::{TestStore, on_both};
 
 fn need(cpu: usize) -> RawNeed {
     RawNeed { aggregate: texts(&[("cpu", &cpu.to_string())]), ..RawNeed::default() }
@@ -22,8 +22,8 @@ fn roll_up(name: &str, by: &str, rows: usize) -> RollUp {
 // Requirement: F-53, F-59
 #[tokio::test]
 async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         assert_eq!(store.demand(&cluster("a")).await.unwrap(), None);
         let heard = store.hear_demand(roll_up("a", "s", 20), None).await.unwrap();
         assert_eq!((heard.judged, heard.demand.version), (Judged::Accepted, Version(1)));
@@ -55,8 +55,8 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
 // Requirement: F-55
 #[tokio::test]
 async fn brakes_are_kept_for_every_replica_with_who_pulled_them() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let entry = |action| audit::Entry {
             id: AuditId::from_uuid(Uuid::now_v7()),
             at: NOW,

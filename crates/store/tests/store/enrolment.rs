@@ -9,11 +9,11 @@ use usher_domain::object::name;
 use usher_domain::peers::{Cause, DrainStep, Stage};
 use usher_domain::tokens::{Lifetime, Outcome, Refusal, Request};
 use usher_kernel::Generation;
-use usher_store::{Error, Life, Order, Place, Store};
+use usher_store::{Command, Error, Place, Store, WorkItem};
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both};
 use crate::declare::{World, server_key};
+use crate::test_store::{TestStore, on_both};
 
 pub(crate) fn request(world: &World, resource: ResourceId, nonce: &str) -> Request {
     let token = name::token(resource, Generation::FIRST);
@@ -34,26 +34,26 @@ pub(crate) async fn issue(store: &Store, id: ResourceId) -> Result<(), Error> {
 // Requirement: Q-21
 #[tokio::test]
 async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        issue(&bed.store, id).await.unwrap();
-        issue(&bed.store, id).await.unwrap();
-        assert_eq!(bed.store.tokens(id).await.unwrap().len(), 1, "asking again is the same token");
-        let before = bed.store.entry(Life::Resource(id)).await.unwrap().unwrap();
+        issue(&test.store, id).await.unwrap();
+        issue(&test.store, id).await.unwrap();
+        assert_eq!(test.store.tokens(id).await.unwrap().len(), 1, "asking again is the same token");
+        let before = test.store.entry(WorkItem::Resource(id)).await.unwrap().unwrap();
         let first = request(&world, id, "nonce-nonce-nonce-1");
-        let Outcome::Redeemed(consumed) = bed.store.redeem(first.clone()).await.unwrap() else {
+        let Outcome::Redeemed(consumed) = test.store.redeem(first.clone()).await.unwrap() else {
             panic!("it is not redeemed");
         };
-        let after = bed.store.entry(Life::Resource(id)).await.unwrap().unwrap();
+        let after = test.store.entry(WorkItem::Resource(id)).await.unwrap().unwrap();
         assert_eq!(after.wake_seq, before.wake_seq + 1);
-        let peers = bed.store.peers(id).await.unwrap();
+        let peers = test.store.peers(id).await.unwrap();
         assert_eq!((peers.len(), peers[0].id), (1, consumed.peer));
-        let again = bed.store.redeem(first).await.unwrap();
+        let again = test.store.redeem(first).await.unwrap();
         assert_eq!(again, Outcome::Replayed(consumed.peer));
-        let other = bed.store.redeem(request(&world, id, "nonce-nonce-nonce-2")).await.unwrap();
+        let other = test.store.redeem(request(&world, id, "nonce-nonce-nonce-2")).await.unwrap();
         assert_eq!(other, Outcome::Refused(Refusal::Consumed));
-        let token = bed.store.token(name::token(id, Generation::FIRST)).await.unwrap().unwrap();
+        let token = test.store.token(name::token(id, Generation::FIRST)).await.unwrap().unwrap();
         assert_eq!(token.consumed, Some(consumed));
     })
     .await;
@@ -63,21 +63,21 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
 // Requirement: Q-21
 #[tokio::test]
 async fn nobody_enrols_after_deletion_was_accepted() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        issue(&bed.store, id).await.unwrap();
-        bed.store.order(id, Order::Deprovision, None).await.unwrap();
-        let token = bed.store.token(name::token(id, Generation::FIRST)).await.unwrap().unwrap();
+        issue(&test.store, id).await.unwrap();
+        test.store.command(id, Command::Deprovision, None).await.unwrap();
+        let token = test.store.token(name::token(id, Generation::FIRST)).await.unwrap().unwrap();
         assert!(token.revoked_at.is_some(), "revoked with the intent");
-        let refused = bed.store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
+        let refused = test.store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
         assert_eq!(refused, Outcome::Refused(Refusal::Revoked));
-        let leaving = issue(&bed.store, id).await.unwrap_err();
+        let leaving = issue(&test.store, id).await.unwrap_err();
         assert!(matches!(leaving, Error::Leaving { .. }), "{leaving}");
         let unknown = ResourceId::from_uuid(Uuid::now_v7());
-        let refused = bed.store.redeem(request(&world, unknown, "nonce-nonce-nonce-1")).await;
+        let refused = test.store.redeem(request(&world, unknown, "nonce-nonce-nonce-1")).await;
         assert_eq!(refused.unwrap(), Outcome::Refused(Refusal::WrongVerifier));
-        assert!(bed.store.peers(id).await.unwrap().is_empty());
+        assert!(test.store.peers(id).await.unwrap().is_empty());
     })
     .await;
 }
@@ -86,24 +86,24 @@ async fn nobody_enrols_after_deletion_was_accepted() {
 // Requirement: A-24
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_resource_is_locked_before_its_token() {
-    on_both(async |bed: Bed| {
-        let Place::Postgres(url) = &bed.ground.place else { return };
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let Place::Postgres(url) = &test.database.place else { return };
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        issue(&bed.store, id).await.unwrap();
+        issue(&test.store, id).await.unwrap();
         let token = name::token(id, Generation::FIRST);
         let mut holder = PgConnection::connect(url).await.unwrap();
         let mut held = holder.begin().await.unwrap();
-        let lock = "SELECT 1 FROM lives WHERE id = $1 FOR UPDATE";
+        let lock = "SELECT 1 FROM records WHERE id = $1 FOR UPDATE";
         sqlx::query(lock).bind(id.as_uuid()).execute(&mut *held).await.unwrap();
         let mut verbs = vec![];
         for verb in 0..3 {
-            let (store, world) = (Arc::clone(&bed.store), world.clone());
+            let (store, world) = (Arc::clone(&test.store), world.clone());
             verbs.push(tokio::spawn(async move {
                 match verb {
                     0 => store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.map(|_| ()),
                     1 => issue(&store, id).await,
-                    _ => store.order(id, Order::Deprovision, None).await.map(|_| ()),
+                    _ => store.command(id, Command::Deprovision, None).await.map(|_| ()),
                 }
             }));
         }
@@ -131,14 +131,14 @@ async fn the_resource_is_locked_before_its_token() {
 // Requirement: A-24
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for round in 0..10 {
             let id = world.declare(&format!("r{round}")).await.id();
-            issue(&bed.store, id).await.unwrap();
+            issue(&test.store, id).await.unwrap();
             let mut tasks = vec![];
             for task in 0..6 {
-                let (store, world) = (Arc::clone(&bed.store), world.clone());
+                let (store, world) = (Arc::clone(&test.store), world.clone());
                 tasks.push(tokio::spawn(async move {
                     match task % 3 {
                         0 => {
@@ -149,15 +149,15 @@ async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
                             Err(Error::Leaving { .. }) => Ok(()),
                             other => other,
                         },
-                        _ => store.order(id, Order::Deprovision, None).await.map(|_| ()),
+                        _ => store.command(id, Command::Deprovision, None).await.map(|_| ()),
                     }
                 }));
             }
             for task in tasks {
                 task.await.unwrap().unwrap();
             }
-            let token = bed.store.tokens(id).await.unwrap().remove(0);
-            let peers = bed.store.peers(id).await.unwrap();
+            let token = test.store.tokens(id).await.unwrap().remove(0);
+            let peers = test.store.peers(id).await.unwrap();
             assert_eq!(token.consumed.is_some(), peers.len() == 1);
             assert_ne!(token.consumed.is_some(), token.revoked_at.is_some(), "one of the two");
         }
@@ -169,28 +169,28 @@ async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
 // Requirement: Q-21
 #[tokio::test]
 async fn a_peer_is_moved_from_where_it_was_read() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        issue(&bed.store, id).await.unwrap();
-        let _ = bed.store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
-        let now = bed.store.now().await.unwrap();
-        let peer = bed.store.peers(id).await.unwrap().remove(0);
+        issue(&test.store, id).await.unwrap();
+        let _ = test.store.redeem(request(&world, id, "nonce-nonce-nonce-1")).await.unwrap();
+        let now = test.store.now().await.unwrap();
+        let peer = test.store.peers(id).await.unwrap().remove(0);
         let cordoned = peer.advance(DrainStep::Cordon, now).force("ann", now);
-        bed.store.move_peer(peer.clone(), cordoned.clone()).await.unwrap();
-        let late = bed.store.move_peer(peer, cordoned.clone()).await.unwrap_err();
+        test.store.move_peer(peer.clone(), cordoned.clone()).await.unwrap();
+        let late = test.store.move_peer(peer, cordoned.clone()).await.unwrap_err();
         assert!(matches!(late, Error::Conflict), "{late}");
-        assert_eq!(bed.store.peers(id).await.unwrap(), std::slice::from_ref(&cordoned));
-        let refused = Order::Abandon { by: "ann".to_owned(), reason: "it is lost".to_owned() };
-        let live = bed.store.order(id, refused.clone(), None).await.unwrap_err();
+        assert_eq!(test.store.peers(id).await.unwrap(), std::slice::from_ref(&cordoned));
+        let refused = Command::Abandon { by: "ann".to_owned(), reason: "it is lost".to_owned() };
+        let live = test.store.command(id, refused.clone(), None).await.unwrap_err();
         assert!(matches!(live, Error::Refused(_)), "a peer is live: {live}");
         let draining = cordoned.advance(DrainStep::RevokeKey, now);
-        bed.store.move_peer(cordoned, draining.clone()).await.unwrap();
+        test.store.move_peer(cordoned, draining.clone()).await.unwrap();
         let out = draining.advance(DrainStep::Deregister(Cause::Forced), now);
-        bed.store.move_peer(draining, out).await.unwrap();
-        let gone = bed.store.peers(id).await.unwrap().remove(0);
+        test.store.move_peer(draining, out).await.unwrap();
+        let gone = test.store.peers(id).await.unwrap().remove(0);
         assert!(matches!(gone.stage, Stage::Deregistered { cause: Cause::Forced, .. }));
-        bed.store.order(id, refused, None).await.unwrap();
+        test.store.command(id, refused, None).await.unwrap();
     })
     .await;
 }

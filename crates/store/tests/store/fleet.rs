@@ -17,7 +17,7 @@ use usher_store::{
 };
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both, told};
+use crate::test_store::{TestStore, on_both, told};
 
 /// Long enough for every test.
 pub(crate) const LONG: Duration = Duration::from_mins(10);
@@ -119,8 +119,8 @@ pub(crate) fn joined(it: &StoredMachine, name: &str) -> MachineWrite {
 // Requirement: F-43
 #[tokio::test]
 async fn every_acquisition_raises_the_epoch_and_none_takes_a_lease_that_runs() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let first = lease(store, "s", LONG).await;
         assert_eq!(first.epoch, 1);
         assert_eq!(first.until, first.now.after(LONG));
@@ -146,10 +146,10 @@ async fn every_acquisition_raises_the_epoch_and_none_takes_a_lease_that_runs() {
 // Requirement: F-43
 #[tokio::test]
 async fn of_many_that_acquire_at_once_one_has_the_shard() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let mut tries = vec![];
         for _ in 0..8 {
-            let store = std::sync::Arc::clone(&bed.store);
+            let store = std::sync::Arc::clone(&test.store);
             tries.push(tokio::spawn(async move {
                 store.acquire_shard(shard("s"), Uuid::now_v7(), LONG).await.unwrap()
             }));
@@ -159,7 +159,7 @@ async fn of_many_that_acquire_at_once_one_has_the_shard() {
             ours += u32::from(matches!(it.await.unwrap(), Acquisition::Ours(_)));
         }
         assert_eq!(ours, 1);
-        assert_eq!(bed.store.shard(shard("s")).await.unwrap().unwrap().epoch, 1);
+        assert_eq!(test.store.shard(shard("s")).await.unwrap().unwrap().epoch, 1);
     })
     .await;
 }
@@ -168,8 +168,8 @@ async fn of_many_that_acquire_at_once_one_has_the_shard() {
 // Requirement: F-48
 #[tokio::test]
 async fn whoever_lost_the_lease_writes_nothing() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let old = lease(store, "s", LONG).await;
         let machine = settle(store, &old, &["m1"]).await.remove(0);
         store.release_shard(old.clone()).await.unwrap();
@@ -205,8 +205,8 @@ async fn whoever_lost_the_lease_writes_nothing() {
 // Requirement: F-49, F-58
 #[tokio::test]
 async fn machines_are_read_back_as_they_were_written() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let adopted = found("m1", "s");
         let [machine] = settle(store, &held, &["m1"]).await.try_into().unwrap();
@@ -241,8 +241,8 @@ async fn machines_are_read_back_as_they_were_written() {
 // Requirement: F-49
 #[tokio::test]
 async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let other = lease(store, "t", LONG).await;
         let mine = settle(store, &held, &["m1", "m2"]).await;
@@ -264,8 +264,8 @@ async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
 // Requirement: F-50
 #[tokio::test]
 async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let other = lease(store, "t", LONG).await;
         let machine = settle(store, &held, &["m1"]).await.remove(0);
@@ -293,13 +293,13 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
 // Requirement: F-51
 #[tokio::test]
 async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let names: Vec<String> = (0..1_203).map(|it| format!("m{it:04}")).collect();
         let adopted = names.iter().map(|it| found(it, "s")).collect();
         store.commit_cycle(Cycle { adopted, ..cycle(&held) }).await.unwrap();
-        bed.ground.execute("UPDATE machines SET phase = 'Failed' WHERE name = 'm0007'").await;
+        test.database.execute("UPDATE machines SET phase = 'Failed' WHERE name = 'm0007'").await;
         let (mut read, mut broken, mut after) = (vec![], vec![], None);
         for _ in 0..100 {
             let roll = store.machines_of(&shard("s"), after, 100).await.unwrap();
@@ -323,8 +323,8 @@ async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
 // Requirement: F-83
 #[tokio::test]
 async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, _] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let fields = Fields { state: State::Gone, ..one.record.state.fields().clone() };
@@ -360,8 +360,8 @@ async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
 // Requirement: F-49
 #[tokio::test]
 async fn how_far_a_list_was_read_is_written_with_what_was_read() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let list = |revision: &[u8], credence| List {
             provider: "p".to_owned(),

@@ -10,10 +10,10 @@ use usher_domain::broker::event::Event;
 use usher_domain::broker::phase::Phase;
 use usher_store::{Acceptance, Cursor, Error, Place, ResourceWrite, Settings};
 
-use crate::bed::{Bed, on_both, on_both_with, told};
 use crate::declare::{World, write};
+use crate::test_store::{TestStore, on_both, on_both_with, told};
 
-/// More than all lanes together can take at once.
+/// More than all workers together can take at once.
 const MANY: usize = 40;
 
 async fn acceptance(world: &World, name: &str) -> Acceptance {
@@ -35,10 +35,10 @@ async fn steps(world: &World, count: usize) -> Vec<ResourceWrite> {
     steps
 }
 
-async fn commit_together(bed: &Bed, steps: Vec<ResourceWrite>) -> Vec<Result<(), Error>> {
+async fn commit_together(test: &TestStore, steps: Vec<ResourceWrite>) -> Vec<Result<(), Error>> {
     let mut tasks = JoinSet::new();
     for (index, step) in steps.into_iter().enumerate() {
-        let store = Arc::clone(&bed.store);
+        let store = Arc::clone(&test.store);
         tasks.spawn(async move { (index, store.commit(step).await) });
     }
     let mut answers = tasks.join_all().await;
@@ -49,8 +49,8 @@ async fn commit_together(bed: &Bed, steps: Vec<ResourceWrite>) -> Vec<Result<(),
 /// Red by: users that are counted once for a group, or a group that leaves a member out.
 #[tokio::test]
 async fn declarations_that_come_together_are_all_there_and_all_counted() {
-    on_both(async |bed: Bed| {
-        let worlds = [World::new(&bed.store).await, World::new(&bed.store).await];
+    on_both(async |test: TestStore| {
+        let worlds = [World::new(&test.store).await, World::new(&test.store).await];
         let mut firsts = vec![];
         for world in &worlds {
             firsts.push(world.declare("first").await);
@@ -58,7 +58,7 @@ async fn declarations_that_come_together_are_all_there_and_all_counted() {
         let mut tasks = JoinSet::new();
         for turn in 0..MANY {
             let acceptance = acceptance(&worlds[turn % 2], &format!("r{turn}")).await;
-            let store = Arc::clone(&bed.store);
+            let store = Arc::clone(&test.store);
             tasks.spawn(async move { store.accept(acceptance).await });
         }
         for accepted in tasks.join_all().await {
@@ -66,12 +66,12 @@ async fn declarations_that_come_together_are_all_there_and_all_counted() {
         }
         for first in firsts {
             let config = first.pinned().provider_config;
-            let record = bed.store.provider_config(config).await.unwrap();
+            let record = test.store.provider_config(config).await.unwrap();
             assert_eq!(usize::try_from(record.state.users).unwrap(), 1 + MANY / 2);
         }
-        assert_eq!(told(&bed.store, Cursor::START, MANY + 2).await.len(), MANY + 2);
+        assert_eq!(told(&test.store, Cursor::START, MANY + 2).await.len(), MANY + 2);
         let due = "SELECT COUNT(*) FROM queue WHERE kind = 'resource' AND due IS NOT NULL";
-        assert_eq!(bed.ground.number(due).await, i64::try_from(MANY + 2).unwrap());
+        assert_eq!(test.database.number(due).await, i64::try_from(MANY + 2).unwrap());
     })
     .await;
 }
@@ -79,8 +79,8 @@ async fn declarations_that_come_together_are_all_there_and_all_counted() {
 /// Red by: a group whose failure is everybody's, or that writes its members without the loser.
 #[tokio::test]
 async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         world.declare("first").await;
         let mut ready = vec![];
         for turn in 0..MANY {
@@ -90,7 +90,7 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
         }
         let mut tasks = JoinSet::new();
         for (is_same, acceptance) in ready {
-            let store = Arc::clone(&bed.store);
+            let store = Arc::clone(&test.store);
             tasks.spawn(async move { (is_same, store.accept(acceptance).await) });
         }
         let mut same = 0;
@@ -103,11 +103,11 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
         }
         assert_eq!(same, 1);
         let rows = i64::try_from(1 + MANY - MANY / 4 + 1).unwrap();
-        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM resources").await, rows);
-        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM lives").await, rows + 1);
-        assert_eq!(bed.ground.number("SELECT COUNT(*) FROM events").await, rows);
+        assert_eq!(test.database.number("SELECT COUNT(*) FROM resources").await, rows);
+        assert_eq!(test.database.number("SELECT COUNT(*) FROM records").await, rows + 1);
+        assert_eq!(test.database.number("SELECT COUNT(*) FROM events").await, rows);
         let users = "SELECT CAST(users AS bigint) FROM provider_configs";
-        assert_eq!(bed.ground.number(users).await, rows);
+        assert_eq!(test.database.number(users).await, rows);
     })
     .await;
 }
@@ -115,13 +115,13 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
 /// Red by: a group that goes on without whoever lost, or that fails with them.
 #[tokio::test]
 async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let steps = steps(&world, MANY).await;
         for step in steps.iter().step_by(5) {
-            bed.store.commit(step.clone()).await.unwrap();
+            test.store.commit(step.clone()).await.unwrap();
         }
-        for (index, answer) in commit_together(&bed, steps).await.into_iter().enumerate() {
+        for (index, answer) in commit_together(&test, steps).await.into_iter().enumerate() {
             match answer {
                 Ok(()) => assert!(index % 5 != 0, "it had lost"),
                 Err(Error::Conflict) => assert!(index % 5 == 0, "it was the first"),
@@ -129,36 +129,36 @@ async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other(
             }
         }
         let ready = "SELECT COUNT(*) FROM resources WHERE phase = 'Ready'";
-        assert_eq!(bed.ground.number(ready).await, i64::try_from(MANY).unwrap());
-        assert_eq!(told(&bed.store, Cursor::START, 2 * MANY).await.len(), 2 * MANY);
+        assert_eq!(test.database.number(ready).await, i64::try_from(MANY).unwrap());
+        assert_eq!(told(&test.store, Cursor::START, 2 * MANY).await.len(), 2 * MANY);
     })
     .await;
 }
 
-/// Red by: a lane, or a group, that waits as long as one of its members does.
+/// Red by: a worker, or a group, that waits as long as one of its members does.
 #[tokio::test]
 async fn commits_beside_lives_that_are_held_outside_are_done_while_those_wait() {
     let patience = Duration::from_mins(2);
     let settings =
         Settings { lock_timeout: patience, statement_timeout: patience, ..Settings::default() };
-    on_both_with(settings, async |bed: Bed| {
-        let Place::Postgres(url) = &bed.ground.place else { return };
-        let world = World::new(&bed.store).await;
+    on_both_with(settings, async |test: TestStore| {
+        let Place::Postgres(url) = &test.database.place else { return };
+        let world = World::new(&test.store).await;
         let mut steps = steps(&world, MANY).await;
         let free = steps.split_off(MANY / 4);
         let mut conn = PgConnection::connect(url).await.unwrap();
         let mut open = conn.begin().await.unwrap();
         for held in &steps {
-            let sql = "SELECT 1 FROM lives WHERE id = $1 FOR UPDATE";
+            let sql = "SELECT 1 FROM records WHERE id = $1 FOR UPDATE";
             let id = held.next.id();
             sqlx::query(sql).bind(id.as_uuid()).execute(&mut *open).await.unwrap();
         }
         let mut waiting = JoinSet::new();
         for step in steps {
-            let store = Arc::clone(&bed.store);
+            let store = Arc::clone(&test.store);
             waiting.spawn(async move { store.commit(step).await });
         }
-        for answer in commit_together(&bed, free).await {
+        for answer in commit_together(&test, free).await {
             answer.unwrap();
         }
         assert!(waiting.try_join_next().is_none(), "their rows are held");

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use usher_domain::object::authority::Pin;
-use usher_domain::object::id::{PeerId, ResourceId};
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::object::name;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
-use usher_store::{Life, Release};
+use usher_store::{PeerFilter, Release, WorkItem};
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both};
 use crate::declare::{World, server_key};
+use crate::test_store::{TestStore, on_both};
 
 fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
@@ -21,8 +21,8 @@ fn pin(identity: &str, revision: u64) -> Pin {
 /// Red by: a pin that another world moves, or that goes back.
 #[tokio::test]
 async fn a_world_is_pinned_once_and_its_revision_only_grows() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         assert_eq!(store.world("w").await.unwrap(), None);
         for (answered, remembered) in [
             (pin("a", 5), pin("a", 5)),
@@ -41,19 +41,19 @@ async fn a_world_is_pinned_once_and_its_revision_only_grows() {
 // Requirement: O-9
 #[tokio::test]
 async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         assert!(!store.set_rail("w".to_owned(), true).await.unwrap(), "it is not pinned");
         store.pin_world("w".to_owned(), pin("a", 1)).await.unwrap();
         assert!(store.set_rail("w".to_owned(), true).await.unwrap());
         assert!(!store.set_rail("w".to_owned(), true).await.unwrap());
-        let before = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let before = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert!(store.set_rail("w".to_owned(), false).await.unwrap());
         let state = store.world("w").await.unwrap().unwrap();
         assert!(state.tripped_at.is_none() && state.opened_at.is_some());
-        let after = store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let after = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(after, before + 1);
     })
     .await;
@@ -80,13 +80,13 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
 // Requirement: M-17
 #[tokio::test]
 async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let (leaving, staying) = (world.declare("a").await.id(), world.declare("b").await.id());
         let (leaver, survivor) =
             (registered(&world, leaving).await, registered(&world, staying).await);
-        let seq = async |id| store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let seq = async |id| store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(store.leaving(world.project).await.unwrap(), []);
         assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
         let now = store.now().await.unwrap();
@@ -114,12 +114,12 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
 // Requirement: M-13
 #[tokio::test]
 async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
         let peer = registered(&world, id).await;
-        let seq = async || store.entry(Life::Resource(id)).await.unwrap().unwrap().wake_seq;
+        let seq = async || store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
         for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {
             assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
@@ -128,9 +128,16 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
         let (now, mesh) = store.mesh(world.project).await.unwrap();
         assert!(now.unwrap() <= store.now().await.unwrap());
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
-        assert_eq!(store.peers_after(None, 5).await.unwrap(), mesh);
-        assert_eq!(store.peers_after(Some(peer), 5).await.unwrap(), []);
-        let beside = store.beside(&store.resource(id).await.unwrap().state).await.unwrap();
+        let listed = store.list_peers(PeerFilter::default(), None, 5).await.unwrap();
+        assert_eq!(listed, [(mesh[0].clone(), "web".to_owned())]);
+        let other = PeerFilter {
+            project: Some(ProjectId::from_uuid(Uuid::nil())),
+            ..PeerFilter::default()
+        };
+        assert_eq!(store.list_peers(other, None, 5).await.unwrap(), []);
+        assert_eq!(store.list_peers(PeerFilter::default(), Some(peer), 5).await.unwrap(), []);
+        let beside =
+            store.resource_context(&store.resource(id).await.unwrap().state).await.unwrap();
         assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
     })
     .await;
@@ -140,15 +147,15 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
 // Requirement: W-15
 #[tokio::test]
 async fn what_makes_somebody_due_is_signalled_in_this_process() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let mut due = store.due();
         due.clear();
         let id = world.declare("web").await.id();
         tokio::time::timeout(Duration::from_mins(1), due.wait()).await.unwrap();
         due.clear();
-        store.wake(Life::Resource(id)).await.unwrap();
+        store.wake(WorkItem::Resource(id)).await.unwrap();
         tokio::time::timeout(Duration::from_mins(1), due.wait()).await.unwrap();
         due.clear();
         store.now().await.unwrap();
@@ -158,25 +165,25 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
     .await;
 }
 
-/// Red by: a life that was woken while it was stepped and waits for the next look at the clock.
+/// Red by: an item that was woken while it was stepped and waits for the next look at the clock.
 // Requirement: W-18
 #[tokio::test]
 async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
-        let life = Life::Resource(world.declare("web").await.id());
+        let item = WorkItem::Resource(world.declare("web").await.id());
         for (wake, woken, signalled) in
             [(Wake::OnChange, false, false), (Wake::OnChange, true, true), (Wake::Now, false, true)]
         {
-            store.wake(life).await.unwrap();
-            let claim = world.claim(life).await.claim;
+            store.wake(item).await.unwrap();
+            let claim = world.claim(item).await.claim;
             if woken {
-                store.wake(life).await.unwrap();
+                store.wake(item).await.unwrap();
             }
             let mut due = store.due();
             due.clear();
-            let release = Release { life, claim, wake, reason: "Steady" };
+            let release = Release { item, claim, wake, reason: "Steady" };
             assert!(store.release(release).await.unwrap());
             let patience = Duration::from_millis(if signalled { 60_000 } else { 20 });
             let heard = tokio::time::timeout(patience, due.wait()).await.is_ok();
@@ -189,20 +196,20 @@ async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
 /// Red by: a reason or a trouble that cannot be read back.
 #[tokio::test]
 async fn the_last_words_of_a_life_are_read_back() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
-        let life = Life::Resource(id);
+        let item = WorkItem::Resource(id);
         let batch = store.claim_due(10).await.unwrap();
-        let leased = batch.leased.iter().find(|it| it.life == life).unwrap();
+        let leased = batch.leased.iter().find(|it| it.item == item).unwrap();
         let (claim, wake) = (leased.claim, Wake::OnChange);
-        store.release(Release { life, claim, wake, reason: "Steady" }).await.unwrap();
-        let attention = store.attention(life).await.unwrap().unwrap();
+        store.release(Release { item, claim, wake, reason: "Steady" }).await.unwrap();
+        let attention = store.queue_status(item).await.unwrap().unwrap();
         assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("Steady"), None));
-        let titles = store.titles(id).await.unwrap().unwrap();
-        assert_eq!((titles.name.as_str(), titles.reason.as_deref()), ("web", Some("Steady")));
-        assert!(titles.project.is_some() && titles.blueprint.is_some());
+        let names = store.display_names(id).await.unwrap().unwrap();
+        assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("Steady")));
+        assert!(names.project.is_some() && names.blueprint.is_some());
     })
     .await;
 }

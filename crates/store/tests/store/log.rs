@@ -9,12 +9,12 @@ use sqlx::{Connection as _, PgConnection};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::ResourceId;
 use usher_kernel::Version;
-use usher_store::{Cursor, Error, Order, Place, Store, Told};
+use usher_store::{Command, Cursor, Error, LoggedEvent, Place, Store};
 use uuid::Uuid;
 
 use crate::asked;
-use crate::bed::{Bed, of_resource, on_both, told};
 use crate::declare::{World, marked};
+use crate::test_store::{TestStore, of_resource, on_both, told};
 
 /// Writes an event past the store, in whatever transaction the connection is in.
 async fn insert_event(conn: &mut PgConnection) -> Uuid {
@@ -31,8 +31,8 @@ async fn read(store: &Store, after: Cursor, count: usize) -> (Vec<Uuid>, Cursor)
     (told.iter().map(|it| *it.id.as_uuid()).collect(), cursor)
 }
 
-async fn connect(bed: &Bed) -> Option<PgConnection> {
-    match &bed.ground.place {
+async fn connect(test: &TestStore) -> Option<PgConnection> {
+    match &test.database.place {
         Place::Postgres(url) => Some(PgConnection::connect(url).await.unwrap()),
         Place::Sqlite(_) => None,
     }
@@ -42,16 +42,16 @@ async fn connect(bed: &Bed) -> Option<PgConnection> {
 // Requirement: Q-1
 #[tokio::test]
 async fn an_event_waits_until_nobody_can_come_before_it() {
-    on_both(async |bed: Bed| {
-        let Some(mut slow) = connect(&bed).await else { return };
-        let mut fast = connect(&bed).await.unwrap();
+    on_both(async |test: TestStore| {
+        let Some(mut slow) = connect(&test).await else { return };
+        let mut fast = connect(&test).await.unwrap();
         let mut late = slow.begin().await.unwrap();
         let first = insert_event(&mut late).await;
         let second = insert_event(&mut fast).await;
-        let (seen, cursor) = read(&bed.store, Cursor::START, 0).await;
+        let (seen, cursor) = read(&test.store, Cursor::START, 0).await;
         assert!(seen.is_empty(), "the first one is not committed yet");
         late.commit().await.unwrap();
-        assert_eq!(read(&bed.store, cursor, 2).await.0, [first, second]);
+        assert_eq!(read(&test.store, cursor, 2).await.0, [first, second]);
     })
     .await;
 }
@@ -60,8 +60,8 @@ async fn an_event_waits_until_nobody_can_come_before_it() {
 // Requirement: V-10, Q-1
 #[tokio::test]
 async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
-    on_both(async |bed: Bed| {
-        let (Some(mut one), Some(mut two)) = (connect(&bed).await, connect(&bed).await) else {
+    on_both(async |test: TestStore| {
+        let (Some(mut one), Some(mut two)) = (connect(&test).await, connect(&test).await) else {
             return;
         };
         let mut elder = one.begin().await.unwrap();
@@ -70,10 +70,10 @@ async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
         let small = insert_event(&mut younger).await;
         let large = insert_event(&mut elder).await;
         elder.commit().await.unwrap();
-        let (seen, cursor) = read(&bed.store, Cursor::START, 1).await;
+        let (seen, cursor) = read(&test.store, Cursor::START, 1).await;
         assert_eq!(seen, [large], "numbered second, committed first");
         younger.commit().await.unwrap();
-        assert_eq!(read(&bed.store, cursor, 1).await.0, [small]);
+        assert_eq!(read(&test.store, cursor, 1).await.0, [small]);
     })
     .await;
 }
@@ -82,8 +82,8 @@ async fn an_event_with_a_smaller_number_and_a_later_transaction_is_not_lost() {
 // Requirement: Q-1
 #[tokio::test]
 async fn transactions_are_read_in_the_order_of_their_numbers() {
-    on_both(async |bed: Bed| {
-        let Some(mut conn) = connect(&bed).await else { return };
+    on_both(async |test: TestStore| {
+        let Some(mut conn) = connect(&test).await else { return };
         let mut written = vec![];
         for xid in ["9", "10", "99", "100"] {
             let id = Uuid::now_v7();
@@ -96,7 +96,7 @@ async fn transactions_are_read_in_the_order_of_their_numbers() {
         }
         let (mut seen, mut cursor) = (vec![], Cursor::START);
         for _ in 0..written.len() {
-            let told = bed.store.events(cursor, 1).await.unwrap();
+            let told = test.store.events(cursor, 1).await.unwrap();
             cursor = told.last().map_or(cursor, |it| it.cursor);
             seen.extend(told.iter().map(|it| *it.id.as_uuid()));
         }
@@ -124,7 +124,7 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
                 acknowledged.push((id, record.version));
             }
         }
-        world.store.order(id, Order::Deprovision, None).await.unwrap();
+        world.store.command(id, Command::Deprovision, None).await.unwrap();
         acknowledged.push((id, record.version.next()));
         turn += 1;
     }
@@ -136,12 +136,12 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
     let storm = Duration::from_secs(asked("USHER_STORM_SECONDS", STORM));
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         world.declare("first").await;
         let (done, until) = (Arc::new(AtomicUsize::new(0)), Instant::now() + storm);
         let readers: Vec<_> = (0..4)
-            .map(|_| tokio::spawn(follow(Arc::clone(&bed.store), Arc::clone(&done))))
+            .map(|_| tokio::spawn(follow(Arc::clone(&test.store), Arc::clone(&done))))
             .collect();
         let writers: Vec<_> =
             (0..16).map(|it| tokio::spawn(write(world.clone(), it, until))).collect();
@@ -156,15 +156,15 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
             assert_eq!(told.len(), written, "every event comes once");
             let ids: BTreeSet<_> = told.iter().map(|it| it.id).collect();
             assert_eq!(ids.len(), written, "and no other one twice");
-            let mut lives: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
+            let mut items: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
             for it in &told {
-                lives.entry(of_resource(it).0).or_default().push(it.version);
+                items.entry(of_resource(it).0).or_default().push(it.version);
             }
-            for (id, versions) in &lives {
+            for (id, versions) in &items {
                 assert!(versions.is_sorted(), "{id}: {versions:?}");
             }
             let missing = acknowledged.iter().find(|(id, version)| {
-                lives.get(id).is_none_or(|versions| !versions.contains(version))
+                items.get(id).is_none_or(|versions| !versions.contains(version))
             });
             assert_eq!(missing, None, "it was acknowledged");
         }
@@ -174,7 +174,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
 }
 
 /// Reads until the writers are done and so many were read.
-async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<Told> {
+async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
     // Other tests may delay the last ones, so there are a few more looks.
@@ -199,25 +199,25 @@ async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<Told> {
 // Requirement: Q-9
 #[tokio::test]
 async fn a_reader_whose_place_was_forgotten_is_told() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for name in ["a", "b", "c"] {
             world.declare(name).await;
         }
-        let told = told(&bed.store, Cursor::START, 3).await;
+        let told = told(&test.store, Cursor::START, 3).await;
         let (first, second) = (told[0].cursor, told[1].cursor);
         let long_ago = told[0].occurred_at;
-        assert_eq!(bed.store.forget_events(long_ago, 10).await.unwrap(), 0, "none is older");
-        let now = bed.store.now().await.unwrap().after(Duration::from_secs(1));
-        assert_eq!(bed.store.forget_events(now, 2).await.unwrap(), 2);
-        let refused = bed.store.events(first, 10).await.unwrap_err();
+        assert_eq!(test.store.forget_events(long_ago, 10).await.unwrap(), 0, "none is older");
+        let now = test.store.now().await.unwrap().after(Duration::from_secs(1));
+        assert_eq!(test.store.forget_events(now, 2).await.unwrap(), 2);
+        let refused = test.store.events(first, 10).await.unwrap_err();
         let (after, floor) = (first, second);
         assert!(
             matches!(refused, Error::Forgotten { after: a, floor: f } if (a, f) == (after, floor))
         );
-        let rest = bed.store.events(second, 10).await.unwrap();
+        let rest = test.store.events(second, 10).await.unwrap();
         assert_eq!(rest, told[2..], "whoever read that far misses nothing");
-        assert_eq!(bed.store.events(Cursor::START, 10).await.unwrap(), told[2..]);
+        assert_eq!(test.store.events(Cursor::START, 10).await.unwrap(), told[2..]);
     })
     .await;
 }
@@ -226,13 +226,14 @@ async fn a_reader_whose_place_was_forgotten_is_told() {
 // Requirement: V-9
 #[tokio::test]
 async fn an_event_says_who_what_when_and_with_which_version() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
-        bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
-        let (again, _) = bed.store.order(resource.id(), Order::Deprovision, None).await.unwrap();
+        test.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
+        let (again, _) =
+            test.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
-        let told = told(&bed.store, Cursor::START, 2).await;
+        let told = told(&test.store, Cursor::START, 2).await;
         let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();
         let expected = [(EventType::Requested, Version(1)), (EventType::Deleting, Version(2))];
         assert_eq!(types, expected, "asking again tells nothing");

@@ -11,8 +11,8 @@ use usher_domain::broker::phase::Phase;
 use usher_kernel::Version;
 use usher_store::{Cursor, Error, Place, Settings, Store};
 
-use crate::bed::{Bed, Folder, on_both, told};
 use crate::declare::{World, write};
+use crate::test_store::{Folder, TestStore, on_both, told};
 
 /// What befalls the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, url: String, next
                     Fate::Overtaken => {
                         drop(server);
                         let mut conn = PgConnection::connect(&url).await.unwrap();
-                        let sql = "UPDATE lives SET version = version + 1,
+                        let sql = "UPDATE records SET version = version + 1,
                             write_id = gen_random_uuid() WHERE kind = 'resource'";
                         sqlx::query(sql).execute(&mut conn).await.unwrap();
                         return;
@@ -80,8 +80,8 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, url: String, next
 }
 
 /// A store behind a tunnel, and what befalls its next commit.
-async fn tunnelled(bed: &Bed, folder: &Folder) -> Option<(Arc<Store>, Next)> {
-    let Place::Postgres(url) = &bed.ground.place else { return None };
+async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Next)> {
+    let Place::Postgres(url) = &test.database.place else { return None };
     let (_, socket) = url.split_once("host=")?;
     let next = Next::new(Mutex::new(Fate::None));
     let path = folder.0.clone();
@@ -99,9 +99,9 @@ async fn tunnelled(bed: &Bed, folder: &Folder) -> Option<(Arc<Store>, Next)> {
 // Requirement: Q-7
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_looked_up() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let folder = Folder::new();
-        let Some((store, next)) = tunnelled(&bed, &folder).await else { return };
+        let Some((store, next)) = tunnelled(&test, &folder).await else { return };
         let world = World::new(&store).await;
         let id = world.declare("web").await.id();
         let read = store.resource(id).await.unwrap();
@@ -131,9 +131,9 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
 // Requirement: Q-7
 #[tokio::test]
 async fn an_acceptance_whose_answer_is_lost_is_looked_up() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let folder = Folder::new();
-        let Some((store, next)) = tunnelled(&bed, &folder).await else { return };
+        let Some((store, next)) = tunnelled(&test, &folder).await else { return };
         let world = World::new(&store).await;
         *next.lock().unwrap() = Fate::Unheard;
         let undone = world.try_declare("web").await.unwrap_err();

@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
-mod bed;
-#[cfg(test)]
 mod commit;
 #[cfg(test)]
 mod contract;
@@ -19,8 +17,6 @@ mod enrolment;
 mod fleet;
 #[cfg(test)]
 mod group;
-#[cfg(test)]
-mod handover;
 #[cfg(test)]
 mod inside;
 #[cfg(test)]
@@ -54,11 +50,13 @@ mod sink;
 #[cfg(test)]
 mod soak;
 #[cfg(test)]
+mod test_store;
+#[cfg(test)]
 mod trouble;
 
 /// A setting of a soak, which is this program with larger figures.
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one place")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

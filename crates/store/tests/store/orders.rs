@@ -10,13 +10,13 @@ use usher_domain::fleet::phase::Phase;
 use usher_domain::object::id::{MachineLifeId, ResourceId};
 use usher_kernel::Version;
 use usher_store::{
-    About, Cursor, Cycle, Error, MachineOrder, MachineQuery, MachineWrite, Place, StoredMachine,
+    About, Cursor, Cycle, Error, MachineCommand, MachineQuery, MachineWrite, Place, StoredMachine,
 };
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both, told};
 use crate::declare::World;
 use crate::fleet::{LONG, PATIENCE, aim, bind, cluster, cycle, joined, lease, settle, shard};
+use crate::test_store::{TestStore, on_both, told};
 
 fn disputed(it: &StoredMachine) -> MachineWrite {
     let host = Host { provider: "p".to_owned(), reference: "elsewhere".to_owned() };
@@ -31,17 +31,17 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
 // Requirement: F-47, F-52
 #[tokio::test]
 async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_it() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let none = store.woken_machines(&shard("s"), 9).await.unwrap();
         assert_eq!(none.machines, [], "its own writes are known to it");
         let holder = ResourceId::from_uuid(Uuid::now_v7());
-        let order = MachineOrder::Hold { holder, wanted: bind("a") };
-        let first = store.order_machine(one.id, order.clone(), None).await.unwrap();
+        let order = MachineCommand::Hold { holder, wanted: bind("a") };
+        let first = store.command_machine(one.id, order.clone(), None).await.unwrap();
         assert_eq!(first.record.state.fields().holder, Some(holder));
-        let again = store.order_machine(one.id, order, None).await.unwrap();
+        let again = store.command_machine(one.id, order, None).await.unwrap();
         assert_eq!(again, first, "asking again writes nothing");
         let held_by = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let behind = store.machines(&held_by, None, 9).await.unwrap().machines;
@@ -55,25 +55,25 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
         store.heed_machines(held.clone(), vec![(one.id, Version(2))]).await.unwrap();
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines, []);
         let stranger = ResourceId::from_uuid(Uuid::now_v7());
-        let other = MachineOrder::LetGo { holder: stranger, read: Version(2) };
-        let refused = store.order_machine(one.id, other, None).await.unwrap_err();
+        let other = MachineCommand::LetGo { holder: stranger, read: Version(2) };
+        let refused = store.command_machine(one.id, other, None).await.unwrap_err();
         let code = |it: &Error| {
             let Error::FleetRefused(refusal) = it else { panic!("{it}") };
             refusal.code()
         };
         assert_eq!(code(&refused), "machine_not_held");
         store.commit_cycle(Cycle { writes: vec![disputed(&two)], ..cycle(&held) }).await.unwrap();
-        let settle = MachineOrder::Settle(Settlement::Adopt);
-        let settled = store.order_machine(two.id, settle.clone(), None).await.unwrap();
+        let settle = MachineCommand::Settle(Settlement::Adopt);
+        let settled = store.command_machine(two.id, settle.clone(), None).await.unwrap();
         assert_eq!(settled.record.state.phase(), Phase::Configured);
         let told = told(store, Cursor::START, 1).await;
         let about = About::Machine { id: two.id, event_type: EventType::Settled };
         assert_eq!((told[0].about, told[0].version), (about, settled.record.version));
-        let refused = store.order_machine(two.id, settle, None).await.unwrap_err();
+        let refused = store.command_machine(two.id, settle, None).await.unwrap_err();
         assert_eq!(code(&refused), "not_disputed");
         let nobody = MachineLifeId::from_uuid(Uuid::now_v7());
-        let order = MachineOrder::Settle(Settlement::Drain);
-        let missing = store.order_machine(nobody, order, None).await.unwrap_err();
+        let order = MachineCommand::Settle(Settlement::Drain);
+        let missing = store.command_machine(nobody, order, None).await.unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
     })
     .await;
@@ -82,16 +82,16 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
 /// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
 /// machine before both have asked, so that each could have found that the resource holds none.
 async fn hold_at_once(
-    bed: &Bed,
+    test: &TestStore,
     machines: [MachineLifeId; 2],
-    order: &MachineOrder,
+    order: &MachineCommand,
 ) -> [Result<StoredMachine, Error>; 2] {
     let both = async {
-        let taken = machines.map(|it| bed.store.order_machine(it, order.clone(), None));
+        let taken = machines.map(|it| test.store.command_machine(it, order.clone(), None));
         let [one, two] = taken;
         tokio::join!(one, two)
     };
-    let Place::Postgres(url) = &bed.ground.place else { return both.await.into() };
+    let Place::Postgres(url) = &test.database.place else { return both.await.into() };
     let mut held = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql("BEGIN; SELECT 1 FROM machines FOR UPDATE").execute(&mut held).await.unwrap();
     let let_go = async {
@@ -113,14 +113,14 @@ async fn hold_at_once(
 // Requirement: F-82
 #[tokio::test]
 async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let machines: [StoredMachine; 2] =
             settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let holder = World::new(store).await.declare("n").await.id();
-        let order = MachineOrder::Hold { holder, wanted: bind("a") };
-        let taken = Box::pin(hold_at_once(&bed, machines.map(|it| it.id), &order)).await;
+        let order = MachineCommand::Hold { holder, wanted: bind("a") };
+        let taken = Box::pin(hold_at_once(&test, machines.map(|it| it.id), &order)).await;
         let mut codes = taken.map(|it| match it {
             Ok(_) => "taken",
             Err(Error::FleetRefused(refusal)) => refusal.code(),
@@ -135,13 +135,13 @@ async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
 /// Red by: a machine that is held or disputed and is offered as a free one.
 #[tokio::test]
 async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two, three] = settle(store, &held, &["m1", "m2", "m3"]).await.try_into().unwrap();
         let holder = ResourceId::from_uuid(Uuid::now_v7());
-        let order = MachineOrder::Hold { holder, wanted: bind("a") };
-        store.order_machine(one.id, order, None).await.unwrap();
+        let order = MachineCommand::Hold { holder, wanted: bind("a") };
+        store.command_machine(one.id, order, None).await.unwrap();
         let written = Cycle { writes: vec![disputed(&two)], ..cycle(&held) };
         store.commit_cycle(written).await.unwrap();
         let free = MachineQuery { phase: Some(Phase::Idle), free: true, ..Default::default() };
@@ -156,8 +156,8 @@ async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
 // Requirement: F-82
 #[tokio::test]
 async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let held = lease(store, "s", LONG).await;
         let [one, two] = settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let holder = ResourceId::from_uuid(Uuid::now_v7());
@@ -165,21 +165,21 @@ async fn a_resource_holds_one_machine_and_an_aim_takes_none() {
             let Error::FleetRefused(refusal) = &it else { panic!("{it}") };
             refusal.code()
         };
-        let take = MachineOrder::Hold { holder, wanted: bind("a") };
-        let taken = store.order_machine(one.id, take.clone(), None).await.unwrap().record.version;
-        let second = store.order_machine(two.id, take, None).await.unwrap_err();
+        let take = MachineCommand::Hold { holder, wanted: bind("a") };
+        let taken = store.command_machine(one.id, take.clone(), None).await.unwrap().record.version;
+        let second = store.command_machine(two.id, take, None).await.unwrap_err();
         assert_eq!(code(second), "machine_held");
         assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), [holder]);
-        let aim = |read| MachineOrder::Aim { holder, wanted: bind("b"), read };
-        let let_go = |read| MachineOrder::LetGo { holder, read };
-        let aimed = store.order_machine(one.id, aim(taken), None).await.unwrap().record;
+        let aim = |read| MachineCommand::Aim { holder, wanted: bind("b"), read };
+        let let_go = |read| MachineCommand::LetGo { holder, read };
+        let aimed = store.command_machine(one.id, aim(taken), None).await.unwrap().record;
         assert_eq!(*aimed.state.wanted(), bind("b"));
         for late in [aim(taken), let_go(taken)] {
-            let moved = store.order_machine(one.id, late, None).await.unwrap_err();
+            let moved = store.command_machine(one.id, late, None).await.unwrap_err();
             assert!(matches!(moved, Error::Conflict), "{moved}");
         }
-        let gone = store.order_machine(one.id, let_go(aimed.version), None).await.unwrap().record;
-        let late = store.order_machine(one.id, aim(gone.version), None).await.unwrap_err();
+        let gone = store.command_machine(one.id, let_go(aimed.version), None).await.unwrap().record;
+        let late = store.command_machine(one.id, aim(gone.version), None).await.unwrap_err();
         assert_eq!(code(late), "machine_not_held");
         assert_eq!(store.machine_holders(&shard("s")).await.unwrap(), []);
     })

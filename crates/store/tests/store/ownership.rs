@@ -13,21 +13,21 @@ use usher_domain::placements::NamespacePhase;
 use usher_kernel::{Standing, Timestamp};
 use usher_store::migrate::Way;
 use usher_store::{
-    Acceptance, Cursor, Error, Life, Moved, Order, Place, Provenance, RememberedKey, Settings,
-    Store,
+    Acceptance, Command, Cursor, Error, Moved, Place, Provenance, RememberedKey, ResourceFilter,
+    Settings, Store, WorkItem,
 };
 use uuid::Uuid;
 
-use crate::bed::{Bed, Ground, on_both, on_both_grounds, told};
 use crate::declare::{World, ending};
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases, told};
 
 /// Red by: a reference without its foreign key, or one that a deleted row still holds.
 // Requirement: D-4
 #[tokio::test]
 async fn a_life_holds_its_siblings_until_it_is_deleted() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let (store, id) = (&bed.store, world.declare("web").await.id());
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let (store, id) = (&test.store, world.declare("web").await.id());
         store.unassign(world.project, world.credential).await.unwrap();
         let held = |outcome: Result<(), Error>| {
             assert!(matches!(outcome, Err(Error::Held { .. })), "{outcome:?}");
@@ -48,8 +48,8 @@ async fn a_life_holds_its_siblings_until_it_is_deleted() {
         assert_eq!(refused, Err(Occupied::Tombstones { count: 1 }), "its names are watched");
         held(store.displace_project(world.project).await);
 
-        let leased = world.claim(Life::Tombstone(id)).await;
-        assert!(store.put_away(id, leased.claim, Duration::ZERO).await.unwrap());
+        let leased = world.claim(WorkItem::Tombstone(id)).await;
+        assert!(store.expire_tombstone(id, leased.claim, Duration::ZERO).await.unwrap());
         let ended = store.terminate_placement(world.project).await.unwrap().unwrap();
         assert_eq!(ended.phase, NamespacePhase::Terminating);
         store.displace_project(world.project).await.unwrap();
@@ -63,16 +63,16 @@ async fn a_life_holds_its_siblings_until_it_is_deleted() {
 // Requirement: D-4
 #[tokio::test]
 async fn a_provider_config_holds_its_credential_until_it_is_gone() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
-        let record = bed.store.resource(resource.id()).await.unwrap();
-        bed.store.commit(ending(&record)).await.unwrap();
-        bed.store.unassign(world.project, world.credential).await.unwrap();
+        let record = test.store.resource(resource.id()).await.unwrap();
+        test.store.commit(ending(&record)).await.unwrap();
+        test.store.unassign(world.project, world.credential).await.unwrap();
         let id = resource.pinned().provider_config;
-        let config = bed.store.provider_config(id).await.unwrap();
+        let config = test.store.provider_config(id).await.unwrap();
         assert_eq!(config.state.users, 0);
-        let held = bed.store.delete_credential(world.credential).await.unwrap_err();
+        let held = test.store.delete_credential(world.credential).await.unwrap_err();
         assert!(matches!(held, Error::Held { .. }), "{held}");
         let mut next = config.state.clone();
         next.phase = usher_domain::broker::provider_config::Phase::Gone;
@@ -84,8 +84,8 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
             lease: None,
             release: None,
         };
-        bed.store.commit_config(write).await.unwrap();
-        bed.store.delete_credential(world.credential).await.unwrap();
+        test.store.commit_config(write).await.unwrap();
+        test.store.delete_credential(world.credential).await.unwrap();
     })
     .await;
 }
@@ -94,16 +94,16 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
 // Requirement: Q-19
 #[tokio::test]
 async fn nobody_is_accepted_into_a_placement_that_ends() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let command = world.command("web");
-        let snapshot = bed.store.snapshot(&command, None).await.unwrap();
-        let ended = bed.store.terminate_placement(world.project).await.unwrap();
+        let snapshot = test.store.snapshot(&command, None).await.unwrap();
+        let ended = test.store.terminate_placement(world.project).await.unwrap();
         assert!(ended.is_ok());
         let minted = world.minted();
         let accepted = accept::provision(&command, &snapshot.views, &minted, snapshot.now).unwrap();
         let acceptance = Acceptance { accepted, audit: None, key: None };
-        let moved = bed.store.accept(acceptance).await.unwrap_err();
+        let moved = test.store.accept(acceptance).await.unwrap_err();
         assert!(matches!(moved, Error::ViewsMoved { what: "placement" }), "{moved}");
         let refused = world.try_declare("web").await.unwrap_err();
         let none = Refusal::AssignmentNotFound { what: world.project.to_string() };
@@ -116,8 +116,8 @@ async fn nobody_is_accepted_into_a_placement_that_ends() {
 // Requirement: A-10
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_name_is_one_among_the_not_deleted() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let world = world.clone();
@@ -133,14 +133,24 @@ async fn a_name_is_one_among_the_not_deleted() {
             }
         }
         assert_eq!(accepted.len(), 1);
-        let config = bed.store.provider_config(accepted[0].pinned().provider_config).await;
+        let config = test.store.provider_config(accepted[0].pinned().provider_config).await;
         assert_eq!(config.unwrap().state.users, 1, "whoever was refused left nothing behind");
-        let elsewhere = World::new(&bed.store).await;
+        let elsewhere = World::new(&test.store).await;
         elsewhere.declare("web").await;
-        let found = bed.store.find_resources(None, "web").await.unwrap();
+        let mut named =
+            ResourceFilter { name: Some("web".to_owned()), ..ResourceFilter::default() };
+        let found = test.store.list_resources(&named, None, 9).await.unwrap();
         assert_eq!(found.len(), 2, "one per project");
-        let found = bed.store.find_resources(Some(world.project), "web").await.unwrap();
-        assert_eq!(found, [accepted[0].id()]);
+        named.project = Some(world.project);
+        let found = test.store.list_resources(&named, None, 9).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].record.state, accepted[0]);
+        assert_eq!(
+            found[0].names,
+            test.store.display_names(accepted[0].id()).await.unwrap().unwrap()
+        );
+        let page = test.store.list_resources(&named, Some(accepted[0].id()), 9).await.unwrap();
+        assert_eq!(page, [], "nothing comes after the last");
     })
     .await;
 }
@@ -149,8 +159,8 @@ async fn a_name_is_one_among_the_not_deleted() {
 // Requirement: Q-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn first_declarations_at_once_share_one_provider_config() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let tasks: Vec<_> = (0..8)
             .map(|index| {
                 let world = world.clone();
@@ -163,7 +173,7 @@ async fn first_declarations_at_once_share_one_provider_config() {
         }
         configs.dedup();
         assert_eq!(configs.len(), 1);
-        let config = bed.store.provider_config(configs[0]).await.unwrap();
+        let config = test.store.provider_config(configs[0]).await.unwrap();
         assert_eq!(config.state.users, 8);
         assert_eq!(config.book.rows().len(), 3);
     })
@@ -208,8 +218,8 @@ async fn keyed(
 // Requirement: A-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeated_declaration_with_its_key_makes_one_resource() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let tasks: Vec<_> = (0..6)
             .map(|_| {
                 let world = world.clone();
@@ -227,11 +237,11 @@ async fn a_repeated_declaration_with_its_key_makes_one_resource() {
         assert_eq!(reused.code(), "idempotency_key_reused");
         let (_, replayed) = keyed(&world, "bobs", key(&world, "bob", b"bobs")).await.unwrap();
         assert!(!replayed, "another caller's key is another key");
-        let past = if bed.ground.is_postgres() { "now() - interval '1 second'" } else { "0" };
-        bed.ground.execute(&format!("UPDATE idempotency_keys SET expires_at = {past}")).await;
+        let past = if test.database.is_postgres() { "now() - interval '1 second'" } else { "0" };
+        test.database.execute(&format!("UPDATE idempotency_keys SET expires_at = {past}")).await;
         let (_, replayed) = keyed(&world, "later", key(&world, "ann", b"later")).await.unwrap();
         assert!(!replayed, "its time has passed");
-        assert_eq!(bed.store.forget_keys(9).await.unwrap(), 1);
+        assert_eq!(test.store.forget_keys(9).await.unwrap(), 1);
     })
     .await;
 }
@@ -240,8 +250,8 @@ async fn a_repeated_declaration_with_its_key_makes_one_resource() {
 // Requirement
 #[tokio::test]
 async fn an_order_is_noted_with_what_it_did() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
         let entry = |action| audit::Entry {
             id: AuditId::from_uuid(Uuid::now_v7()),
@@ -253,14 +263,15 @@ async fn an_order_is_noted_with_what_it_did() {
             detail: serde_json::Map::new(),
         };
         let asked = entry(audit::Action::ResourceDeprovision);
-        bed.store.order(id, Order::Deprovision, Some(asked.clone())).await.unwrap();
+        test.store.command(id, Command::Deprovision, Some(asked.clone())).await.unwrap();
         let reap = entry(audit::Action::ResourceReap);
-        let refused = bed.store.order(id, Order::Reap { by: "ann".to_owned() }, Some(reap)).await;
+        let refused =
+            test.store.command(id, Command::Reap { by: "ann".to_owned() }, Some(reap)).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotAbandoned { .. }))));
-        assert_eq!(bed.store.audit(None, 9).await.unwrap(), [asked]);
+        assert_eq!(test.store.audit(None, 9).await.unwrap(), [asked]);
         let unknown = ResourceId::from_uuid(Uuid::now_v7());
-        for order in [Order::Deprovision, Order::Replace, Order::Retry] {
-            let refused = bed.store.order(unknown, order, None).await.unwrap_err();
+        for order in [Command::Deprovision, Command::Replace, Command::Retry] {
+            let refused = test.store.command(unknown, order, None).await.unwrap_err();
             let missing = Refusal::ProvisionedResourceNotFound { what: unknown.to_string() };
             assert!(matches!(&refused, Error::Refused(it) if *it == missing), "{refused}");
         }
@@ -272,27 +283,28 @@ async fn an_order_is_noted_with_what_it_did() {
 // Requirement: Q-20
 #[tokio::test]
 async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let order = Order::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
-        bed.store.order(id, order, None).await.unwrap();
-        let record = bed.store.resource(id).await.unwrap();
+        let order =
+            Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
+        test.store.command(id, order, None).await.unwrap();
+        let record = test.store.resource(id).await.unwrap();
         assert!(record.book.rows().iter().all(|it| it.standing == Standing::Abandoned));
-        assert_eq!(bed.store.entry(Life::Tombstone(id)).await.unwrap(), None);
+        assert_eq!(test.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);
         let config = record.state.pinned().provider_config;
-        assert_eq!(bed.store.provider_config(config).await.unwrap().state.users, 0);
-        bed.store.order(id, Order::Reap { by: "ann".to_owned() }, None).await.unwrap();
-        let leased = world.claim(Life::Tombstone(id)).await;
+        assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
+        test.store.command(id, Command::Reap { by: "ann".to_owned() }, None).await.unwrap();
+        let leased = world.claim(WorkItem::Tombstone(id)).await;
         let open = crate::declare::record(&leased).book.rows().iter();
         assert!(open.into_iter().all(|it| it.standing == Standing::Intended));
-        assert_eq!(bed.store.provider_config(config).await.unwrap().state.users, 0);
+        assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
     })
     .await;
 }
 
 /// Pretends that the database was seen elsewhere.
-async fn carry_off(ground: &Ground) {
+async fn carry_off(ground: &TestDatabase) {
     ground.execute("UPDATE installation SET database_identifier = 'elsewhere'").await;
 }
 
@@ -300,7 +312,7 @@ async fn carry_off(ground: &Ground) {
 // Requirement: D-14
 #[tokio::test]
 async fn a_database_that_was_seen_elsewhere_is_another_installation() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();
         let open = async |moved| {
@@ -330,7 +342,7 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
 // Requirement: D-14
 #[tokio::test]
 async fn a_copied_file_is_another_installation() {
-    let (one, two) = (Ground::sqlite(), Ground::sqlite());
+    let (one, two) = (TestDatabase::sqlite(), TestDatabase::sqlite());
     let (Place::Sqlite(from), Place::Sqlite(to)) = (&one.place, &two.place) else { return };
     Store::migrate(&one.place, Way::Up).await.unwrap();
     let store = Store::open(&one.place, Settings::default()).await.unwrap();
@@ -347,7 +359,7 @@ async fn a_copied_file_is_another_installation() {
 // Requirement: Q-10
 #[tokio::test]
 async fn after_a_logical_restore_old_transaction_ids_blind_no_reader() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();
         let store = Arc::new(Store::open(place, Settings::default()).await.unwrap());

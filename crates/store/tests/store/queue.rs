@@ -8,31 +8,31 @@ use usher_domain::broker::phase::Phase;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace};
 use usher_kernel::{Timestamp, Trouble, Wake};
 use usher_store::migrate::Way;
-use usher_store::{Life, Order, Place, Release, Settings, Store};
+use usher_store::{Command, Place, Release, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, Ground, on_both, on_both_with};
 use crate::declare::{World, record, write};
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_with};
 
 const REASON: &str = "Steady";
 
-fn release(life: Life, claim: Claim, wake: Wake) -> Release {
-    Release { life, claim, wake, reason: REASON }
+fn release(item: WorkItem, claim: Claim, wake: Wake) -> Release {
+    Release { item, claim, wake, reason: REASON }
 }
 
-/// Red by: a write for a change outside that whoever takes the life sees anyway.
+/// Red by: a write for a change outside that whoever takes the item sees anyway.
 #[tokio::test]
 async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let life = Life::Resource(id);
-        let before = bed.store.entry(life).await.unwrap();
-        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1, "it is due");
-        assert_eq!(bed.store.entry(life).await.unwrap(), before);
-        world.claim(life).await;
-        let claimed = bed.store.entry(life).await.unwrap().unwrap();
-        assert_eq!(bed.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
-        let woken = bed.store.entry(life).await.unwrap().unwrap();
+        let item = WorkItem::Resource(id);
+        let before = test.store.entry(item).await.unwrap();
+        assert_eq!(test.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1, "it is due");
+        assert_eq!(test.store.entry(item).await.unwrap(), before);
+        world.claim(item).await;
+        let claimed = test.store.entry(item).await.unwrap().unwrap();
+        assert_eq!(test.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
+        let woken = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(woken.wake_seq, claimed.wake_seq + 1, "whoever has it must look again");
     })
     .await;
@@ -42,26 +42,26 @@ async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
 // Requirement: W-12
 #[tokio::test]
 async fn leases_and_the_present_come_from_the_clock_of_the_database() {
-    on_both(async |bed: Bed| {
-        let Place::Postgres(url) = &bed.ground.place else { return };
-        bed.ground
+    on_both(async |test: TestStore| {
+        let Place::Postgres(url) = &test.database.place else { return };
+        test.database
             .execute(
                 "CREATE SCHEMA ahead;
                 CREATE FUNCTION ahead.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
                     AS $$ SELECT pg_catalog.statement_timestamp() + interval '1 day' $$",
             )
             .await;
-        let here = bed.store.now().await.unwrap();
+        let here = test.store.now().await.unwrap();
         let url = format!("{url}&options=-csearch_path=public,ahead,pg_catalog");
         let ahead = Store::open(&Place::Postgres(url), Settings::default()).await.unwrap();
         let world = World::new(&Arc::new(ahead)).await;
         let resource = world.declare("web").await;
-        let leased = world.claim(Life::Resource(resource.id())).await;
+        let leased = world.claim(WorkItem::Resource(resource.id())).await;
         let day = Duration::from_hours(24);
         assert!(leased.now >= here.after(day), "the step's now is the database's");
         assert_eq!(leased.claim.until, leased.now.after(Pace::default().lease));
         assert!(resource.fields().created_at >= here.after(day));
-        let entry = bed.store.entry(leased.life).await.unwrap().unwrap();
+        let entry = test.store.entry(leased.item).await.unwrap().unwrap();
         assert_eq!(entry.lease_until, Some(leased.claim.until));
     })
     .await;
@@ -113,26 +113,26 @@ fn sources() -> Vec<(String, String)> {
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_is_never_lost() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let far = bed.store.now().await.unwrap().after(Duration::from_hours(1));
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let far = test.store.now().await.unwrap().after(Duration::from_hours(1));
         for (index, wake) in
             [Wake::OnChange, Wake::Never, Wake::At(far), Wake::Now].into_iter().enumerate()
         {
-            let life = Life::Resource(world.declare(&format!("r{index}")).await.id());
-            let leased = world.claim(life).await;
-            assert!(bed.store.wake(life).await.unwrap());
-            bed.store.release(release(life, leased.claim, wake)).await.unwrap();
-            let again = world.claim(life).await;
-            bed.store.release(release(life, again.claim, Wake::OnChange)).await.unwrap();
-            assert_eq!(bed.store.entry(life).await.unwrap().unwrap().due, None, "{wake:?}");
+            let item = WorkItem::Resource(world.declare(&format!("r{index}")).await.id());
+            let leased = world.claim(item).await;
+            assert!(test.store.wake(item).await.unwrap());
+            test.store.release(release(item, leased.claim, wake)).await.unwrap();
+            let again = world.claim(item).await;
+            test.store.release(release(item, again.claim, Wake::OnChange)).await.unwrap();
+            assert_eq!(test.store.entry(item).await.unwrap().unwrap().due, None, "{wake:?}");
         }
-        let life = Life::Resource(world.declare("in-trouble").await.id());
-        let leased = world.claim(life).await;
-        bed.store.wake(life).await.unwrap();
+        let item = WorkItem::Resource(world.declare("in-trouble").await.id());
+        let leased = world.claim(item).await;
+        test.store.wake(item).await.unwrap();
         let trouble = Trouble::Rejected { what: "it".to_owned() };
-        bed.store.postpone(life, leased.claim, trouble).await.unwrap();
-        world.claim(life).await;
+        test.store.postpone(item, leased.claim, trouble).await.unwrap();
+        world.claim(item).await;
     })
     .await;
 }
@@ -141,15 +141,15 @@ async fn a_wake_up_during_a_step_is_never_lost() {
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_survives_its_commit() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let leased = world.claim(life).await;
-        bed.store.wake(life).await.unwrap();
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let leased = world.claim(item).await;
+        test.store.wake(item).await.unwrap();
         let mut step = write(record(&leased), |it| it.phase = Phase::Provisioning, None);
-        step.release = Some(release(life, leased.claim, Wake::OnChange));
-        bed.store.commit(step).await.unwrap();
-        let again = world.claim(life).await;
+        step.release = Some(release(item, leased.claim, Wake::OnChange));
+        test.store.commit(step).await.unwrap();
+        let again = world.claim(item).await;
         assert_eq!(record(&again).state.phase(), Phase::Provisioning);
         assert_eq!(again.claim.attempt, 1, "a finished step starts the count again");
     })
@@ -165,24 +165,24 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
         base: Duration::from_hours(1_000),
         max: Duration::from_hours(10_000),
     };
-    on_both_with(Settings { pace, ..Settings::default() }, async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let life = Life::Resource(world.declare("web").await.id());
-        let first = world.claim(life).await;
+    on_both_with(Settings { pace, ..Settings::default() }, async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let item = WorkItem::Resource(world.declare("web").await.id());
+        let first = world.claim(item).await;
         assert_eq!(first.claim.attempt, 1);
-        let entry = bed.store.entry(life).await.unwrap().unwrap();
+        let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(entry.attempts, 1, "although nobody gave the lease back");
         let due = entry.due.unwrap();
         assert!(due > first.now, "its lease is over and it is not due");
-        assert!(bed.store.claim_due(10).await.unwrap().leased.iter().all(|it| it.life != life));
-        bed.store.wake(life).await.unwrap();
-        let second = world.claim(life).await;
+        assert!(test.store.claim_due(10).await.unwrap().leased.iter().all(|it| it.item != item));
+        test.store.wake(item).await.unwrap();
+        let second = world.claim(item).await;
         assert_eq!(second.claim.attempt, 2);
         assert!(first.claim.fence < second.claim.fence);
-        let late = release(life, first.claim, Wake::Never);
-        let before = bed.store.entry(life).await.unwrap();
-        bed.store.release(late).await.unwrap();
-        assert_eq!(bed.store.entry(life).await.unwrap(), before, "whoever was overtaken is late");
+        let late = release(item, first.claim, Wake::Never);
+        let before = test.store.entry(item).await.unwrap();
+        test.store.release(late).await.unwrap();
+        assert_eq!(test.store.entry(item).await.unwrap(), before, "whoever was overtaken is late");
     })
     .await;
 }
@@ -191,19 +191,19 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
 // Requirement: Q-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_life_is_claimed_twice_under_a_live_lease() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for index in 0..40 {
             world.declare(&format!("r{index}")).await;
         }
         let drivers: Vec<_> = (0..8)
             .map(|_| {
-                let store = Arc::clone(&bed.store);
+                let store = Arc::clone(&test.store);
                 tokio::spawn(async move {
                     let mut mine = vec![];
                     for _ in 0..20 {
                         let batch = store.claim_due(3).await.unwrap();
-                        mine.extend(batch.leased.into_iter().map(|it| it.life));
+                        mine.extend(batch.leased.into_iter().map(|it| it.item));
                     }
                     mine
                 })
@@ -221,23 +221,23 @@ async fn no_life_is_claimed_twice_under_a_live_lease() {
     .await;
 }
 
-/// Red by: a selection of due lives that does not look at their leases.
+/// Red by: a selection of due items that does not look at their leases.
 // Requirement: Q-6
 #[tokio::test]
 async fn lives_that_were_woken_under_their_lease_hide_nobody() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for name in ["a", "b"] {
             world.declare(name).await;
         }
-        let leased = bed.store.claim_due(3).await.unwrap().leased;
+        let leased = test.store.claim_due(3).await.unwrap().leased;
         assert_eq!(leased.len(), 3, "two resources and their ProviderConfig");
         for it in &leased {
-            bed.store.wake(it.life).await.unwrap();
+            test.store.wake(it.item).await.unwrap();
         }
-        let last = Life::Resource(world.declare("c").await.id());
-        let batch = bed.store.claim_due(1).await.unwrap();
-        assert_eq!(batch.leased.iter().map(|it| it.life).collect::<Vec<_>>(), [last]);
+        let last = WorkItem::Resource(world.declare("c").await.id());
+        let batch = test.store.claim_due(1).await.unwrap();
+        assert_eq!(batch.leased.iter().map(|it| it.item).collect::<Vec<_>>(), [last]);
     })
     .await;
 }
@@ -246,14 +246,14 @@ async fn lives_that_were_woken_under_their_lease_hide_nobody() {
 struct Twin {
     store: Arc<Store>,
     world: World,
-    life: Life,
+    item: WorkItem,
     pace: Pace,
     claim: Option<Claim>,
 }
 
 impl Twin {
     async fn entry(&self) -> Entry {
-        self.store.entry(self.life).await.unwrap().unwrap()
+        self.store.entry(self.item).await.unwrap().unwrap()
     }
 
     /// Does the same to the row and, at both ends of the time it took, to the rules.
@@ -285,11 +285,11 @@ impl Twin {
     }
 
     async fn act(&mut self, number: u64) -> Box<dyn Fn(&mut Entry, Jitter, Timestamp)> {
-        let (pace, life) = (self.pace, self.life);
+        let (pace, item) = (self.pace, self.item);
         match (number % 7, self.claim) {
             (0 | 1, _) | (2 | 3, None) => {
                 let batch = self.store.claim_due(64).await.unwrap();
-                let leased = batch.leased.into_iter().find(|it| it.life == life);
+                let leased = batch.leased.into_iter().find(|it| it.item == item);
                 self.claim = leased.map(|it| it.claim).or(self.claim);
                 Box::new(move |entry, jitter, now| {
                     let _ = entry.claim(&pace, jitter, now);
@@ -299,7 +299,7 @@ impl Twin {
                 let far = self.store.now().await.unwrap().after(Duration::from_secs(9));
                 let wakes = [Wake::Now, Wake::OnChange, Wake::Never, Wake::At(far)];
                 let wake = wakes[usize::try_from(number / 7 % 4).unwrap()];
-                self.store.release(release(life, claim, wake)).await.unwrap();
+                self.store.release(release(item, claim, wake)).await.unwrap();
                 Box::new(move |entry, _, now| entry.release(&claim, wake, now))
             }
             (3, Some(claim)) => {
@@ -311,18 +311,18 @@ impl Twin {
                     Trouble::Corrupt { what },
                 ];
                 let trouble = troubles[usize::try_from(number / 7 % 4).unwrap()].clone();
-                self.store.postpone(life, claim, trouble.clone()).await.unwrap();
+                self.store.postpone(item, claim, trouble.clone()).await.unwrap();
                 Box::new(move |entry, jitter, now| {
                     entry.postpone(&claim, &trouble, &pace, (jitter, now));
                 })
             }
             (4, _) => {
-                let Life::Resource(id) = life else { panic!("{life}") };
-                self.world.store.order(id, Order::Retry, None).await.unwrap();
+                let WorkItem::Resource(id) = item else { panic!("{item}") };
+                self.world.store.command(id, Command::Retry, None).await.unwrap();
                 Box::new(|entry, _, now| entry.unpark(now))
             }
             (_, _) => {
-                self.store.wake(life).await.unwrap();
+                self.store.wake(item).await.unwrap();
                 Box::new(|entry, _, now| entry.wake(now))
             }
         }
@@ -335,11 +335,11 @@ impl Twin {
 async fn the_statements_of_the_queue_do_what_the_rules_say() {
     for lease in [Duration::ZERO, Duration::from_secs(30)] {
         let pace = Pace { lease, base: Duration::from_micros(10), max: Duration::from_micros(99) };
-        on_both_with(Settings { pace, ..Settings::default() }, async |bed: Bed| {
-            let world = World::new(&bed.store).await;
-            let life = Life::Resource(world.declare("web").await.id());
-            let store = Arc::clone(&bed.store);
-            let mut twin = Twin { store, world, life, pace, claim: None };
+        on_both_with(Settings { pace, ..Settings::default() }, async |test: TestStore| {
+            let world = World::new(&test.store).await;
+            let item = WorkItem::Resource(world.declare("web").await.id());
+            let store = Arc::clone(&test.store);
+            let mut twin = Twin { store, world, item, pace, claim: None };
             let mut number: u64 = 12_345;
             for _ in 0..150 {
                 number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -354,18 +354,18 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
 // Requirement: W-6
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
-    let ground = Ground::sqlite();
+    let ground = TestDatabase::sqlite();
     Store::migrate(&ground.place, Way::Up).await.unwrap();
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
-    let leased = world.claim(Life::Resource(world.declare("web").await.id())).await;
-    let held = store.entry(leased.life).await.unwrap().unwrap();
+    let leased = world.claim(WorkItem::Resource(world.declare("web").await.id())).await;
+    let held = store.entry(leased.item).await.unwrap().unwrap();
     assert!(held.is_leased(store.now().await.unwrap()));
     store.close().await;
     drop((world, store));
     let again = Store::open(&ground.place, Settings::default()).await.unwrap();
     let now = again.now().await.unwrap();
-    let ended = again.entry(leased.life).await.unwrap().unwrap();
+    let ended = again.entry(leased.item).await.unwrap().unwrap();
     let at = ended.lease_until.unwrap();
     assert!(at <= now && !ended.is_leased(now));
     let mut expected = held;

@@ -21,9 +21,9 @@ use usher_store::{
     Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Stay, Store,
 };
 
-use crate::bed::{self, of_resource, told};
 use crate::declare::server_key;
 use crate::simulated::Storm;
+use crate::test_store::{self, of_resource, told};
 
 /// A store, and the runtime it waits with.
 pub(crate) struct Real {
@@ -31,7 +31,7 @@ pub(crate) struct Real {
     pub(crate) store: Arc<Store>,
     pub(crate) ground: Ground,
     /// The database, for hands that reach in from outside.
-    pub(crate) database: Arc<bed::Ground>,
+    pub(crate) database: Arc<test_store::TestDatabase>,
     /// What befalls its commits, in a simulated life.
     pub(crate) storm: Option<Storm>,
 }
@@ -62,25 +62,25 @@ pub(crate) fn no(error: &Error) -> No {
     }
 }
 
-pub(crate) const fn life(life: Life) -> usher_store::Life {
+pub(crate) const fn life(life: Life) -> usher_store::WorkItem {
     match life {
-        Life::Resource(id) => usher_store::Life::Resource(id),
-        Life::Tombstone(id) => usher_store::Life::Tombstone(id),
-        Life::Config(id) => usher_store::Life::ProviderConfig(id),
+        Life::Resource(id) => usher_store::WorkItem::Resource(id),
+        Life::Tombstone(id) => usher_store::WorkItem::Tombstone(id),
+        Life::Config(id) => usher_store::WorkItem::ProviderConfig(id),
     }
 }
 
-const fn life_of(life: usher_store::Life) -> Life {
+const fn life_of(life: usher_store::WorkItem) -> Life {
     match life {
-        usher_store::Life::Resource(id) => Life::Resource(id),
-        usher_store::Life::Tombstone(id) => Life::Tombstone(id),
-        usher_store::Life::ProviderConfig(id) => Life::Config(id),
+        usher_store::WorkItem::Resource(id) => Life::Resource(id),
+        usher_store::WorkItem::Tombstone(id) => Life::Tombstone(id),
+        usher_store::WorkItem::ProviderConfig(id) => Life::Config(id),
     }
 }
 
 pub(crate) const fn release(it: Release) -> usher_store::Release {
     usher_store::Release {
-        life: life(it.life),
+        item: life(it.life),
         claim: it.claim,
         wake: it.wake,
         reason: reason(it.life),
@@ -95,7 +95,7 @@ const fn reason(life: Life) -> &'static str {
 }
 
 const fn stay(it: Life, claim: Claim) -> Stay {
-    Stay { life: life(it), claim, reason: reason(it), finished: false }
+    Stay { item: life(it), claim, reason: reason(it), finished: false }
 }
 
 pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
@@ -115,10 +115,10 @@ fn leased(it: usher_store::Leased) -> Leased {
         usher_store::Held::Resource(record) => Held::Resource(record),
         usher_store::Held::ProviderConfig(record) => Held::Config(Box::new(record)),
     };
-    Leased { life: life_of(it.life), claim: it.claim, record, now: it.now }
+    Leased { life: life_of(it.item), claim: it.claim, record, now: it.now }
 }
 
-fn row(it: &usher_store::Told) -> Told {
+fn row(it: &usher_store::LoggedEvent) -> Told {
     let text = |key: &str| it.data.get(key).and_then(|it| it.as_str()).unwrap_or_default();
     let event = match of_resource(it).2 {
         EventType::Requested => Event::Requested,
@@ -246,13 +246,13 @@ impl Port for Real {
     fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No> {
         let by = "admin".to_owned();
         let order = match order {
-            Order::Deprovision => usher_store::Order::Deprovision,
-            Order::Replace => usher_store::Order::Replace,
-            Order::Abandon => usher_store::Order::Abandon { by, reason: "given up".to_owned() },
-            Order::Reap => usher_store::Order::Reap { by },
-            Order::Retry => usher_store::Order::Retry,
+            Order::Deprovision => usher_store::Command::Deprovision,
+            Order::Replace => usher_store::Command::Replace,
+            Order::Abandon => usher_store::Command::Abandon { by, reason: "given up".to_owned() },
+            Order::Reap => usher_store::Command::Reap { by },
+            Order::Retry => usher_store::Command::Retry,
         };
-        self.run(self.store.order(resource, order, None)).map(|(resource, _)| resource)
+        self.run(self.store.command(resource, order, None)).map(|(resource, _)| resource)
     }
 
     fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No> {

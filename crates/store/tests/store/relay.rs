@@ -8,13 +8,13 @@ use usher_domain::sinks::{Parked, Proof, Scheme, SecretCoordinate, SecretPlace, 
 use usher_kernel::schedule::Pace;
 use usher_store::relay::Figures;
 use usher_store::{
-    Beginning, Cursor, Error, Moved, Order, RoundEnd, Settings, Settlement, SinkState, Store,
+    Beginning, Command, Cursor, Error, Moved, RoundEnd, Settings, Settlement, SinkState, Store,
 };
 
-use crate::bed::{Bed, on_both, on_both_with, told};
 use crate::declare::World;
 use crate::running::{Running, SECRET};
 use crate::sink::{Delivery, Receiver, Reply};
+use crate::test_store::{TestStore, on_both, on_both_with, told};
 
 /// Retries come at once; nothing runs out while a slow machine works.
 fn hurried() -> Figures {
@@ -32,8 +32,8 @@ fn hurried() -> Figures {
 }
 
 /// Lets the time of every lease pass.
-async fn end_lease(bed: &Bed) {
-    bed.ground.execute("UPDATE sinks SET lease_until = created_at").await;
+async fn end_lease(test: &TestStore) {
+    test.database.execute("UPDATE sinks SET lease_until = created_at").await;
 }
 
 async fn state(store: &Store, sink: &Sink) -> SinkState {
@@ -64,22 +64,22 @@ async fn logged(store: &Store, count: usize) -> Vec<String> {
 // Requirement: Y-1
 #[tokio::test]
 async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
         let before = world.declare("before").await;
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        let relay = Running::start(&test.store, hurried());
         receiver.heard(1).await;
         for turn in 0..5 {
             let id = world.declare(&format!("r{turn}")).await.id();
-            bed.store.order(id, Order::Deprovision, None).await.unwrap();
+            test.store.command(id, Command::Deprovision, None).await.unwrap();
         }
         let heard = receiver.heard(11).await;
-        assert_eq!(ids(&heard), logged(&bed.store, 11).await);
+        assert_eq!(ids(&heard), logged(&test.store, 11).await);
         let first = &heard[0].event;
-        let source = format!("urn:usher:installation:{}", bed.store.installation().id);
+        let source = format!("urn:usher:installation:{}", test.store.installation().id);
         assert_eq!(first["source"], source);
         assert_eq!(first["type"], "broker.ProvisionedResourceRequested");
         assert_eq!(first["subject"], before.id().to_string());
@@ -87,8 +87,8 @@ async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
         let form = &heard[0].headers["content-type"];
         assert_eq!(form, "application/cloudevents+json; charset=utf-8");
         relay.stop().await;
-        let found = state(&bed.store, &sink).await;
-        assert_eq!(found.cursor, told(&bed.store, Cursor::START, 11).await[10].cursor);
+        let found = state(&test.store, &sink).await;
+        assert_eq!(found.cursor, told(&test.store, Cursor::START, 11).await[10].cursor);
         assert_eq!((found.lease_until, found.attempts), (None, 0));
     })
     .await;
@@ -98,28 +98,28 @@ async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
 // Requirement: V-10, Y-2
 #[tokio::test]
 async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         for turn in 0..3 {
             world.declare(&format!("r{turn}")).await;
         }
         // One round delivers all three only if the log shows all of them when it begins.
-        let all = logged(&bed.store, 3).await;
-        // The third is heard, and never answered in the life of this relay.
+        let all = logged(&test.store, 3).await;
+        // The third is heard, and never answered in the item of this relay.
         receiver.reply([
             Reply::Status(200, vec![]),
             Reply::Status(200, vec![]),
             Reply::Slow(Duration::from_mins(10)),
         ]);
-        let relay = Running::start(&bed.store, hurried());
+        let relay = Running::start(&test.store, hurried());
         receiver.heard(3).await;
         relay.kill().await;
-        assert_eq!(state(&bed.store, &sink).await.cursor, Cursor::START, "nothing was recorded");
-        end_lease(&bed).await;
-        let relay = Running::start(&bed.store, hurried());
+        assert_eq!(state(&test.store, &sink).await.cursor, Cursor::START, "nothing was recorded");
+        end_lease(&test).await;
+        let relay = Running::start(&test.store, hurried());
         let heard = receiver.heard(6).await;
         assert_eq!(ids(&heard), [all.clone(), all].concat(), "all of it again, in order");
         assert_eq!(heard[0].body, heard[3].body, "byte for byte");
@@ -132,17 +132,17 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
 // Requirement: Y-2
 #[tokio::test]
 async fn a_delivery_without_an_answer_is_repeated() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         receiver.reply([Reply::Silent]);
-        let relay = Running::start(&bed.store, hurried());
+        let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         world.declare("b").await;
         let heard = receiver.heard(3).await;
-        let all = logged(&bed.store, 2).await;
+        let all = logged(&test.store, 2).await;
         assert_eq!(ids(&heard), [all[0].clone(), all[0].clone(), all[1].clone()]);
         relay.stop().await;
     })
@@ -153,8 +153,8 @@ async fn a_delivery_without_an_answer_is_repeated() {
 // Requirement: Y-4
 #[tokio::test]
 async fn a_dead_and_a_slow_sink_delay_no_other() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let (slow, quick) = (Receiver::new().await, Receiver::new().await);
         let port = Receiver::new().await.port();
         let dead = Sink::new(
@@ -164,17 +164,17 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
         )
         .unwrap();
         slow.always(Some(Reply::Slow(Duration::from_mins(10))));
-        bed.store.create_sink(dead.clone(), Beginning::Oldest).await.unwrap();
-        bed.store.create_sink(slow.sink("slow", None), Beginning::Oldest).await.unwrap();
-        bed.store.create_sink(quick.sink("quick", None), Beginning::Oldest).await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
+        test.store.create_sink(dead.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(slow.sink("slow", None), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(quick.sink("quick", None), Beginning::Oldest).await.unwrap();
+        let relay = Running::start(&test.store, hurried());
         for turn in 0..10 {
             world.declare(&format!("r{turn}")).await;
         }
         let heard = quick.heard(10).await;
-        assert_eq!(ids(&heard), logged(&bed.store, 10).await);
+        assert_eq!(ids(&heard), logged(&test.store, 10).await);
         assert!(slow.deliveries().len() <= 1, "it holds one delivery at a time");
-        let failing = until(&bed.store, &dead, |it| it.attempts >= 2).await;
+        let failing = until(&test.store, &dead, |it| it.attempts >= 2).await;
         assert!(failing.trouble.unwrap().contains("connection refused"));
         assert!(failing.retry_at.is_some() && failing.parked.is_none());
         // It comes back where it was.
@@ -189,11 +189,11 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
 // Requirement: Y-5
 #[tokio::test]
 async fn a_sink_that_asks_for_a_pause_gets_it() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Now).await.unwrap();
+        test.store.create_sink(sink.clone(), Beginning::Now).await.unwrap();
         receiver.reply([
             Reply::Status(503, vec![("retry-after", "1".to_owned())]),
             Reply::Status(
@@ -204,14 +204,14 @@ async fn a_sink_that_asks_for_a_pause_gets_it() {
                 ],
             ),
         ]);
-        let relay = Running::start(&bed.store, hurried());
+        let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         let heard = receiver.heard(3).await;
         for pair in heard.windows(2) {
             let pause = pair[1].at - pair[0].at;
             assert!(pause >= Duration::from_millis(990), "{pause:?}");
         }
-        let found = until(&bed.store, &sink, |it| it.attempts == 0).await;
+        let found = until(&test.store, &sink, |it| it.attempts == 0).await;
         assert_eq!((found.trouble, found.failing_since, found.retry_at), (None, None, None));
         relay.stop().await;
     })
@@ -222,27 +222,27 @@ async fn a_sink_that_asks_for_a_pause_gets_it() {
 // Requirement: Y-6
 #[tokio::test]
 async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let (gone, refusing) = (Receiver::new().await, Receiver::new().await);
         let (one, two) = (gone.sink("gone", None), refusing.sink("refusing", None));
         gone.always(Some(Reply::Status(410, vec![])));
         refusing.always(Some(Reply::Status(401, vec![])));
-        bed.store.create_sink(one.clone(), Beginning::Oldest).await.unwrap();
-        bed.store.create_sink(two.clone(), Beginning::Oldest).await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
+        test.store.create_sink(one.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(two.clone(), Beginning::Oldest).await.unwrap();
+        let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        let parked = until(&bed.store, &one, |it| it.parked.is_some()).await;
+        let parked = until(&test.store, &one, |it| it.parked.is_some()).await;
         assert_eq!(parked.parked, Some(Parked::Gone));
         assert_eq!(gone.deliveries().len(), 1);
-        let parked = until(&bed.store, &two, |it| it.parked.is_some()).await;
+        let parked = until(&test.store, &two, |it| it.parked.is_some()).await;
         assert_eq!(parked.parked, Some(Parked::Refused));
         assert_eq!(parked.trouble.as_deref(), Some("it answered 401"));
         assert!(refusing.deliveries().len() >= 2, "it was given its grace");
         assert_eq!(parked.cursor, Cursor::START, "and nothing was skipped");
         refusing.always(None);
-        bed.store.resume_sink(two.name.clone(), None).await.unwrap();
-        until(&bed.store, &two, |it| it.cursor != Cursor::START).await;
+        test.store.resume_sink(two.name.clone(), None).await.unwrap();
+        until(&test.store, &two, |it| it.cursor != Cursor::START).await;
         let ids: BTreeSet<String> = ids(&refusing.deliveries()).into_iter().collect();
         assert_eq!(ids.len(), 1, "the same event, as often as it was tried");
         relay.stop().await;
@@ -254,31 +254,31 @@ async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
 // Requirement: Y-9
 #[tokio::test]
 async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let at = |name| SecretCoordinate::new(SecretPlace::Env, name).unwrap();
         let proof = |scheme, name| Some(Proof { scheme, secret: at(name) });
         let signed = receiver.sink("signed", proof(Scheme::Hmac, "HOOK"));
-        bed.store.create_sink(signed.clone(), Beginning::Oldest).await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
+        test.store.create_sink(signed.clone(), Beginning::Oldest).await.unwrap();
+        let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         let heard = receiver.heard(1).await.remove(0);
         assert_eq!(heard.headers["webhook-id"], heard.id());
         assert!(heard.headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
         assert!(!heard.headers.contains_key("authorization"));
         let bearing = receiver.sink("signed", proof(Scheme::Bearer, "HOOK"));
-        bed.store.change_sink(bearing).await.unwrap();
+        test.store.change_sink(bearing).await.unwrap();
         world.declare("b").await;
         let heard = receiver.heard(2).await.remove(1);
         assert_eq!(heard.headers["authorization"], format!("Bearer {SECRET}"));
-        bed.store.change_sink(receiver.sink("signed", proof(Scheme::Hmac, "NONE"))).await.unwrap();
+        test.store.change_sink(receiver.sink("signed", proof(Scheme::Hmac, "NONE"))).await.unwrap();
         world.declare("c").await;
-        let found = until(&bed.store, &signed, |it| it.attempts > 0).await;
+        let found = until(&test.store, &signed, |it| it.attempts > 0).await;
         assert_eq!(found.trouble.as_deref(), Some("cannot read its secret"));
         assert_eq!(receiver.deliveries().len(), 2, "nothing goes out without it");
         relay.stop().await;
-        assert!(!format!("{:?}", bed.store.sinks().await.unwrap()).contains(SECRET));
+        assert!(!format!("{:?}", test.store.sinks().await.unwrap()).contains(SECRET));
     })
     .await;
 }
@@ -288,19 +288,19 @@ async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_relays_deliver_everything_once_between_them_and_in_order() {
     let settings = Settings { log_poll: Duration::from_millis(20), ..Settings::default() };
-    on_both_with(settings, async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both_with(settings, async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
-        let relays = [(); 2].map(|()| Running::start(&bed.store, hurried()));
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        let relays = [(); 2].map(|()| Running::start(&test.store, hurried()));
         for turn in 0..30 {
             world.declare(&format!("r{turn}")).await;
         }
         receiver.heard(30).await;
-        let last = told(&bed.store, Cursor::START, 30).await[29].cursor;
-        until(&bed.store, &sink, |it| it.cursor == last && it.lease_until.is_none()).await;
-        assert_eq!(ids(&receiver.deliveries()), logged(&bed.store, 30).await);
+        let last = told(&test.store, Cursor::START, 30).await[29].cursor;
+        until(&test.store, &sink, |it| it.cursor == last && it.lease_until.is_none()).await;
+        assert_eq!(ids(&receiver.deliveries()), logged(&test.store, 30).await);
         for relay in relays {
             relay.stop().await;
         }
@@ -313,19 +313,19 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
 #[tokio::test]
 async fn at_rest_nothing_is_written_and_nobody_is_called() {
     let settings = Settings { log_poll: Duration::from_millis(10), ..Settings::default() };
-    on_both_with(settings, async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both_with(settings, async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         receiver.heard(1).await;
         let settled =
-            until(&bed.store, &sink, |it| it.cursor != Cursor::START && it.lease_until.is_none())
+            until(&test.store, &sink, |it| it.cursor != Cursor::START && it.lease_until.is_none())
                 .await;
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let later = state(&bed.store, &sink).await;
+        let later = state(&test.store, &sink).await;
         assert_eq!(later, SinkState { now: later.now, ..settled });
         assert_eq!(receiver.deliveries().len(), 1);
         relay.stop().await;
@@ -337,18 +337,18 @@ async fn at_rest_nothing_is_written_and_nobody_is_called() {
 // Requirement: Y-7
 #[tokio::test]
 async fn whoever_lost_the_lease_writes_nothing_down() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         world.declare("a").await;
         let sink = Receiver::new().await.sink("hook", None);
-        let (name, store) = (&sink.name, &bed.store);
+        let (name, store) = (&sink.name, &test.store);
         store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         let lease = hurried().pace.lease;
         let first = store.lease_sink(name.clone(), lease).await.unwrap();
         let first = first.unwrap();
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
         assert_eq!(second, None, "somebody holds it");
-        end_lease(&bed).await;
+        end_lease(&test).await;
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
         let second = second.unwrap();
         assert!(second.fence > first.fence);
@@ -368,13 +368,13 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
 // Requirement: Y-10
 #[tokio::test]
 async fn sinks_are_entered_changed_parked_and_removed() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         world.declare("old").await;
-        let end = told(&bed.store, Cursor::START, 1).await[0].cursor;
+        let end = told(&test.store, Cursor::START, 1).await[0].cursor;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        let store = &bed.store;
+        let store = &test.store;
         store.create_sink(sink.clone(), Beginning::Now).await.unwrap();
         assert_eq!(state(store, &sink).await.cursor, end);
         let taken = store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap_err();
@@ -409,15 +409,15 @@ async fn sinks_are_entered_changed_parked_and_removed() {
 // Requirement: Y-10
 #[tokio::test]
 async fn the_sinks_of_a_clone_are_parked() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let sink = Receiver::new().await.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
-        bed.store.close().await;
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        test.store.close().await;
         let carry_off = "UPDATE installation SET database_identifier = 'elsewhere'";
         let open = async |moved| {
-            bed.ground.execute(carry_off).await;
+            test.database.execute(carry_off).await;
             let settings = Settings { moved, ..Settings::default() };
-            let store = Store::open(&bed.ground.place, settings).await.unwrap();
+            let store = Store::open(&test.database.place, settings).await.unwrap();
             let found = state(&store, &sink).await.parked;
             store.close().await;
             found
@@ -432,11 +432,11 @@ async fn the_sinks_of_a_clone_are_parked() {
 // Requirement: Y-3
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_resource() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
-        bed.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         let figures = Figures {
             pace: Pace { lease: Duration::from_millis(150), ..hurried().pace },
             request: Duration::from_millis(50),
@@ -448,19 +448,19 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
             tokio::spawn(async move {
                 for turn in 0..40 {
                     let id = world.declare(&format!("r{turn}")).await.id();
-                    world.store.order(id, Order::Deprovision, None).await.unwrap();
+                    world.store.command(id, Command::Deprovision, None).await.unwrap();
                 }
             })
         };
         for round in 0..12_u64 {
-            let relay = Running::start(&bed.store, figures.clone());
+            let relay = Running::start(&test.store, figures.clone());
             tokio::time::sleep(Duration::from_millis(7 * (round % 5))).await;
             relay.kill().await;
         }
         writer.await.unwrap();
-        let relay = Running::start(&bed.store, hurried());
-        let last = told(&bed.store, Cursor::START, 80).await[79].cursor;
-        until(&bed.store, &sink, |it| it.cursor == last).await;
+        let relay = Running::start(&test.store, hurried());
+        let last = told(&test.store, Cursor::START, 80).await[79].cursor;
+        until(&test.store, &sink, |it| it.cursor == last).await;
         relay.stop().await;
         let mut first = vec![];
         let mut orders: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -473,7 +473,7 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
                 orders.entry(resource).or_default().push(version);
             }
         }
-        assert_eq!(first, logged(&bed.store, 80).await);
+        assert_eq!(first, logged(&test.store, 80).await);
         assert!(orders.values().all(|it| it.is_sorted()), "{orders:?}");
     })
     .await;

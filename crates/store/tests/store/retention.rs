@@ -5,9 +5,9 @@ use std::time::Duration;
 use usher_domain::sinks::Parked;
 use usher_store::{Beginning, Cursor, Error, Retention, RoundEnd, Settlement, Swept};
 
-use crate::bed::{Bed, on_both, told};
 use crate::declare::World;
 use crate::sink::Receiver;
+use crate::test_store::{TestStore, on_both, told};
 
 /// Keeps nothing that may go, two rows at a time.
 const NOTHING: Retention =
@@ -17,38 +17,38 @@ const NOTHING: Retention =
 // Requirement: Y-12
 #[tokio::test]
 async fn events_go_when_they_are_old_and_every_sink_was_told() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for turn in 0..5 {
             world.declare(&format!("r{turn}")).await;
         }
-        let all = told(&bed.store, Cursor::START, 5).await;
-        let kept = bed.store.sweep(Retention::default()).await.unwrap();
+        let all = told(&test.store, Cursor::START, 5).await;
+        let kept = test.store.sweep(Retention::default()).await.unwrap();
         assert_eq!(kept, Swept::default(), "nothing is old");
         let receiver = Receiver::new().await;
         let (slow, quick) = (receiver.sink("slow", None), receiver.sink("quick", None));
-        bed.store.create_sink(slow.clone(), Beginning::Oldest).await.unwrap();
-        bed.store.create_sink(quick, Beginning::Now).await.unwrap();
-        let held = bed.store.sweep(NOTHING).await.unwrap();
+        test.store.create_sink(slow.clone(), Beginning::Oldest).await.unwrap();
+        test.store.create_sink(quick, Beginning::Now).await.unwrap();
+        let held = test.store.sweep(NOTHING).await.unwrap();
         assert_eq!((held.events, held.held_by.as_deref()), (0, Some("slow")));
-        let lease = bed.store.lease_sink(slow.name.clone(), Duration::from_secs(9)).await.unwrap();
+        let lease = test.store.lease_sink(slow.name.clone(), Duration::from_secs(9)).await.unwrap();
         let (lease, cursor) = (lease.unwrap(), all[2].cursor);
         let end = RoundEnd::Park { why: Parked::Gone, trouble: "it answered 410".to_owned() };
-        assert!(bed.store.settle_sink(Settlement { lease, cursor, end }).await.unwrap());
-        let swept = bed.store.sweep(NOTHING).await.unwrap();
+        assert!(test.store.settle_sink(Settlement { lease, cursor, end }).await.unwrap());
+        let swept = test.store.sweep(NOTHING).await.unwrap();
         assert_eq!((swept.events, swept.more), (2, true));
         assert_eq!(swept.next(&NOTHING), Duration::ZERO);
-        let swept = bed.store.sweep(NOTHING).await.unwrap();
+        let swept = test.store.sweep(NOTHING).await.unwrap();
         assert_eq!((swept.events, swept.held_by.as_deref()), (1, Some("slow")));
         assert_eq!(swept.next(&NOTHING), NOTHING.rest);
-        assert_eq!(bed.store.events(cursor, 9).await.unwrap(), all[3..], "the sink reads on");
-        let refused = bed.store.events(all[1].cursor, 9).await.unwrap_err();
+        assert_eq!(test.store.events(cursor, 9).await.unwrap(), all[3..], "the sink reads on");
+        let refused = test.store.events(all[1].cursor, 9).await.unwrap_err();
         assert!(matches!(refused, Error::Forgotten { floor, .. } if floor == cursor), "{refused}");
-        let refused = bed.store.resume_sink(slow.name.clone(), Some(all[0].cursor)).await;
+        let refused = test.store.resume_sink(slow.name.clone(), Some(all[0].cursor)).await;
         assert!(matches!(refused, Err(Error::Forgotten { .. })));
-        bed.store.delete_sink(slow.name).await.unwrap();
-        assert_eq!(bed.store.sweep(NOTHING).await.unwrap().events, 2);
-        assert_eq!(bed.store.log_end().await.unwrap(), all[4].cursor, "the place stays");
+        test.store.delete_sink(slow.name).await.unwrap();
+        assert_eq!(test.store.sweep(NOTHING).await.unwrap().events, 2);
+        assert_eq!(test.store.log_end().await.unwrap(), all[4].cursor, "the place stays");
     })
     .await;
 }
@@ -57,16 +57,16 @@ async fn events_go_when_they_are_old_and_every_sink_was_told() {
 // Requirement: Y-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_floor_never_goes_back() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         for turn in 0..40 {
             world.declare(&format!("r{turn}")).await;
         }
-        let all = told(&bed.store, Cursor::START, 40).await;
-        let later = bed.store.now().await.unwrap().after(Duration::from_secs(1));
+        let all = told(&test.store, Cursor::START, 40).await;
+        let later = test.store.now().await.unwrap().after(Duration::from_secs(1));
         let sweepers: Vec<_> = (1..=8)
             .map(|batch| {
-                let store = std::sync::Arc::clone(&bed.store);
+                let store = std::sync::Arc::clone(&test.store);
                 tokio::spawn(async move {
                     for _ in 0..10 {
                         store.forget_events(later, batch).await.unwrap();
@@ -78,8 +78,8 @@ async fn the_floor_never_goes_back() {
             sweeper.await.unwrap();
         }
         let last = all[39].cursor;
-        assert_eq!(bed.store.log_end().await.unwrap(), last, "all of them are gone");
-        let refused = bed.store.events(all[38].cursor, 9).await.unwrap_err();
+        assert_eq!(test.store.log_end().await.unwrap(), last, "all of them are gone");
+        let refused = test.store.events(all[38].cursor, 9).await.unwrap_err();
         assert!(matches!(refused, Error::Forgotten { floor, .. } if floor == last), "{refused}");
     })
     .await;
@@ -89,16 +89,16 @@ async fn the_floor_never_goes_back() {
 // Requirement: Y-11
 #[tokio::test]
 async fn whoever_follows_the_log_is_woken_by_what_is_told() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let mut follower = bed.store.follow(Cursor::START);
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let mut follower = test.store.follow(Cursor::START);
         let waiting = tokio::time::timeout(Duration::from_millis(50), follower.next(9)).await;
         assert!(waiting.is_err(), "there is nothing");
         let (heard, resource) = tokio::join!(follower.next(9), Box::pin(world.declare("a")));
         assert_eq!(heard.unwrap()[0].about.resource(), Some(resource.id()));
         world.declare("b").await;
         assert_eq!(follower.next(9).await.unwrap()[0].data["name"], "b");
-        assert_eq!(follower.cursor(), bed.store.log_end().await.unwrap());
+        assert_eq!(follower.cursor(), test.store.log_end().await.unwrap());
     })
     .await;
 }

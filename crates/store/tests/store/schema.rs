@@ -8,8 +8,7 @@ use usher_domain::blueprint::{InjectionStrategy, MeshRole};
 use usher_domain::broker::event::{EventType, Outcome};
 use usher_domain::broker::facts::Tenure;
 use usher_domain::broker::phase::Phase;
-use usher_domain::broker::reason::Reason;
-use usher_domain::broker::{provider_config, tombstone};
+use usher_domain::broker::provider_config;
 use usher_domain::credentials::AssignmentState;
 use usher_domain::fleet;
 use usher_domain::object::provider::Provider;
@@ -19,10 +18,10 @@ use usher_domain::placements::NamespacePhase;
 use usher_domain::sinks;
 use usher_kernel::Standing;
 use usher_store::migrate::{Refusal, Way};
-use usher_store::{Error, Layer, Life, Place, Settings, Store};
+use usher_store::{Error, Layer, Place, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, Ground, on_both, on_both_grounds};
 use crate::declare::World;
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases};
 
 /// Every closed set of the code, by the CHECK that keeps it.
 fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
@@ -49,7 +48,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
             words(fleet::list::Credence::ALL, fleet::list::Credence::as_str),
         ),
         ("labels_layer_check", Layer::WORDS.to_vec()),
-        ("lives_kind_check", Life::RECORDS.to_vec()),
+        ("records_kind_check", WorkItem::RECORDS.to_vec()),
         ("machines_phase_check", words(fleet::phase::Phase::ALL, fleet::phase::Phase::as_str)),
         ("names_standing_check", words(&Standing::ALL, Standing::as_str)),
         ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
@@ -61,13 +60,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
             words(provider_config::Phase::ALL, provider_config::Phase::as_str),
         ),
         ("provider_configs_provider_check", providers),
-        ("queue_kind_check", Life::KINDS.to_vec()),
-        (
-            "queue_provider_config_reason_check",
-            words(provider_config::Reason::ALL, provider_config::Reason::as_str),
-        ),
-        ("queue_resource_reason_check", words(Reason::ALL, Reason::as_str)),
-        ("queue_tombstone_reason_check", words(tombstone::Reason::ALL, tombstone::Reason::as_str)),
+        ("queue_kind_check", WorkItem::KINDS.to_vec()),
         ("sinks_parked_check", words(sinks::Parked::ALL, sinks::Parked::as_str)),
         ("sinks_scheme_check", words(sinks::Scheme::ALL, sinks::Scheme::as_str)),
         ("sinks_secret_place_check", words(sinks::SecretPlace::ALL, sinks::SecretPlace::as_str)),
@@ -92,7 +85,7 @@ const RULES: [&str; 8] = [
 ];
 
 /// Every CHECK with its name and text, read from the database.
-async fn checks(ground: &Ground) -> BTreeMap<String, String> {
+async fn checks(ground: &TestDatabase) -> BTreeMap<String, String> {
     match &ground.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
@@ -135,17 +128,12 @@ fn quoted(text: &str) -> Vec<&str> {
 // Requirement: D-3
 #[tokio::test]
 async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
-    on_both(async |bed: Bed| {
+    on_both(async |test: TestStore| {
         let sets = closed_sets();
-        let found = checks(&bed.ground).await;
+        let found = checks(&test.database).await;
         for (name, words) in &sets {
             let text = found.get(*name).unwrap_or_else(|| panic!("{name} is missing"));
-            let mut quoted = quoted(text);
-            // The kind that a set of reasons belongs to stands before its words.
-            if name.ends_with("_reason_check") {
-                quoted.remove(0);
-            }
-            assert_eq!(quoted, *words, "{name}");
+            assert_eq!(quoted(text), *words, "{name}");
         }
         let speaking: BTreeSet<&str> = found
             .iter()
@@ -155,11 +143,13 @@ async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
         let known: BTreeSet<&str> = sets.keys().copied().chain(RULES).collect();
         let unknown: Vec<_> = speaking.difference(&known).collect();
         assert!(unknown.is_empty(), "no closed set is compared with {unknown:?}");
+        let reasons = found.keys().find(|it| it.ends_with("reason_check"));
+        assert_eq!(reasons, None, "a new reason would need a migration");
     })
     .await;
 }
 
-async fn described(ground: &Ground) -> String {
+async fn described(ground: &TestDatabase) -> String {
     match &ground.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
@@ -197,9 +187,9 @@ async fn described(ground: &Ground) -> String {
 // Requirement: D-3
 #[tokio::test]
 async fn the_migrations_make_the_schema_that_was_committed() {
-    on_both(async |bed: Bed| {
-        let name = if bed.ground.is_postgres() { "postgres" } else { "sqlite" };
-        insta::assert_snapshot!(name, described(&bed.ground).await);
+    on_both(async |test: TestStore| {
+        let name = if test.database.is_postgres() { "postgres" } else { "sqlite" };
+        insta::assert_snapshot!(name, described(&test.database).await);
     })
     .await;
 }
@@ -208,7 +198,7 @@ async fn the_migrations_make_the_schema_that_was_committed() {
 // Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         let all = Store::migrate(place, Way::Up).await.unwrap();
         let count = all.applied.len();
@@ -248,7 +238,7 @@ async fn closed(store: std::sync::Arc<Store>) {
 // Requirement: Q-13
 #[tokio::test]
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
-    on_both_grounds(async |ground: Ground| {
+    on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();
         Store::migrate(place, Way::Down(1)).await.unwrap();
@@ -269,12 +259,12 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         let sql = format!("UPDATE usher_schema SET checksum = {bytes} WHERE name LIKE '0002%'");
         ground.execute(&sql).await;
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
-        let changed = Refusal::Changed { name: "0002_lives".to_owned() };
+        let changed = Refusal::Changed { name: "0002_records".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == changed), "{refused}");
     })
     .await;
-    let mut foreign = vec![Ground::sqlite()];
-    foreign.extend(Ground::empty_postgres().await);
+    let mut foreign = vec![TestDatabase::sqlite()];
+    foreign.extend(TestDatabase::empty_postgres().await);
     for ground in foreign {
         if let Place::Sqlite(path) = &ground.place {
             std::fs::File::create(path).unwrap();

@@ -15,8 +15,8 @@ use usher_kernel::Timestamp;
 use usher_store::{Error, Layer};
 use uuid::Uuid;
 
-use crate::bed::{Bed, on_both};
 use crate::declare::World;
+use crate::test_store::{TestStore, on_both};
 
 fn project(slug: &str) -> Project {
     let id = ProjectId::from_uuid(Uuid::now_v7());
@@ -27,8 +27,8 @@ fn project(slug: &str) -> Project {
 // Requirement: Q-25
 #[tokio::test]
 async fn projects_and_placements_are_read_back() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let (one, two) = (project("one"), project("two"));
         store.create_project(one.clone()).await.unwrap();
         store.create_project(two.clone()).await.unwrap();
@@ -68,9 +68,9 @@ async fn projects_and_placements_are_read_back() {
 // Requirement: Q-25
 #[tokio::test]
 async fn the_catalog_and_the_credentials_are_read_back() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let store = &test.store;
         let blueprint = store.blueprints().await.unwrap().remove(0);
         let mut version = store.blueprint_versions(blueprint.id).await.unwrap().remove(0);
         assert_eq!(version.id, world.blueprint_version);
@@ -118,9 +118,9 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 // Requirement: Q-25
 #[tokio::test]
 async fn labels_belong_to_their_layer() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let store = &test.store;
         let resource = world.declare("web").await.id();
         let layers =
             [Layer::Installation, Layer::Project(world.project), Layer::Resource(resource)];
@@ -148,9 +148,9 @@ async fn labels_belong_to_their_layer() {
 // Requirement: HC-4, Q-25
 #[tokio::test]
 async fn an_operator_is_found_by_the_hash_of_a_token() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let store = &test.store;
         let now = store.now().await.unwrap();
         let mut made = vec![];
         for (name, grant) in [
@@ -186,16 +186,20 @@ async fn an_operator_is_found_by_the_hash_of_a_token() {
 // Requirement: Q-25
 #[tokio::test]
 async fn the_resources_of_a_project_are_listed_page_by_page() {
-    on_both(async |bed: Bed| {
-        let (world, other) = (World::new(&bed.store).await, World::new(&bed.store).await);
+    on_both(async |test: TestStore| {
+        let (world, other) = (World::new(&test.store).await, World::new(&test.store).await);
         let mut ids = vec![];
         for name in ["a", "b", "c"] {
             ids.push(world.declare(name).await.id());
             other.declare(name).await;
         }
         ids.sort();
-        let first = bed.store.resources(world.project, None, 2).await.unwrap();
-        let rest = bed.store.resources(world.project, first.last().copied(), 2).await.unwrap();
+        let first = test.store.resources_after(Some(world.project), None, 2).await.unwrap();
+        let rest = test
+            .store
+            .resources_after(Some(world.project), first.last().copied(), 2)
+            .await
+            .unwrap();
         assert_eq!([first, rest].concat(), ids);
     })
     .await;
@@ -205,8 +209,8 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
 // Requirement: A-26
 #[tokio::test]
 async fn an_order_and_its_row_of_the_audit_log_are_one() {
-    on_both(async |bed: Bed| {
-        let store = &bed.store;
+    on_both(async |test: TestStore| {
+        let store = &test.store;
         let entry = |action| audit::Entry {
             id: AuditId::from_uuid(Uuid::now_v7()),
             at: Timestamp::from_millis(1),
@@ -222,11 +226,12 @@ async fn an_order_and_its_row_of_the_audit_log_are_one() {
             name: "Demo".parse().unwrap(),
         };
         let made = entry(Action::ProjectCreate);
-        store.noted(made.clone()).create_project(project(1)).await.unwrap();
+        store.with_audit(made.clone()).create_project(project(1)).await.unwrap();
         assert_eq!(store.audit(None, 9).await.unwrap(), std::slice::from_ref(&made));
-        let taken = store.noted(entry(Action::ProjectCreate)).create_project(project(2)).await;
+        let taken = store.with_audit(entry(Action::ProjectCreate)).create_project(project(2)).await;
         assert!(matches!(taken, Err(Error::Taken { .. })), "{taken:?}");
-        let unknown = store.noted(entry(Action::ProjectDelete)).delete_project(project(2).id).await;
+        let unknown =
+            store.with_audit(entry(Action::ProjectDelete)).delete_project(project(2).id).await;
         assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
         assert_eq!(
             store.audit(None, 9).await.unwrap(),
@@ -234,7 +239,7 @@ async fn an_order_and_its_row_of_the_audit_log_are_one() {
             "nothing was done"
         );
         // The same row again is refused, and so is what it goes with.
-        let twice = store.noted(made.clone()).delete_project(project(1).id).await;
+        let twice = store.with_audit(made.clone()).delete_project(project(1).id).await;
         assert!(twice.is_err(), "{twice:?}");
         assert!(store.project("demo").await.unwrap().is_some());
         for action in Action::ALL {

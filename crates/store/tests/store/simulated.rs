@@ -1,11 +1,11 @@
 //! The broker's simulated world on the real SQLite adapter.
 //!
-//! Everything outside the store is simulated, as in every simulated life; the store is a file, its
+//! Everything outside the store is simulated, as in every simulated item; the store is a file, its
 //! clock is the real one, and a tick is a millisecond of it. Drivers die before and after commits,
-//! oversleep their leases and lose answers as the seed says. Beside that, commits are given up by
+//! oversleep their leases and lose answers as the seed says. Besides, commits are given up by
 //! their callers half-way, or the whole process dies in the middle of one and opens the file again.
 //! The checkers are the broker's; they judge what is read back from the file. How often a commit is
-//! met by what depends on the clock, so a seed is not quite the same life twice.
+//! met by what depends on the clock, so a seed is not quite the same item twice.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +24,13 @@ use usher_store::{Error, Place, ResourceWrite, Settings, Store};
 use uuid::Uuid;
 
 use crate::asked;
-use crate::bed::{Folder, Ground};
 use crate::declare::World;
 use crate::real::{Real, no};
+use crate::test_store::{Folder, TestDatabase};
 
-/// How many lives the tests live, unless they are told otherwise.
+/// How many items the tests live, unless they are told otherwise.
 const LIVES: u64 = 300;
-/// How many lives wait for their clocks at the same time.
+/// How many items wait for their clocks at the same time.
 const AT_ONCE: usize = 16;
 /// The most turns of the runtime that a commit is waited for before it is given up.
 const TURNS_MAX: u64 = 40;
@@ -46,7 +46,7 @@ pub(crate) enum Bend {
     NameLater,
 }
 
-/// What befalls the commits of one life.
+/// What befalls the commits of one item.
 pub(crate) struct Storm {
     rng: Rng,
     next: Instant,
@@ -54,7 +54,7 @@ pub(crate) struct Storm {
     met: Arc<Met>,
 }
 
-/// What befell the commits of many lives.
+/// What befell the commits of many items.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
     given_up: AtomicU64,
@@ -96,7 +96,7 @@ impl Storm {
 }
 
 impl Real {
-    /// Breaks a promise on purpose, if this life is for that.
+    /// Breaks a promise on purpose, if this item is for that.
     pub(crate) fn bent(&self, mut write: ResourceWrite) -> ResourceWrite {
         match self.storm.as_ref().and_then(|it| it.bend) {
             None => {}
@@ -197,9 +197,9 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
     })
 }
 
-/// Lives the life of a seed on a file of its own.
+/// Lives the item of a seed on a file of its own.
 fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
-    let database = Ground::file_in(Folder::in_memory());
+    let database = TestDatabase::file_in(Folder::in_memory());
     let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
     for (name, bytes) in template() {
         std::fs::write(path.with_file_name(name), bytes).unwrap();
@@ -213,8 +213,8 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     live_in(State::on(seed, Box::new(real), true))
 }
 
-/// Lives many lives; the first that went wrong, with its story.
-fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<Met>) {
+/// Lives many items; the first that went wrong, with its story.
+fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<Met>) {
     let (next, met, count) = (AtomicU64::new(0), Arc::new(Met::default()), AtomicU64::new(0));
     let wrong = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn live_many(lives: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= lives || wrong.lock().unwrap().is_some() {
+                    if seed >= items || wrong.lock().unwrap().is_some() {
                         return;
                     }
                     let verdict = live(seed, bend, &met);
@@ -248,7 +248,7 @@ fn simulated_lives_on_sqlite_end_as_wished() {
         panic!("seed {seed}: {:?}\n{story}", verdict.wrong);
     }
     let took = begun.elapsed().as_secs();
-    eprintln!("{lived} lives on SQLite in {took} s, none wrong; {met:?}");
+    eprintln!("{lived} items on SQLite in {took} s, none wrong; {met:?}");
     let count = |it: &AtomicU64| it.load(Ordering::Relaxed);
     assert!(count(&met.crashed) >= lived / 10 && count(&met.given_up) >= lived / 10, "{met:?}");
 }

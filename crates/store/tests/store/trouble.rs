@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use usher_kernel::Trouble;
 use usher_store::migrate::Way;
-use usher_store::{Cursor, Error, Life, Order, Place, Settings, Store};
+use usher_store::{Command, Cursor, Error, Place, Settings, Store, WorkItem};
 
-use crate::bed::{Bed, Folder, Ground, of_resource, on_both, told};
 use crate::declare::{World, marked};
+use crate::test_store::{Folder, TestDatabase, TestStore, of_resource, on_both, told};
 use crate::variable;
 
 /// Red by: a row that fails the whole claim, or is claimed again and again.
 // Requirement: Q-12
 #[tokio::test]
 async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let bends = [
             ("xr_name = 'somebody-elses'", "xr_name"),
             ("composite = '{\"group\": 7}'", "composite"),
@@ -31,28 +31,28 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
         let mut bad = vec![];
         for (index, (bend, field)) in bends.into_iter().enumerate() {
             let id = world.declare(&format!("bad-{index}")).await.id();
-            let sql = format!("UPDATE resources SET {bend} WHERE id = {}", bed.ground.id(id));
-            bed.ground.execute(&sql).await;
-            bad.push((Life::Resource(id), format!("its {field} breaks the rules"), field));
+            let sql = format!("UPDATE resources SET {bend} WHERE id = {}", test.database.id(id));
+            test.database.execute(&sql).await;
+            bad.push((WorkItem::Resource(id), format!("its {field} breaks the rules"), field));
         }
         let good = world.declare("good").await.id();
-        let batch = bed.store.claim_due(64).await.unwrap();
-        assert!(batch.leased.iter().any(|it| it.life == Life::Resource(good)), "it goes on");
+        let batch = test.store.claim_due(64).await.unwrap();
+        assert!(batch.leased.iter().any(|it| it.item == WorkItem::Resource(good)), "it goes on");
         assert_eq!(batch.parked.len(), bad.len());
-        for (life, what, field) in bad {
-            let (_, told) = batch.parked.iter().find(|(it, _)| *it == life).unwrap();
-            assert!(told.contains(&life.id().to_string()) && told.contains(&what), "{told}");
-            let entry = bed.store.entry(life).await.unwrap().unwrap();
+        for (item, what, field) in bad {
+            let (_, told) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
+            assert!(told.contains(&item.id().to_string()) && told.contains(&what), "{told}");
+            let entry = test.store.entry(item).await.unwrap().unwrap();
             assert!(entry.parked && entry.due.is_none() && entry.lease_until.is_none());
-            bed.store.wake(life).await.unwrap();
-            let Life::Resource(id) = life else { panic!("{life}") };
-            let error = bed.store.resource(id).await.unwrap_err();
+            test.store.wake(item).await.unwrap();
+            let WorkItem::Resource(id) = item else { panic!("{item}") };
+            let error = test.store.resource(id).await.unwrap_err();
             assert!(matches!(&error, Error::Corrupt { field: it, .. } if it == field), "{error}");
             assert!(matches!(error.trouble(), Trouble::Corrupt { .. }));
-            let refused = bed.store.order(id, Order::Deprovision, None).await;
+            let refused = test.store.command(id, Command::Deprovision, None).await;
             assert!(matches!(refused, Err(Error::Corrupt { .. })), "nothing is decided on it");
         }
-        let again = bed.store.claim_due(64).await.unwrap();
+        let again = test.store.claim_due(64).await.unwrap();
         assert!(again.leased.is_empty() && again.parked.is_empty(), "a wake-up is no repair");
     })
     .await;
@@ -62,15 +62,17 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
 // Requirement: Q-12
 #[tokio::test]
 async fn a_row_that_was_mended_goes_on_by_command() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
-        let id = bed.ground.id(resource.id());
-        bed.ground.execute(&format!("UPDATE resources SET world = ' ' WHERE id = {id}")).await;
-        assert_eq!(bed.store.claim_due(9).await.unwrap().parked.len(), 1);
-        bed.ground.execute(&format!("UPDATE resources SET world = 'local' WHERE id = {id}")).await;
-        bed.store.order(resource.id(), Order::Retry, None).await.unwrap();
-        world.claim(Life::Resource(resource.id())).await;
+        let id = test.database.id(resource.id());
+        test.database.execute(&format!("UPDATE resources SET world = ' ' WHERE id = {id}")).await;
+        assert_eq!(test.store.claim_due(9).await.unwrap().parked.len(), 1);
+        test.database
+            .execute(&format!("UPDATE resources SET world = 'local' WHERE id = {id}"))
+            .await;
+        test.store.command(resource.id(), Command::Retry, None).await.unwrap();
+        world.claim(WorkItem::Resource(resource.id())).await;
     })
     .await;
 }
@@ -79,7 +81,7 @@ async fn a_row_that_was_mended_goes_on_by_command() {
 // Requirement: Q-14
 #[tokio::test]
 async fn a_file_is_open_in_one_process_only() {
-    let ground = Ground::sqlite();
+    let ground = TestDatabase::sqlite();
     Store::migrate(&ground.place, Way::Up).await.unwrap();
     let first = Store::open(&ground.place, Settings::default()).await.unwrap();
     for refused in [
@@ -97,7 +99,7 @@ async fn a_file_is_open_in_one_process_only() {
 // Requirement: Q-14
 #[tokio::test]
 async fn a_file_that_is_not_there_or_no_database_is_refused() {
-    let ground = Ground::sqlite();
+    let ground = TestDatabase::sqlite();
     let Place::Sqlite(path) = &ground.place else { return };
     assert!(Store::open(&ground.place, Settings::default()).await.is_err());
     assert!(!path.exists(), "opening makes nothing");
@@ -119,24 +121,24 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
     Store::migrate(&place, Way::Up).await.unwrap();
     let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
-    let life = Life::Resource(world.declare("web").await.id());
+    let item = WorkItem::Resource(world.declare("web").await.id());
     server.stop();
     while store.now().await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let down = store.wake(life).await.unwrap_err();
+    let down = store.wake(item).await.unwrap_err();
     assert!(matches!(down.trouble(), Trouble::Unavailable { .. }), "{down}");
     server.resume();
     drop(server.connect().await);
-    assert!(store.wake(life).await.unwrap(), "the first write after it finds a way");
-    world.claim(life).await;
+    assert!(store.wake(item).await.unwrap(), "the first write after it finds a way");
+    world.claim(item).await;
 }
 
 /// Red by: a session without its limits.
 // Requirement: Q-15
 #[tokio::test]
 async fn every_session_has_its_limits() {
-    let Some(ground) = Ground::empty_postgres().await else { return };
+    let Some(ground) = TestDatabase::empty_postgres().await else { return };
     Store::migrate(&ground.place, Way::Up).await.unwrap();
     let minute = Duration::from_mins(1);
     let settings = Settings {
@@ -154,8 +156,8 @@ async fn every_session_has_its_limits() {
     let id = world.declare("web").await.id();
     let Place::Postgres(url) = &ground.place else { return };
     let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
-    sqlx::raw_sql("BEGIN; LOCK TABLE lives").execute(&mut conn).await.unwrap();
-    let ended = world.store.order(id, Order::Deprovision, None).await.unwrap_err();
+    sqlx::raw_sql("BEGIN; LOCK TABLE items").execute(&mut conn).await.unwrap();
+    let ended = world.store.command(id, Command::Deprovision, None).await.unwrap_err();
     let Error::Database { source, .. } = &ended else { panic!("{ended}") };
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
     assert_eq!(code, "55P03", "lock_not_available");
@@ -166,29 +168,29 @@ async fn every_session_has_its_limits() {
 // Requirement: Q-12
 #[tokio::test]
 async fn bad_rows_of_other_tables_are_parked_by_name() {
-    on_both(async |bed: Bed| {
-        let world = World::new(&bed.store).await;
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
         let bad = world.declare("bad").await;
         let good = world.declare("good").await;
-        let id = bed.ground.id(bad.id());
+        let id = test.database.id(bad.id());
         let config = bad.pinned().provider_config;
-        let config_id = bed.ground.id(config);
-        bed.ground
+        let config_id = test.database.id(config);
+        test.database
             .execute(&format!(
-                "UPDATE names SET generation = 9000000000 WHERE life = {id};
+                "UPDATE names SET generation = 9000000000 WHERE record = {id};
                 UPDATE provider_configs SET path = '' WHERE id = {config_id}"
             ))
             .await;
-        let batch = bed.store.claim_due(64).await.unwrap();
-        let leased: Vec<Life> = batch.leased.iter().map(|it| it.life).collect();
-        assert_eq!(leased, [Life::Resource(good.id())], "everything else goes on");
-        for (life, row) in [
-            (Life::Resource(bad.id()), "its book breaks the rules"),
-            (Life::ProviderConfig(config), "its coordinates breaks the rules"),
+        let batch = test.store.claim_due(64).await.unwrap();
+        let leased: Vec<WorkItem> = batch.leased.iter().map(|it| it.item).collect();
+        assert_eq!(leased, [WorkItem::Resource(good.id())], "everything else goes on");
+        for (item, row) in [
+            (WorkItem::Resource(bad.id()), "its book breaks the rules"),
+            (WorkItem::ProviderConfig(config), "its coordinates breaks the rules"),
         ] {
-            let found = batch.parked.iter().find(|it| it.0 == life);
-            let (_, told) = found.unwrap_or_else(|| panic!("{life} is not parked"));
-            assert!(told.contains(&life.id().to_string()) && told.contains(row), "{told}");
+            let found = batch.parked.iter().find(|it| it.0 == item);
+            let (_, told) = found.unwrap_or_else(|| panic!("{item} is not parked"));
+            assert!(told.contains(&item.id().to_string()) && told.contains(row), "{told}");
         }
     })
     .await;
@@ -198,10 +200,10 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
 // Requirement: Q-23
 #[tokio::test]
 async fn a_full_or_read_only_server_is_told_by_name() {
-    let Some(ground) = Ground::postgres().await else { return };
+    let Some(ground) = TestDatabase::postgres().await else { return };
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
-    let life = Life::Resource(world.declare("web").await.id());
+    let item = WorkItem::Resource(world.declare("web").await.id());
     ground
         .execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -210,11 +212,11 @@ async fn a_full_or_read_only_server_is_told_by_name() {
                 FOR EACH ROW EXECUTE FUNCTION full_disk()",
         )
         .await;
-    let full = store.wake(life).await.unwrap_err();
+    let full = store.wake(item).await.unwrap_err();
     assert!(matches!(full, Error::Full { .. }), "{full}");
     assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
     ground.execute("DROP TRIGGER full_disk ON queue").await;
-    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
     let sql = "DO $$ BEGIN EXECUTE format(
         'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
     ground.execute(sql).await;
@@ -357,8 +359,8 @@ async fn fill_a_small_disk() {
         assert!(store.resource(*id).await.is_ok(), "what was acknowledged can be read");
     }
     std::fs::remove_file(ballast).unwrap();
-    let life = Life::Resource(world.declare("room").await.id());
-    assert!(store.wake(life).await.unwrap(), "it goes on when there is room");
+    let item = WorkItem::Resource(world.declare("room").await.id());
+    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
 }
 
 /// Red by: a file that may only be read and is told as any other trouble.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use usher_domain::broker::event::Event;
 use usher_kernel::{Standing, Wake};
-use usher_store::{Life, Release, ResourceWrite, Store};
+use usher_store::{Release, ResourceWrite, Store, WorkItem};
 
 use crate::declare::{World, record, write};
 use crate::pace::{AsyncDeed, pace};
@@ -41,8 +41,8 @@ pub(crate) async fn per_second(store: &Arc<Store>, workers: usize, span: Duratio
 /// A write of state, name, log and queue, as often as it is asked for.
 async fn worker(world: &World, number: usize) -> Worker {
     let id = world.declare(&format!("c{number}")).await.id();
-    let life = Life::Resource(id);
-    let leased = world.claim(life).await;
+    let item = WorkItem::Resource(id);
+    let leased = world.claim(item).await;
     let later = Duration::from_secs(1);
     let mut write =
         write(record(&leased), |it| it.updated_at = it.updated_at.after(later), Some(Event::Ready));
@@ -51,6 +51,6 @@ async fn worker(world: &World, number: usize) -> Worker {
         row.standing = Standing::Seen;
     }
     let (claim, wake) = (leased.claim, Wake::OnChange);
-    write.release = Some(Release { life, claim, wake, reason: "Steady" });
+    write.release = Some(Release { item, claim, wake, reason: "Steady" });
     Worker { store: Arc::clone(&world.store), write }
 }

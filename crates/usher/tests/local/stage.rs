@@ -78,8 +78,6 @@ impl ControlPlane for Shared {
         Box::pin(ready(Ok(self.0.token(it))))
     }
 
-    fn changed(&self, _: &Resource) {}
-
     fn issue<'a>(&'a self, _: &'a Resource, _: TokenId, it: Generation) -> Answer<'a, ()> {
         Box::pin(async move { self.0.issue(it) })
     }

@@ -16,9 +16,9 @@ async fn a_schema_goes_up_down_and_up_again() {
         let (code, table, told) = ground.usher(&[]);
         assert_eq!(code, Some(0), "{told}");
         assert!(table.starts_with("MIGRATION"), "{table}");
-        let applied = |line: &str| line.split_whitespace().eq(["0001_siblings", "applied"]);
+        let applied = |line: &str| line.split_whitespace().eq(["0001_tenancy", "applied"]);
         assert!(table.lines().any(applied), "{table}");
-        assert!(told.starts_with("up 0001_siblings\nup 0002_lives\n"), "{told}");
+        assert!(told.starts_with("up 0001_tenancy\nup 0002_records\n"), "{told}");
         let status = ground.json(&["--status"]);
         let all = count(&status, "applied");
         assert_eq!((count(&status, "pending"), count(&status, "steps")), (0, 0));

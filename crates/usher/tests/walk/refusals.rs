@@ -38,7 +38,7 @@ async fn kept(house: &House) -> Vec<i64> {
         counts.push(house.number(&format!("SELECT count(*) FROM {table}")).await);
     }
     counts.push(house.number("SELECT count(*) FROM tokens WHERE consumed_at IS NOT NULL").await);
-    counts.push(house.number("SELECT sum(version) FROM lives").await);
+    counts.push(house.number("SELECT sum(version) FROM records").await);
     counts
 }
 

@@ -25,7 +25,7 @@ use usher_domain::fleet::plan::{Switch, check_needs};
 use usher_domain::fleet::reconcile::as_recorded;
 use usher_domain::object::id::MachineLifeId;
 use usher_kernel::Timestamp;
-use usher_store::{Brake, Demand, MachineOrder, RollUp, ShardState, Store, StoredMachine};
+use usher_store::{Brake, Demand, MachineCommand, RollUp, ShardState, Store, StoredMachine};
 
 use self::runbook::Live;
 use super::names::not_found;
@@ -87,8 +87,8 @@ impl Fleet for Machines {
         };
         let detail = Map::from_iter([("settlement".to_owned(), word.into())]);
         let noted = entry(caller, Action::MachineSettle, (None, id.to_string()), detail);
-        let order = MachineOrder::Settle(settlement);
-        let settled = self.store.order_machine(id, order, Some(noted)).await;
+        let order = MachineCommand::Settle(settlement);
+        let settled = self.store.command_machine(id, order, Some(noted)).await;
         let settled = settled.map_err(missing(not_found(Thing::Machine, &id.to_string())))?;
         Ok(self.sights().await?.view(settled))
     }

@@ -6,20 +6,20 @@ use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
 use usher_kernel::{Standing, Version};
-use usher_store::{Cursor, Life, Store};
+use usher_store::{Cursor, Store, WorkItem};
 
 use super::journal::Line;
-use crate::bed::{Ground, of_resource, told};
+use crate::test_store::{TestDatabase, of_resource, told};
 
 /// What is known of all rounds so far.
 #[derive(Default)]
 pub(super) struct Checker {
     cursor: Option<Cursor>,
     events: BTreeMap<ResourceId, BTreeMap<Version, EventType>>,
-    /// The newest claim of each life that was told: fence, wake-ups, until when.
-    claims: BTreeMap<Life, (u64, u64, i64)>,
+    /// The newest claim of each item that was told: fence, wake-ups, until when.
+    claims: BTreeMap<WorkItem, (u64, u64, i64)>,
     /// The leases that somebody began to give back.
-    returning: BTreeSet<(Life, u64)>,
+    returning: BTreeSet<(WorkItem, u64)>,
     acknowledged: BTreeMap<&'static str, u64>,
 }
 
@@ -34,7 +34,7 @@ impl Checker {
     pub(super) async fn check(
         &mut self,
         store: &Store,
-        ground: &Ground,
+        ground: &TestDatabase,
         lines: &[Line],
     ) -> Result<(), String> {
         self.read_log(store, ground).await?;
@@ -46,8 +46,10 @@ impl Checker {
                 Line::Committed(id, _) => ("committed", Some(*id)),
                 Line::Ended(id, _) => ("ended", Some(*id)),
                 Line::Retired(id) => ("retired", Some(*id)),
-                Line::Woken(Life::Resource(id)) => ("woken", Some(*id)),
-                Line::Leased(Life::Resource(id) | Life::Tombstone(id), _) => ("leased", Some(*id)),
+                Line::Woken(WorkItem::Resource(id)) => ("woken", Some(*id)),
+                Line::Leased(WorkItem::Resource(id) | WorkItem::Tombstone(id), _) => {
+                    ("leased", Some(*id))
+                }
                 Line::Woken(_) | Line::Leased(..) => ("leased", None),
                 Line::Returning(..) => ("returned", None),
             };
@@ -60,12 +62,12 @@ impl Checker {
         touched.extend(newest);
         for id in touched {
             self.check_whole(store, id).await?;
-            self.check_turn(store, Life::Resource(id)).await?;
+            self.check_turn(store, WorkItem::Resource(id)).await?;
         }
         check_counts(ground).await
     }
 
-    async fn read_log(&mut self, store: &Store, ground: &Ground) -> Result<(), String> {
+    async fn read_log(&mut self, store: &Store, ground: &TestDatabase) -> Result<(), String> {
         let all = ground.number("SELECT count(*) FROM events").await;
         let known: usize = self.events.values().map(BTreeMap::len).sum();
         let mut missing = usize::try_from(all).unwrap() - known;
@@ -85,17 +87,17 @@ impl Checker {
         Ok(())
     }
 
-    /// No life is leased while another lease runs that nobody began to give back. Lines of several
+    /// No item is leased while another lease runs that nobody began to give back. Lines of several
     /// tasks may change places, so claims are compared in the order of their fences.
     fn check_leases(&mut self, lines: &[Line]) -> Result<(), String> {
-        let mut claims: BTreeMap<(Life, u64), Vec<[i64; 4]>> = BTreeMap::new();
+        let mut claims: BTreeMap<(WorkItem, u64), Vec<[i64; 4]>> = BTreeMap::new();
         for line in lines {
             match line {
-                Line::Returning(life, fence) => {
-                    self.returning.insert((*life, *fence));
+                Line::Returning(item, fence) => {
+                    self.returning.insert((*item, *fence));
                 }
-                Line::Leased(life, it) => {
-                    claims.entry((*life, it[0].unsigned_abs())).or_default().push(*it);
+                Line::Leased(item, it) => {
+                    claims.entry((*item, it[0].unsigned_abs())).or_default().push(*it);
                 }
                 Line::Accepted(_)
                 | Line::Committed(..)
@@ -104,18 +106,18 @@ impl Checker {
                 | Line::Woken(_) => {}
             }
         }
-        for ((life, fence), claims) in claims {
+        for ((item, fence), claims) in claims {
             let [[_, seq, now, until]] = claims[..] else {
-                return Err(format!("{life} was leased twice with fence {fence}"));
+                return Err(format!("{item} was leased twice with fence {fence}"));
             };
-            if let Some((before, _, ends)) = self.claims.get(&life) {
-                let gave = self.returning.contains(&(life, *before));
+            if let Some((before, _, ends)) = self.claims.get(&item) {
+                let gave = self.returning.contains(&(item, *before));
                 if fence <= *before || (fence == before + 1 && !gave && now < *ends) {
-                    let what = format!("{life} was leased twice");
+                    let what = format!("{item} was leased twice");
                     return Err(format!("{what}: {before} until {ends}, {fence} at {now}"));
                 }
             }
-            self.claims.insert(life, (fence, seq.unsigned_abs(), until));
+            self.claims.insert(item, (fence, seq.unsigned_abs(), until));
         }
         Ok(())
     }
@@ -165,7 +167,7 @@ impl Checker {
         }
         let evidence = &record.book.rows()[0].evidence.answer;
         let standings = || record.book.rows().iter().map(|it| it.standing);
-        let tombstone = store.entry(Life::Tombstone(id)).await.unwrap();
+        let tombstone = store.entry(WorkItem::Tombstone(id)).await.unwrap();
         let deleted = events.values().any(|it| *it == EventType::Deleted);
         let whole = match asked {
             None => {
@@ -188,22 +190,22 @@ impl Checker {
     }
 
     /// Whoever rests without a timer was not woken since the claim that let it rest.
-    async fn check_turn(&self, store: &Store, life: Life) -> Result<(), String> {
-        let Some(entry) = store.entry(life).await.unwrap() else {
-            return Err(format!("{life} has no turn"));
+    async fn check_turn(&self, store: &Store, item: WorkItem) -> Result<(), String> {
+        let Some(entry) = store.entry(item).await.unwrap() else {
+            return Err(format!("{item} has no turn"));
         };
         if entry.due.is_some() {
             return Ok(());
         }
-        match self.claims.get(&life) {
+        match self.claims.get(&item) {
             Some((fence, seq, _)) if (*fence, *seq) == (entry.fence.0, entry.wake_seq) => Ok(()),
-            claim => Err(format!("{life} rests and was woken: {entry:?}, claimed {claim:?}")),
+            claim => Err(format!("{item} rests and was woken: {entry:?}, claimed {claim:?}")),
         }
     }
 }
 
 /// What one transaction counts in several tables agrees.
-async fn check_counts(ground: &Ground) -> Result<(), String> {
+async fn check_counts(ground: &TestDatabase) -> Result<(), String> {
     let pairs = [
         (
             "users of ProviderConfigs",
@@ -211,8 +213,8 @@ async fn check_counts(ground: &Ground) -> Result<(), String> {
             "SELECT count(*) FROM resources WHERE phase <> 'Deleted'",
         ),
         (
-            "lives",
-            "SELECT count(*) FROM lives WHERE kind = 'resource'",
+            "items",
+            "SELECT count(*) FROM records WHERE kind = 'resource'",
             "SELECT count(*) FROM resources",
         ),
         (

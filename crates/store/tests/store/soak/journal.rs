@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use usher_domain::object::id::ResourceId;
-use usher_store::Life;
+use usher_store::WorkItem;
 use uuid::Uuid;
 
 /// One line of a writer.
@@ -18,17 +18,17 @@ pub(super) enum Line {
     /// Deletion was acknowledged.
     Retired(ResourceId),
     /// A wake-up was acknowledged.
-    Woken(Life),
+    Woken(WorkItem),
     /// A lease was given: fence, wake-ups at that time, from when, until when.
-    Leased(Life, [i64; 4]),
+    Leased(WorkItem, [i64; 4]),
     /// A lease with this fence is about to be given back.
-    Returning(Life, u64),
+    Returning(WorkItem, u64),
 }
 
 /// Begins each line, so that what the test harness says is told apart.
 const MARK: &str = "soak";
 
-fn life(it: Life) -> String {
+fn item(it: WorkItem) -> String {
     format!("{} {}", it.kind(), it.id())
 }
 
@@ -39,12 +39,12 @@ impl std::fmt::Display for Line {
             Self::Committed(id, version) => writeln!(f, "\n{MARK} committed {id} {version}"),
             Self::Ended(id, version) => writeln!(f, "\n{MARK} ended {id} {version}"),
             Self::Retired(id) => writeln!(f, "\n{MARK} retired {id}"),
-            Self::Woken(it) => writeln!(f, "\n{MARK} woken {}", life(*it)),
+            Self::Woken(it) => writeln!(f, "\n{MARK} woken {}", item(*it)),
             Self::Leased(it, [fence, seq, now, until]) => {
-                writeln!(f, "\n{MARK} leased {} {fence} {seq} {now} {until}", life(*it))
+                writeln!(f, "\n{MARK} leased {} {fence} {seq} {now} {until}", item(*it))
             }
             Self::Returning(it, fence) => {
-                writeln!(f, "\n{MARK} returning {} {fence}", life(*it))
+                writeln!(f, "\n{MARK} returning {} {fence}", item(*it))
             }
         }
     }
@@ -60,11 +60,11 @@ impl Line {
         let resource = |place| id(place).map(ResourceId::from_uuid);
         let number = |place: usize| u64::from_str(words.get(place)?).ok();
         let whose = || match *words.first()? {
-            "resource" => resource(1).map(Life::Resource),
-            "tombstone" => resource(1).map(Life::Tombstone),
+            "resource" => resource(1).map(WorkItem::Resource),
+            "tombstone" => resource(1).map(WorkItem::Tombstone),
             "provider_config" => {
                 let id = usher_domain::object::id::ProviderConfigId::from_uuid(id(1)?);
-                Some(Life::ProviderConfig(id))
+                Some(WorkItem::ProviderConfig(id))
             }
             _ => None,
         };
@@ -92,9 +92,9 @@ fn a_line_is_read_back_and_half_a_line_is_none() {
         Line::Committed(id, 7),
         Line::Ended(id, 8),
         Line::Retired(id),
-        Line::Woken(Life::Tombstone(id)),
-        Line::Leased(Life::Resource(id), [1, 2, 3, 4]),
-        Line::Returning(Life::Resource(id), 9),
+        Line::Woken(WorkItem::Tombstone(id)),
+        Line::Leased(WorkItem::Resource(id), [1, 2, 3, 4]),
+        Line::Returning(WorkItem::Resource(id), 9),
     ] {
         let text = line.to_string();
         assert_eq!(text.lines().find_map(Line::read), Some(line), "{text}");

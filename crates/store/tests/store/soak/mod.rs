@@ -18,7 +18,7 @@ use usher_store::migrate::Way;
 use usher_store::{Settings, Store};
 
 use crate::asked;
-use crate::bed::Ground;
+use crate::test_store::TestDatabase;
 use check::Checker;
 use journal::Line;
 
@@ -85,7 +85,7 @@ fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
 }
 
 /// Plays rounds until one leaves something wrong behind; says how much was acknowledged.
-async fn play(ground: Ground, rounds: u64, bend: Option<Bend>) -> Result<String, String> {
+async fn play(ground: TestDatabase, rounds: u64, bend: Option<Bend>) -> Result<String, String> {
     Store::migrate(&ground.place, Way::Up).await.unwrap();
     let mut checker = Checker::default();
     for number in 0..rounds {
@@ -102,7 +102,7 @@ async fn play(ground: Ground, rounds: u64, bend: Option<Bend>) -> Result<String,
 }
 
 /// A server ends what a client that is gone had asked for.
-async fn until_nobody_writes(ground: &Ground) {
+async fn until_nobody_writes(ground: &TestDatabase) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
     while ground.is_postgres() && ground.number(sql).await > 0 {
@@ -110,7 +110,7 @@ async fn until_nobody_writes(ground: &Ground) {
     }
 }
 
-async fn survives(ground: Ground, name: &str) {
+async fn survives(ground: TestDatabase, name: &str) {
     let rounds = asked("USHER_SOAK_ROUNDS", ROUNDS);
     match play(ground, rounds, None).await {
         Ok(told) => eprintln!("{name}: {told}"),
@@ -122,14 +122,14 @@ async fn survives(ground: Ground, name: &str) {
 // Requirement: Q-22
 #[tokio::test]
 async fn a_killed_writer_leaves_nothing_wrong_behind_on_sqlite() {
-    survives(Ground::sqlite(), "SQLite").await;
+    survives(TestDatabase::sqlite(), "SQLite").await;
 }
 
 /// Red by: each of the bends.
 // Requirement: Q-22
 #[tokio::test]
 async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
-    if let Some(ground) = Ground::postgres().await {
+    if let Some(ground) = TestDatabase::postgres().await {
         survives(ground, "PostgreSQL").await;
     }
 }
@@ -139,7 +139,7 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
 #[tokio::test]
 async fn what_a_broken_writer_leaves_behind_is_noticed() {
     for bend in Bend::ALL {
-        let noticed = play(Ground::sqlite(), NOTICED, Some(bend)).await;
+        let noticed = play(TestDatabase::sqlite(), NOTICED, Some(bend)).await;
         let what = noticed.expect_err(&format!("{bend:?} is not noticed"));
         eprintln!("{bend:?}: {what}");
     }

@@ -12,13 +12,13 @@ use usher_domain::object::id::ResourceId;
 use usher_kernel::schedule::Pace;
 use usher_kernel::{Trouble, Wake};
 use usher_sim::rng::Rng;
-use usher_store::{Held, Leased, Life, Order, Place, Release, Settings, Store};
+use usher_store::{Command, Held, Leased, Place, Release, Settings, Store, WorkItem};
 use uuid::Uuid;
 
 use super::Bend;
 use super::journal::Line;
-use crate::bed::Ground;
 use crate::declare::{World, ending, marked};
+use crate::test_store::TestDatabase;
 use crate::variable;
 
 /// How many tasks write.
@@ -34,7 +34,7 @@ const PACE: Pace = Pace {
 
 struct Writer {
     world: World,
-    ground: Arc<Ground>,
+    ground: Arc<TestDatabase>,
     bend: Option<Bend>,
     known: Arc<Mutex<Vec<ResourceId>>>,
     random: Rng,
@@ -77,7 +77,7 @@ impl Writer {
     async fn retire(&mut self) {
         let Some(id) = self.one() else { return };
         if self.random.percent(30)
-            && self.world.store.order(id, Order::Deprovision, None).await.is_ok()
+            && self.world.store.command(id, Command::Deprovision, None).await.is_ok()
         {
             say(&Line::Retired(id));
         }
@@ -85,9 +85,9 @@ impl Writer {
 
     async fn wake(&mut self) {
         let Some(id) = self.one() else { return };
-        let life = Life::Resource(id);
-        if matches!(self.world.store.wake(life).await, Ok(true)) {
-            say(&Line::Woken(life));
+        let item = WorkItem::Resource(id);
+        if matches!(self.world.store.wake(item).await, Ok(true)) {
+            say(&Line::Woken(item));
         }
     }
 
@@ -96,7 +96,7 @@ impl Writer {
         for leased in batch.leased {
             let (claim, micros) = (leased.claim, leased.now.as_micros());
             let (fence, seq) = (claim.fence.0.cast_signed(), claim.wake_seq.cast_signed());
-            say(&Line::Leased(leased.life, [fence, seq, micros, claim.until.as_micros()]));
+            say(&Line::Leased(leased.item, [fence, seq, micros, claim.until.as_micros()]));
             if self.bend == Some(Bend::DoubleLease) && self.random.percent(20) {
                 self.ground.execute("UPDATE queue SET lease_until = NULL, due = 0").await;
             }
@@ -110,15 +110,17 @@ impl Writer {
         };
         let id = record.state.id();
         let leaving = record.state.deletion_requested_at().is_some();
-        let mut write = match (leased.life, leaving) {
-            (Life::Resource(_), false) => marked(record),
-            (Life::Resource(_), true) if record.state.phase() != Phase::Deleted => ending(record),
+        let mut write = match (leased.item, leaving) {
+            (WorkItem::Resource(_), false) => marked(record),
+            (WorkItem::Resource(_), true) if record.state.phase() != Phase::Deleted => {
+                ending(record)
+            }
             _ => return self.give_back(&leased).await,
         };
         let version = write.version.next().0;
         let rides = self.random.percent(50);
         if rides {
-            say(&Line::Returning(leased.life, leased.claim.fence.0));
+            say(&Line::Returning(leased.item, leased.claim.fence.0));
             write.release = Some(self.release(&leased).await);
         }
         let acknowledge = || {
@@ -156,15 +158,15 @@ impl Writer {
     }
 
     async fn release(&mut self, leased: &Leased) -> Release {
-        let (life, mut claim) = (leased.life, leased.claim);
+        let (item, mut claim) = (leased.item, leased.claim);
         if self.bend == Some(Bend::LoseWakeUp)
-            && let Ok(Some(entry)) = self.world.store.entry(life).await
+            && let Ok(Some(entry)) = self.world.store.entry(item).await
         {
             claim.wake_seq = entry.wake_seq;
         }
         let wake = if self.random.percent(60) { Wake::OnChange } else { Wake::Now };
-        let reason = if matches!(life, Life::Tombstone(_)) { "AtRest" } else { "Steady" };
-        Release { life, claim, wake, reason }
+        let reason = if matches!(item, WorkItem::Tombstone(_)) { "AtRest" } else { "Steady" };
+        Release { item, claim, wake, reason }
     }
 
     async fn give_back(&mut self, leased: &Leased) {
@@ -172,11 +174,11 @@ impl Writer {
         if self.random.percent(10) {
             return;
         }
-        say(&Line::Returning(leased.life, leased.claim.fence.0));
+        say(&Line::Returning(leased.item, leased.claim.fence.0));
         // A lease that cannot be given back ends by itself.
         if self.random.percent(20) {
             let trouble = Trouble::unavailable("the outside".to_owned());
-            let _ = self.world.store.postpone(leased.life, leased.claim, trouble).await;
+            let _ = self.world.store.postpone(leased.item, leased.claim, trouble).await;
         } else {
             let release = self.release(leased).await;
             let _ = self.world.store.release(release).await;
@@ -197,7 +199,7 @@ async fn write_until_killed() {
     let settings = Settings { pace: PACE, ..Settings::default() };
     let store = Arc::new(Store::open(&place, settings).await.unwrap());
     let world = World::new(&store).await;
-    let (known, ground) = (Arc::default(), Arc::new(Ground::borrowed(place)));
+    let (known, ground) = (Arc::default(), Arc::new(TestDatabase::borrowed(place)));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let mut writer = Writer {

@@ -1,0 +1,20 @@
+//! The event log at the border.
+
+use usher_kernel::Timestamp;
+
+use crate::error::Error;
+use crate::port::{Cursor, LoggedEvent};
+use crate::store::{Inner, Store, verbs};
+
+verbs! {
+    /// Reads what was told after a place in the log, in its order; nothing is ever skipped.
+    fn events(after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error>;
+    /// Whether something was told after a place that may not be read yet, because an open
+    /// transaction could still come before it.
+    fn is_held_back(after: Cursor) -> Result<bool, Error>;
+    /// The last place of the log that can be read.
+    fn log_end() -> Result<Cursor, Error>;
+    /// Forgets events from the beginning of the log that are older than this and were delivered to
+    /// every sink, up to so many.
+    fn forget_events(older_than: Timestamp, count: u32) -> Result<u64, Error>;
+}

@@ -1,0 +1,57 @@
+//! Peers at the border: who enrolled, who is heard, and who acknowledged a drain.
+
+use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::peers::Peer;
+use usher_kernel::Timestamp;
+
+use crate::error::Error;
+use crate::store::{Inner, Store, verbs};
+
+/// A peer, and since when it is not heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The peer.
+    pub peer: Peer,
+    /// Since when it is lost, if it is.
+    pub lost_since: Option<Timestamp>,
+    /// Since when servers are asked to write down who acknowledged that it left.
+    pub asked_at: Option<Timestamp>,
+    /// The newest snapshot that was written down as acknowledged by it.
+    pub acknowledged: u64,
+}
+
+/// Which peers are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerFilter {
+    /// Of this project; nothing means of each.
+    pub project: Option<ProjectId>,
+    /// Whether deregistered ones are listed too.
+    pub deregistered: bool,
+}
+
+verbs! {
+    /// Reads a peer.
+    fn peer(id: PeerId) -> Result<Option<PeerStatus>, Error>;
+    /// Reads the peers of a resource, oldest generation first.
+    fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
+    /// Lists peers after an id with the names of their resources, in one query.
+    fn list_peers(
+        filter: PeerFilter, after: Option<PeerId>, count: u32
+    ) -> Result<Vec<(PeerStatus, String)>, Error>;
+    /// Reads the peers of a project that are not deregistered, and the database's time if there
+    /// are any.
+    fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error>;
+    /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+    /// known.
+    fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
+    /// The projects that a peer is on its way out of.
+    fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
+    /// Reads the peers of a project that are on their way out.
+    fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
+    /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
+    fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
+    /// Writes down who acknowledged a snapshot and wakes the resources that asked for that in the project.
+    fn acknowledge(
+        project: ProjectId, by: Vec<PeerId>, snapshot: u64
+    ) -> Result<(), Error>;
+}

@@ -1,0 +1,47 @@
+//! The due-queue at the border: claim, release, postpone, wake.
+
+use usher_kernel::schedule::{Claim, Entry};
+use usher_kernel::{Timestamp, Trouble};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::port::{Batch, Release};
+use crate::store::{Inner, Store, verbs};
+use crate::work_item::WorkItem;
+
+/// An item's place in the queue, and what its last steps said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// The entry.
+    pub entry: Entry,
+    /// Why the newest step that wrote or was finished did what it did.
+    pub reason: Option<String>,
+    /// What the last step met, if it was not finished.
+    pub trouble: Option<String>,
+    /// The database's time of this look.
+    pub now: Timestamp,
+}
+
+verbs! {
+    /// Leases up to so many due items and reads their records; rows that break their own rules are
+    /// parked.
+    fn claim_due(count: u32) -> Result<Batch, Error>;
+    /// Gives a lease back after a step that changed nothing; `false` if a newer lease holder has
+    /// the item, and then nothing changes.
+    fn release(release: Release) -> Result<bool, Error>;
+    /// Gives a lease back after trouble; `false` if a newer lease holder has the item, and then
+    /// nothing changes.
+    fn postpone(item: WorkItem, claim: Claim, trouble: Trouble) -> Result<bool, Error>;
+    /// Makes an item due now, also while it is leased; `false` if it is not in the queue.
+    fn wake(item: WorkItem) -> Result<bool, Error>;
+    /// Makes the items of these ids due now, in one transaction: the tombstone of a deleted
+    /// resource, else the record's own item. How many are due. It is for changes outside: see the
+    /// statement.
+    fn wake_labels(ids: Vec<Uuid>) -> Result<u64, Error>;
+    /// Makes every item due now, for what a watch may have missed.
+    fn wake_all() -> Result<u64, Error>;
+    /// Reads the entry of an item in the queue.
+    fn entry(item: WorkItem) -> Result<Option<Entry>, Error>;
+    /// Reads an item's place in the queue, and what its last steps said.
+    fn queue_status(item: WorkItem) -> Result<Option<QueueStatus>, Error>;
+}

@@ -1,0 +1,134 @@
+//! Resources at the border: declared, loaded, committed, commanded, and what is known beside them.
+
+use std::time::Duration;
+
+use usher_domain::audit;
+use usher_domain::broker::accept::Provision;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::idempotency;
+use usher_domain::labels::Definition;
+use usher_domain::object::id::{ProjectId, ProviderConfigId, ResourceId};
+use usher_domain::object::label::Labels;
+use usher_domain::object::provider::Provider;
+use usher_domain::tokens::Token;
+use usher_kernel::schedule::Claim;
+use usher_kernel::{Record, Timestamp, Version};
+
+use crate::error::Error;
+use crate::peers::PeerStatus;
+use crate::port::{Acceptance, Command, ConfigWrite, ResourceWrite, Snapshot};
+use crate::store::{Inner, Store, verbs};
+use crate::worlds::WorldState;
+
+/// What is known of a resource beside its record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceContext {
+    /// The database's time of this look.
+    pub now: Timestamp,
+    /// What its ProviderConfig is like.
+    pub config: ConfigState,
+    /// What is remembered of its world.
+    pub world: Option<WorldState>,
+    /// Its tokens, oldest generation first.
+    pub tokens: Vec<Token>,
+    /// Its peers, oldest generation first.
+    pub peers: Vec<PeerStatus>,
+    /// The labels in force.
+    pub labels: Labels,
+    /// What is known of label keys, if any label is in force.
+    pub definitions: Vec<Definition>,
+}
+
+/// What a ProviderConfig is like for those who use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigState {
+    /// Whose cloud it is for.
+    pub provider: Provider,
+    /// How far it has come.
+    pub phase: provider_config::Phase,
+}
+
+impl ConfigState {
+    /// Whether a resource may refer to it.
+    pub const fn is_ready(self) -> bool {
+        matches!(self.phase, provider_config::Phase::Ready)
+    }
+}
+
+/// Which resources are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceFilter {
+    /// Of this project; nothing means of each.
+    pub project: Option<ProjectId>,
+    /// Only the newest of this name in each project, deleted or not.
+    pub name: Option<String>,
+    /// Whether deleted ones are listed too.
+    pub deleted: bool,
+}
+
+/// A resource of a list, with what people call it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedResource {
+    /// The resource with its identity rows.
+    pub record: Record<Resource>,
+    /// What people call it.
+    pub names: DisplayNames,
+}
+
+/// What people call a resource and what it was declared from, as far as those are still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisplayNames {
+    /// Its name.
+    pub name: String,
+    /// Its project's slug.
+    pub project: Option<String>,
+    /// Its blueprint's name and version.
+    pub blueprint: Option<(String, String)>,
+    /// Its credential's name.
+    pub credential: Option<String>,
+    /// Why its newest step that wrote or was finished did what it did.
+    pub reason: Option<String>,
+}
+
+verbs! {
+    /// Reads everything a declaration is resolved against, in one snapshot.
+    fn snapshot(
+        command: &Provision, key: Option<(idempotency::Scope, idempotency::Key)>
+    ) -> Result<Snapshot, Error>;
+    /// Writes an accepted declaration: row, names, event, queue entry, one more user of the
+    /// ProviderConfig, audit and idempotency key, in one transaction. If a view has moved since it
+    /// was read, [`Error::ViewsMoved`]: take a new snapshot and decide again.
+    fn accept(acceptance: Acceptance) -> Result<(), Error>;
+    /// Writes a step of a resource or its tombstone, if its version still holds.
+    fn commit(write: ResourceWrite) -> Result<(), Error>;
+    /// Writes a step of a ProviderConfig, if its version still holds.
+    fn commit_config(write: ConfigWrite) -> Result<(), Error>;
+    /// Carries out what a person orders about a resource, and wakes it; how it is then, and its
+    /// version. It is noted in the resource's own project.
+    fn command(
+        id: ResourceId, command: Command, audit: Option<audit::Entry>
+    ) -> Result<(Resource, Version), Error>;
+    /// Reads a resource with its identity rows.
+    fn resource(id: ResourceId) -> Result<Record<Resource>, Error>;
+    /// Reads a ProviderConfig with its identity rows.
+    fn provider_config(id: ProviderConfigId) -> Result<Record<ProviderConfig>, Error>;
+    /// Reads these resources, in any order; one that breaks its own rules spoils no other.
+    fn records(ids: &[ResourceId]) -> Result<Vec<Result<Record<Resource>, Error>>, Error>;
+    /// Lists resources after an id with what people call them, in one query.
+    fn list_resources(
+        filter: &ResourceFilter, after: Option<ResourceId>, count: u32
+    ) -> Result<Vec<ListedResource>, Error>;
+    /// Lists the ids of resources after an id, of one project or of all, deleted ones too.
+    fn resources_after(
+        project: Option<ProjectId>, after: Option<ResourceId>, count: u32
+    ) -> Result<Vec<ResourceId>, Error>;
+    /// Reads what people call a resource and what it was declared from.
+    fn display_names(id: ResourceId) -> Result<Option<DisplayNames>, Error>;
+    /// Reads what is known of a resource beside its record.
+    fn resource_context(resource: &Resource) -> Result<ResourceContext, Error>;
+    /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+    fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
+    /// Wakes up to so many tombstones that were kept so long: their steps put them away.
+    fn wake_tombstones(keep: Duration, count: u32) -> Result<u64, Error>;
+}

@@ -1,0 +1,90 @@
+//! Tombstones: what watches after a deletion, until it was kept long enough.
+
+use std::time::Duration;
+
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::object::id::ResourceId;
+use usher_kernel::schedule::Claim;
+use uuid::Uuid;
+
+use super::super::port::Port;
+use super::super::{Conn, Db, queue};
+use super::load;
+use crate::error::{Doing as _, Error};
+use crate::work_item::WorkItem;
+
+writes! {
+    fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> bool
+        = |conn| expire(conn, (id, claim), keep);
+}
+
+impl Port {
+    /// Looks before it writes: at rest there is no transaction.
+    pub(crate) async fn wake_tombstones(&self, keep: Duration, count: u32) -> Result<u64, Error> {
+        let kept = expired(&mut *self.pool.read().await?, keep, count).await?;
+        if kept.is_empty() {
+            return Ok(0);
+        }
+        let written =
+            self.pool.write(move |conn| Box::pin(queue::wake_kind(conn, "tombstone", kept))).await;
+        self.notifying_due(written)
+    }
+}
+
+/// A tombstone begins: it watches, and holds its project.
+pub(crate) async fn create(conn: &mut Conn, resource: &Resource) -> Result<(), Error> {
+    let sql = concat!(
+        "INSERT INTO tombstones (resource, project, created_at) VALUES ($1, $2, ",
+        now!(),
+        ") ON CONFLICT (resource) DO NOTHING"
+    );
+    let created = sqlx::query::<Db>(sql)
+        .bind(resource.id().as_uuid())
+        .bind(resource.fields().project.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("create a tombstone")?;
+    if created.rows_affected() == 0 {
+        return Ok(());
+    }
+    queue::insert(conn, &[WorkItem::Tombstone(resource.id())]).await
+}
+
+/// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+async fn expire(
+    conn: &mut Conn,
+    (id, claim): (ResourceId, Claim),
+    keep: Duration,
+) -> Result<bool, Error> {
+    let item = WorkItem::Tombstone(id);
+    let (record, _) = load::locked(conn, id).await?;
+    let Some(entry) = queue::entry(conn, item, true).await? else { return Ok(true) };
+    let tombstone = Tombstone { keep, ..Tombstone::default() };
+    let overtaken = entry.entry().fence != claim.fence;
+    if overtaken || !tombstone.is_over(&record, entry.now.0) {
+        return Ok(false);
+    }
+    sqlx::query::<Db>("DELETE FROM tombstones WHERE resource = $1")
+        .bind(id.as_uuid())
+        .execute(&mut *conn)
+        .await
+        .doing("delete a tombstone")?;
+    queue::remove(conn, item).await?;
+    Ok(true)
+}
+
+/// Tombstones that were kept so long, up to so many.
+async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid>, Error> {
+    let sql = concat!(
+        "SELECT resource FROM tombstones WHERE created_at <= ",
+        later!("$1"),
+        " ORDER BY buried_at LIMIT $2"
+    );
+    sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())
+        .bind(i64::from(count))
+        .fetch_all(&mut *conn)
+        .await
+        .doing("look for old tombstones")
+}

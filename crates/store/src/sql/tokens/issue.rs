@@ -1,0 +1,46 @@
+//! Issuing the token of a generation.
+
+use usher_domain::object::id::ResourceId;
+use usher_domain::tokens::{Issue, Lifetime, ServerKey, Token};
+use usher_kernel::Generation;
+
+use super::super::port::Port;
+use super::super::resources::load;
+use super::super::{Conn, Db};
+use crate::column::Time;
+use crate::error::{Doing as _, Error};
+
+writes! {
+    fn issue(key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime) -> ()
+        = |conn| insert(conn, &key, (resource, generation), lifetime);
+}
+
+/// Asking again changes nothing.
+async fn insert(
+    conn: &mut Conn,
+    key: &ServerKey,
+    (resource, generation): (ResourceId, Generation),
+    lifetime: Lifetime,
+) -> Result<(), Error> {
+    let (record, now) = load::locked(conn, resource).await?;
+    if !record.state.admits(generation) {
+        return Err(Error::Leaving { what: format!("resource \"{resource}\"") });
+    }
+    let project = record.state.fields().project;
+    let token = Token::issue(key, Issue { resource, project, generation, lifetime }, now);
+    let sql = "INSERT INTO tokens (id, resource, project, generation, key_id, verifier, issued_at,
+            lifetime_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
+    sqlx::query::<Db>(sql)
+        .bind(token.id.as_uuid())
+        .bind(resource.as_uuid())
+        .bind(project.as_uuid())
+        .bind(i64::from(generation.0))
+        .bind(token.key_id.as_str())
+        .bind(token.verifier.as_bytes().as_slice())
+        .bind(Time(token.issued_at))
+        .bind(i64::try_from(lifetime.as_duration().as_micros()).unwrap_or(i64::MAX))
+        .execute(&mut *conn)
+        .await
+        .doing("issue a token")?;
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Enrolment tokens at the border.
+
+use usher_domain::object::id::{ProjectId, ResourceId, TokenId};
+use usher_domain::tokens::{Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
+use usher_kernel::Generation;
+
+use crate::error::Error;
+use crate::store::{Inner, Store, verbs};
+
+verbs! {
+    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// nothing.
+    fn issue(
+        key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime
+    ) -> Result<(), Error>;
+    /// Redeems a token and registers the peer it becomes, or says why not.
+    fn redeem(request: Request) -> Result<Outcome, Error>;
+    /// Reads a token.
+    fn token(id: TokenId) -> Result<Option<Token>, Error>;
+    /// Reads the tokens of a resource, oldest generation first.
+    fn tokens(resource: ResourceId) -> Result<Vec<Token>, Error>;
+    /// Lists tokens after an id, gone ones too, with what redeeming asks of their resources, in one
+    /// query.
+    fn list_tokens(
+        project: Option<ProjectId>, after: Option<TokenId>, count: u32
+    ) -> Result<Vec<(Token, ResourceView)>, Error>;
+}
