@@ -25,7 +25,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use usher_kernel::Uid;
 use usher_provider::backend::LAST_GRACE;
-use usher_provider::book::Standing;
+use usher_provider::state::Standing;
 use usher_provider::{Backend, Fault, Lost, Made, Order};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 

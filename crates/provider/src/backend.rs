@@ -7,7 +7,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
-use crate::book::Standing;
+use crate::state::Standing;
 
 /// How long the node of a machine that failed may take to end.
 pub const LAST_GRACE: Duration = Duration::from_secs(10);

@@ -1,9 +1,9 @@
-//! The kit: a book, its journal, and a substrate, joined.
+//! The kit joins provider state, journal and substrate.
 //!
 //! ```text
-//!   question ─▶ book ─▶ journal ─safe─▶ answer
-//!                         │
-//!                         └─safe─▶ verb of the substrate ─▶ book ─▶ journal
+//!   request ─▶ state ─▶ journal ─safe─▶ answer
+//!                        │
+//!                        └─safe─▶ verb of the substrate ─▶ state ─▶ journal
 //! ```
 //!
 //! **Invariants**
@@ -22,7 +22,7 @@ use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
 use crate::backend::{Backend, Fault, Made, Order, flaw, is_named};
-use crate::book::{Accepted, Ask, Book, End, Entry, Kind, Refusal, Work};
+use crate::state::{Accepted, Ask, ProviderState, End, Entry, Kind, Refusal, Work};
 use crate::journal::{self, Habits, Journal};
 
 /// How soon a verb is tried again, at first and at most.
@@ -34,9 +34,9 @@ const VERBS_MAX: usize = 4_096;
 /// How a provider is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the book lies; nowhere keeps it in memory.
+    /// The file of the state; `None` keeps it in memory.
     pub state: Option<PathBuf>,
-    /// A number that no other book has.
+    /// A number that no other state has.
     pub nonce: u64,
     /// How long each verb may take.
     pub timeouts: Timeouts,
@@ -99,15 +99,15 @@ pub struct Kit<B> {
 struct Inner<B> {
     backend: B,
     options: Options,
-    book: Mutex<Desk>,
+    state: Mutex<Desk>,
     journal: Journal,
     verbs: Semaphore,
 }
 
-/// The book, and how many entries were made of it.
+/// The state and the number of entries made of it.
 #[derive(Debug)]
 struct Desk {
-    book: Book,
+    state: ProviderState,
     number: u64,
 }
 
@@ -154,18 +154,18 @@ impl<B> Clone for Kit<B> {
 }
 
 impl<B: Backend> Kit<B> {
-    /// Opens the book, asks the substrate what there is, and goes on with what was interrupted.
+    /// Opens the state, lists the substrate and resumes interrupted work.
     pub async fn start(backend: B, options: Options) -> Result<Self, StartError> {
         let offers = backend.describe().await.map_err(StartError::Describe)?;
         if let Some(what) = offers.iter().find_map(flaw) {
             return Err(StartError::Offer { what });
         }
         let (handle, wanted) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
-        let (journal, book) = open(&options, wanted)?;
+        let (journal, state) = open(&options, wanted)?;
         let inner = Arc::new(Inner {
             backend,
             options,
-            book: Mutex::new(Desk { book, number: 0 }),
+            state: Mutex::new(Desk { state, number: 0 }),
             journal,
             verbs: Semaphore::new(VERBS_MAX),
         });
@@ -173,7 +173,7 @@ impl<B: Backend> Kit<B> {
         let kit = Self { inner };
         let last = kit.take_over(offers);
         kit.inner.journal.safe(last).await.map_err(StartError::Journal)?;
-        let pending = kit.inner.desk().book.pending();
+        let pending = kit.inner.desk().state.pending();
         for work in pending {
             kit.dispatch(work, last);
         }
@@ -190,7 +190,7 @@ impl<B: Backend> Kit<B> {
     pub async fn ask(&self, ask: &Ask) -> Result<Accepted, Trouble> {
         let (said, number) = {
             let mut desk = self.inner.desk();
-            let answer = desk.book.ask(ask, self.inner.backend.deletes());
+            let answer = desk.state.ask(ask, self.inner.backend.deletes());
             let number = self.inner.submit(&mut desk, answer.entry);
             (answer.said, number)
         };
@@ -206,7 +206,7 @@ impl<B: Backend> Kit<B> {
     pub async fn get(&self, id: &str) -> Result<Machine, Trouble> {
         let (found, number) = {
             let desk = self.inner.desk();
-            (desk.book.get(id), desk.number)
+            (desk.state.get(id), desk.number)
         };
         self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
         found.map_err(Trouble::Refused)
@@ -216,7 +216,7 @@ impl<B: Backend> Kit<B> {
     pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, Trouble> {
         let (page, nonce, number) = {
             let mut desk = self.inner.desk();
-            (desk.book.list(filter), desk.book.nonce(), desk.number)
+            (desk.state.list(filter), desk.state.nonce(), desk.number)
         };
         self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
         let machines = page.records.iter().map(|it| it.machine()).collect();
@@ -233,11 +233,11 @@ impl<B: Backend> Kit<B> {
     pub async fn look(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
         self.take_over(offers.into_iter().filter(|it| flaw(it).is_none()).collect());
-        let standing = self.inner.desk().book.standing();
+        let standing = self.inner.desk().state.standing();
         let lost = self.inner.backend.check(&standing).await?;
         let mut desk = self.inner.desk();
         for it in lost {
-            let entry = desk.book.lose(&it.standing, it.why);
+            let entry = desk.state.lose(&it.standing, it.why);
             self.inner.submit(&mut desk, entry);
         }
         Ok(())
@@ -246,7 +246,7 @@ impl<B: Backend> Kit<B> {
     fn take_over(&self, offers: Vec<Machine>) -> u64 {
         let mut desk = self.inner.desk();
         for offer in offers {
-            let entry = desk.book.offer(offer);
+            let entry = desk.state.offer(offer);
             self.inner.submit(&mut desk, entry);
         }
         desk.number
@@ -348,14 +348,14 @@ impl<B: Backend> Inner<B> {
 
     fn end(&self, work: &Work, end: End) {
         let mut desk = self.desk();
-        let entry = desk.book.end(&work.machine.id, &work.operation, end);
+        let entry = desk.state.end(&work.machine.id, &work.operation, end);
         self.submit(&mut desk, entry);
     }
 }
 
 impl<B> Inner<B> {
     fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands an entry to the journal; the number of the newest.
@@ -371,9 +371,9 @@ impl<B> Inner<B> {
 fn open<B: Send + Sync + 'static>(
     options: &Options,
     wanted: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
-) -> Result<(Journal, Book), StartError> {
+) -> Result<(Journal, ProviderState), StartError> {
     let Some(path) = &options.state else {
-        return Ok((Journal::none(), Book::new(options.nonce)));
+        return Ok((Journal::none(), ProviderState::new(options.nonce)));
     };
     let habits = Habits {
         snapshot_after_bytes: options.snapshot_after_bytes,
@@ -384,7 +384,7 @@ fn open<B: Send + Sync + 'static>(
         let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());
         if let Some(inner) = inner.upgrade() {
             let desk = inner.desk();
-            inner.journal.hand_in(Box::new(desk.book.entries()));
+            inner.journal.hand_in(Box::new(desk.state.entries()));
         }
     };
     Journal::open(path, options.nonce, habits, hand_in).map_err(StartError::Journal)

@@ -1,6 +1,6 @@
 //! A kit for providers of machines: an author writes a [`Backend`], and has the rest.
 //!
-//! Read in this order: [`backend`] (what an author writes), [`book`] (the rules), [`journal`] (how
+//! Read in this order: [`backend`] (what an author writes), [`state`] (the rules), [`journal`] (how
 //! they survive), [`kit`] (both joined with a substrate), [`service`] and [`server`] (the wire).
 //! [`fake`] is a substrate without machines, [`conformance`] what every provider must do.
 //!
@@ -14,7 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod backend;
-pub mod book;
+pub mod state;
 pub mod conformance;
 pub mod fake;
 pub mod journal;

@@ -7,7 +7,7 @@ use usher_wire::fleet::{
 };
 
 use crate::backend::Backend;
-use crate::book::{Ask, Refusal, Token, Verb};
+use crate::state::{Ask, Refusal, Token, Verb};
 use crate::kit::{Kit, Trouble};
 
 type Answer<T> = Result<Response<T>, Status>;

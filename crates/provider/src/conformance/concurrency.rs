@@ -7,7 +7,7 @@ use usher_wire::fleet::{MachineState as State, TransitionAck};
 
 use super::lifecycle::at_origin;
 use super::probe::{Metadata, Outcome, Probe, Stop, at_once, ensure, metadata};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

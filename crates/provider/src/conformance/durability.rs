@@ -10,7 +10,7 @@ use usher_wire::fleet::{self, Machine, MachineState as State};
 use super::boot::{Boot, Running};
 use super::metadata::hostile_metadata;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, refused};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 const SEEDS: usize = 64;
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use usher_wire::fleet::{Machine, MachineState as State};
 
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place};
-use crate::book::Kind;
+use crate::state::Kind;
 use crate::fake::FAULT_LABEL;
 
 /// How long each verb may take in this lane.

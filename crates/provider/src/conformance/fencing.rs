@@ -6,7 +6,7 @@ use tonic::Code;
 use usher_wire::fleet::MachineState as State;
 
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place, refused};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 const FENCED: &[Code] = &[Code::FailedPrecondition];
 

@@ -7,7 +7,7 @@ use usher_wire::fleet::{Machine, MachineState as State};
 
 use super::failure::fails;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, machine, metadata};
-use crate::book::Kind;
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

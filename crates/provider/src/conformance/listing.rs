@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use usher_wire::fleet::{ListFilter, MachineState as State};
 
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure};
-use crate::book::Kind;
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

@@ -4,7 +4,7 @@ use tonic::Code;
 use usher_wire::fleet::{ConfigureRequest, MachineState as State};
 
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, metadata, out_of_place, refused};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

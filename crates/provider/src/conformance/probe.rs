@@ -13,7 +13,7 @@ use usher_wire::fleet::{
     MachineList, MachineRef, MachineState, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 use crate::fake::Dice;
 
 /// How long a machine may take to come to rest.

@@ -5,7 +5,7 @@ use usher_wire::fleet::MachineState as State;
 
 use super::fencing::oracle;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

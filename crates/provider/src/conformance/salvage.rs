@@ -7,7 +7,7 @@ use usher_wire::fleet::{Machine, MachineState as State};
 use super::concurrency::one_operation;
 use super::failure::fails;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place, refused};
-use crate::book::{Kind, Token};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {

@@ -10,7 +10,7 @@ use super::concurrency::many_machines;
 use super::listing::pages;
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure};
 use super::shape::examine;
-use crate::book::Kind;
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe, soak: Duration) -> Outcome {
     match id {

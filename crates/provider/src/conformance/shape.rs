@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use usher_wire::fleet::{CapacityType, Machine, MachineState as State};
 
 use super::probe::{Outcome, Probe, Stop, ensure, metadata};
-use crate::book::Kind;
+use crate::state::Kind;
 
 /// What must not hide in labels.
 const FIELDS: [&str; 9] = [

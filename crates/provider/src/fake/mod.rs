@@ -36,7 +36,7 @@ use tokio::time::sleep;
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
 use crate::backend::{Backend, Fault, Lost, Made, Order};
-use crate::book::Standing;
+use crate::state::Standing;
 
 /// The label of slots that fail to be made.
 pub const FAULT_LABEL: &str = "conformance.fault/create";

@@ -4,13 +4,13 @@
 //!   "UsPr"  group (8)  length (4)  sum of all but the mark (4)  entries, each with its length
 //! ```
 //!
-//! The first group of a file has the number zero and holds the nonce of the book.
+//! The first group of a file has the number zero and holds the nonce of the state.
 
 use prost::Message as _;
 use thiserror::Error;
 
 use super::sum::sum;
-use crate::book::Entry;
+use crate::state::Entry;
 
 const MARK: [u8; 4] = *b"UsPr";
 const HEAD: usize = 20;

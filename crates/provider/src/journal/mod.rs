@@ -1,10 +1,10 @@
-//! The book on the disk: entries appended in groups, and now and then a snapshot.
+//! The provider state on disk: entries appended in groups, and now and then a snapshot.
 //!
 //! ```text
 //!   submit ──▶ queue ──▶ [ write, sync ] ──▶ safe        one thread, one group at a time
 //!                              │
-//!               much was appended: the book is written aside while groups go on,
-//!               then what came meanwhile, then it takes the name
+//!               the log grew: the state is written to a second file while groups go on,
+//!               then the groups since, then that file is renamed over the first
 //! ```
 //!
 //! **Invariants**
@@ -32,7 +32,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::book::{Book, Entry};
+use crate::state::{ProviderState, Entry};
+use crate::point::Pass;
 use writer::{Snapshot, Writer};
 
 /// How far the disk is.
@@ -76,7 +77,7 @@ pub enum Error {
     Broken,
 }
 
-/// The journal of a book.
+/// The journal of a provider state.
 #[derive(Debug)]
 pub struct Journal {
     queue: Option<mpsc::Sender<Message>>,
@@ -86,14 +87,14 @@ pub struct Journal {
     _lock: Option<File>,
 }
 
-/// The book as entries that make it again.
+/// A state as the entries that rebuild it.
 pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
 
 /// What the writing thread is told.
 enum Message {
     /// Write this; its number.
     Entry(u64, Box<Entry>),
-    /// The book with everything that was handed in before.
+    /// The state with every entry submitted before.
     Snapshot(Entries),
 }
 
@@ -115,7 +116,7 @@ impl Journal {
         Self { queue: None, progress, thread: None, _lock: None }
     }
 
-    /// Opens the journal at a path, and the book that it holds; a new one gets `nonce`.
+    /// Opens the journal at a path, and the state that it holds; a new one gets `nonce`.
     ///
     /// `wanted` is called by the writing thread when a snapshot is due; it answers with
     /// [`Journal::hand_in`] or not at all.
@@ -124,7 +125,7 @@ impl Journal {
         nonce: u64,
         habits: Habits,
         wanted: impl Fn() + Send + 'static,
-    ) -> Result<(Self, Book), Error> {
+    ) -> Result<(Self, ProviderState), Error> {
         let disk = |source| Error::Disk { path: path.to_owned(), source };
         let lock = lock(path)?;
         let mut open = OpenOptions::new();
@@ -133,7 +134,7 @@ impl Journal {
         let bytes = fs::read(path).map_err(disk)?;
         let read = frame::read(&bytes)
             .map_err(|source| Error::Damaged { path: path.to_owned(), source })?;
-        let mut book = Book::new(read.nonce.unwrap_or(nonce));
+        let mut state = ProviderState::new(read.nonce.unwrap_or(nonce));
         if read.whole < bytes.len() {
             tracing::warn!(bytes = bytes.len() - read.whole, "the journal ended in half a group");
             file.set_len(as_u64(read.whole)).and_then(|()| file.sync_all()).map_err(disk)?;
@@ -144,19 +145,19 @@ impl Journal {
         }
         let has_blobs = read.entries.iter().any(Entry::has_blob);
         for entry in read.entries {
-            book.apply(entry);
+            state.apply(entry);
         }
         let length = file.metadata().map_err(disk)?.len();
         let (told, progress) = watch::channel(Progress::Safe(0));
         let (queue, messages) = mpsc::channel();
-        let snapshot = Snapshot { path: path.to_owned(), nonce: book.nonce() };
+        let snapshot = Snapshot { path: path.to_owned(), nonce: state.nonce() };
         let mut writer = Writer::new(file, length, read.groups, snapshot, habits);
         writer.note_blobs(has_blobs);
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let thread = thread.spawn(move || writer.run(&messages, &told, &wanted)).map_err(disk)?;
         let journal =
             Self { queue: Some(queue), progress, thread: Some(thread), _lock: Some(lock) };
-        Ok((journal, book))
+        Ok((journal, state))
     }
 
     /// Hands an entry to the disk. Numbers rise in the order of the calls.
@@ -167,7 +168,7 @@ impl Journal {
         }
     }
 
-    /// Hands in the book as it is, to be the next snapshot.
+    /// Submits the current state as the next snapshot.
     pub fn hand_in(&self, entries: Entries) {
         if let Some(queue) = &self.queue {
             let _ = queue.send(Message::Snapshot(entries));

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use usher_wire::fleet::Machine;
 
 use super::*;
-use crate::book::{Mark, Pending, Record};
+use crate::state::{Mark, Pending, Record};
+use crate::point;
 
 const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
 
@@ -24,7 +25,7 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn open(path: &Path) -> Result<(Journal, Book), Error> {
+fn open(path: &Path) -> Result<(Journal, ProviderState), Error> {
     Journal::open(path, 9, HABITS, || ())
 }
 
@@ -42,8 +43,8 @@ async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
 async fn what_was_safe_is_found_again() {
     let (_folder, path) = place();
     written(&path, 1..=3).await;
-    let (journal, book) = open(&path).unwrap();
-    assert_eq!((book.len(), book.nonce()), (3, 9));
+    let (journal, state) = open(&path).unwrap();
+    assert_eq!((state.len(), state.nonce()), (3, 9));
     drop(journal);
     written(&path, 4..=5).await;
     assert_eq!(open(&path).unwrap().1.len(), 5);
@@ -60,8 +61,8 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
     for length in two.len()..three.len() {
         let torn = folder.path().join(format!("torn-{length}"));
         fs::write(&torn, &three[..length]).unwrap();
-        let (journal, book) = open(&torn).unwrap();
-        assert_eq!(book.len(), 2);
+        let (journal, state) = open(&torn).unwrap();
+        assert_eq!(state.len(), 2);
         drop(journal);
         assert_eq!(fs::read(&torn).unwrap(), two);
     }
@@ -121,9 +122,9 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
     let count = Arc::clone(&due);
     let habits = Habits { snapshot_after_bytes: 2_000, ..HABITS };
     let wanted = move || _ = count.fetch_add(1, Ordering::SeqCst);
-    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let (journal, mut state) = Journal::open(&path, 9, habits, wanted).unwrap();
     let (mut number, mut answered, mut longest) = (0, 0, 0);
-    // Always the same machine: the book stays small while the journal grows.
+    // Always the same machine: the state stays small while the journal grows.
     for round in 0..2_000 {
         number += 1;
         let revision = round + 1;
@@ -131,13 +132,13 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
         let record = Some(Record { machine, revision, ..Record::default() });
         let mark = Mark { shard: "s".to_owned(), machine: "m".to_owned(), ..Mark::default() };
         let entry = Entry { head: revision, next_operation: 1, record, mark: Some(mark) };
-        book.apply(entry.clone());
+        state.apply(entry.clone());
         journal.submit(number, entry);
         journal.safe(number).await.unwrap();
         longest = longest.max(fs::metadata(&path).unwrap().len());
         if due.load(Ordering::SeqCst) > answered {
             answered += 1;
-            journal.hand_in(Box::new(book.entries()));
+            journal.hand_in(Box::new(state.entries()));
         }
     }
     drop(journal);
@@ -145,12 +146,12 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
     let grown = 2_000 * prost::Message::encoded_len(&entry(1));
     assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not exchanged");
     let (_, read) = open(&path).unwrap();
-    let text = |book: &Book| {
-        let mut lines: Vec<_> = book.entries().map(|it| format!("{it:?}")).collect();
+    let text = |state: &ProviderState| {
+        let mut lines: Vec<_> = state.entries().map(|it| format!("{it:?}")).collect();
         lines.sort();
         lines
     };
-    assert_eq!(text(&read), text(&book));
+    assert_eq!(text(&read), text(&state));
 }
 
 /// Red by: a token that lies in the file until so many bytes were appended.
@@ -162,7 +163,7 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     let forget_blobs_after = Some(std::time::Duration::from_millis(1));
     let habits = Habits { forget_blobs_after, ..HABITS };
     let wanted = move || _ = due.send(());
-    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let (journal, mut state) = Journal::open(&path, 9, habits, wanted).unwrap();
     let of = |revision, pending| {
         let machine = Some(Machine { id: "m".to_owned(), ..Machine::default() });
         let record = Some(Record { machine, pending, revision, ..Record::default() });
@@ -171,14 +172,14 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     let pending = Pending { blob: "canary".into(), ..Pending::default() };
     let holds = || String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("canary");
     for (number, pending) in [(1, Some(pending)), (2, None)] {
-        book.apply(of(number, pending.clone()));
+        state.apply(of(number, pending.clone()));
         journal.submit(number, of(number, pending));
         journal.safe(number).await.unwrap();
     }
     assert!(holds(), "it may be needed until the end is written");
     while holds() {
         dues.recv().await.unwrap();
-        journal.hand_in(Box::new(book.entries()));
+        journal.hand_in(Box::new(state.entries()));
         // A snapshot is exchanged between two groups, or when nobody writes.
         while holds() && dues.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -186,7 +187,7 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     }
     drop(journal);
     let (_, read) = open(&path).unwrap();
-    assert_eq!(read.get("m"), book.get("m"));
+    assert_eq!(read.get("m"), state.get("m"));
 }
 
 proptest! {

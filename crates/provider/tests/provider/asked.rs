@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tonic::Code;
-use usher_provider::book::{Ask, Refusal, Token, Verb};
+use usher_provider::state::{Ask, Refusal, Token, Verb};
 use usher_provider::fake::{Fake, Settings};
 use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Timeouts, Trouble};
 use usher_wire::fleet::{self, ListFilter, Machine, MachineState as State};

@@ -8,7 +8,7 @@ use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
 use super::entry::{Entry, Mark, Pending, Record};
 use super::verb::{Ask, Kind, Verb};
-use super::{Book, Refusal, Standing};
+use super::{ProviderState, Refusal, Standing};
 
 /// What a machine may need to join.
 const BLOB_BYTES_MAX: usize = 8 << 20;
@@ -84,8 +84,8 @@ impl std::fmt::Debug for Work {
     }
 }
 
-impl Book {
-    /// Answers a question and changes the book accordingly.
+impl ProviderState {
+    /// Decides a request and changes the state accordingly.
     pub fn ask(&mut self, ask: &Ask, deletes: bool) -> Answer {
         let refused = |refusal| Answer { entry: None, said: Err(refusal) };
         if ask.machine.is_empty() {

@@ -7,7 +7,7 @@ use usher_wire::fleet::{ListFilter, MachineState};
 
 use super::cursor::Cursor;
 use super::entry::Record;
-use super::{Book, Slot};
+use super::{ProviderState, Slot};
 
 /// Part of a list.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Page {
     pub next: Cursor,
 }
 
-impl Book {
+impl ProviderState {
     /// What a filter asks for. A capped list of certain states begins each time where the last one
     /// ended, so that those who take one of many do not all take the same.
     pub fn list(&mut self, filter: &ListFilter) -> Page {

@@ -27,7 +27,7 @@ pub enum Cursor {
 }
 
 impl Cursor {
-    /// The text of it, for a book.
+    /// Its text for the state with this nonce.
     pub fn to_text(self, nonce: u64) -> String {
         let body = match self {
             Self::Since(head) => format!("b{head:x}"),
@@ -39,7 +39,7 @@ impl Cursor {
         format!("{body}.{:08x}", check(nonce, &body))
     }
 
-    /// The cursor of this book that a text means; anything else is none.
+    /// Parses a cursor of the state with this nonce; `None` for anything else.
     pub fn from_text(nonce: u64, text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok().filter(|it| it.len() <= 80)?;
         let (body, sum) = text.rsplit_once('.')?;
@@ -78,7 +78,7 @@ mod tests {
         for cursor in [Cursor::Since(0), Cursor::Since(u64::MAX), PAGE] {
             let text = cursor.to_text(42);
             assert_eq!(Cursor::from_text(42, text.as_bytes()), Some(cursor), "{text}");
-            assert_eq!(Cursor::from_text(43, text.as_bytes()), None, "of another book");
+            assert_eq!(Cursor::from_text(43, text.as_bytes()), None, "of another state");
         }
     }
 

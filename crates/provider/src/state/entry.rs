@@ -7,7 +7,7 @@ use usher_wire::fleet::{Machine, MachineState, Resources};
 
 use super::verb::Kind;
 
-/// One change of the book.
+/// One change of the provider state.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Entry {
     /// The newest revision.

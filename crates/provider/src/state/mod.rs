@@ -1,8 +1,8 @@
-//! Everything a provider knows, and the rules by which it changes: pure, without time or disk.
+//! The provider state and its rules: pure, without clock or disk.
 //!
-//! A rule answers a question and says what to write down; [`Book::apply`] is how a written entry
-//! changes the book, now and when it is read again after a restart. So what is remembered is what
-//! was written, whatever happened between.
+//! A rule decides a request and returns the entry to write; [`ProviderState::apply`] applies a
+//! written entry, at once and again after a restart. The state is therefore a function of the
+//! journal.
 //!
 //! **Invariants**
 //! - The fence comes before everything that tells whether a machine exists or what was answered.
@@ -117,13 +117,13 @@ impl Standing {
 
 /// Everything that is known.
 #[derive(Debug)]
-pub struct Book {
+pub struct ProviderState {
     slots: HashMap<Arc<str>, Slot>,
     by_revision: BTreeMap<u64, Arc<str>>,
     strangers: Strangers,
     head: u64,
     next_operation: u64,
-    /// Made when the book was begun; cursors and operation ids of another book are told by it.
+    /// Drawn when the state was created; it marks cursors and operation ids of this state.
     nonce: u64,
     /// Where the next capped list begins, by the states it is asked for.
     rotation: HashMap<u16, u64>,
@@ -135,8 +135,8 @@ struct Slot {
     marks: Marks,
 }
 
-impl Book {
-    /// An empty book.
+impl ProviderState {
+    /// An empty state.
     pub fn new(nonce: u64) -> Self {
         Self {
             slots: HashMap::new(),
@@ -184,7 +184,7 @@ impl Book {
         self.slots.values().filter_map(|slot| Standing::of(&slot.record)).collect()
     }
 
-    /// Changes the book as an entry says. Entries are applied in the order they were made.
+    /// Applies an entry. Entries are applied in the order they were made.
     pub fn apply(&mut self, entry: Entry) {
         self.head = self.head.max(entry.head);
         self.next_operation = self.next_operation.max(entry.next_operation);
@@ -200,7 +200,7 @@ impl Book {
         }
     }
 
-    /// The book as entries that make it again: the head first, then every machine, then marks.
+    /// The entries that rebuild the state: the head first, then every machine, then marks.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + use<> {
         let (head, next_operation) = (self.head, self.next_operation);
         let empty = move || Entry { head, next_operation, record: None, mark: None };

@@ -18,12 +18,12 @@ fn slot(id: &str) -> Machine {
     }
 }
 
-fn book(slots: usize) -> Book {
-    let mut book = Book::new(7);
+fn state_with(slots: usize) -> ProviderState {
+    let mut state = ProviderState::new(7);
     for index in 0..slots {
-        book.offer(slot(&format!("m{index}")));
+        state.offer(slot(&format!("m{index}")));
     }
-    book
+    state
 }
 
 fn ask(machine: &str, token: (&str, i64, i64), verb: Verb) -> Ask {
@@ -57,43 +57,43 @@ fn made() -> End {
     End::Made { host, resources: known.clone(), allocatable: known }
 }
 
-fn drive(book: &mut Book, id: &str, kind: Kind) -> String {
-    let said = book.ask(&ask(id, FREE, verb(kind)), true).said.unwrap();
+fn drive(state: &mut ProviderState, id: &str, kind: Kind) -> String {
+    let said = state.ask(&ask(id, FREE, verb(kind)), true).said.unwrap();
     let end = if kind == Kind::Create { made() } else { End::Done };
-    book.end(id, &said.operation, end).unwrap();
-    assert_eq!(book.get(id).unwrap().state(), kind.goal());
+    state.end(id, &said.operation, end).unwrap();
+    assert_eq!(state.get(id).unwrap().state(), kind.goal());
     said.operation
 }
 
 // Requirement: PM-7
 #[test]
 fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
-    let mut book = book(1);
-    let before = book.get("m0").unwrap();
+    let mut state = state_with(1);
+    let before = state.get("m0").unwrap();
     let mut operations = BTreeSet::new();
     for _ in 0..3 {
         for kind in Kind::PUBLIC {
-            assert!(operations.insert(drive(&mut book, "m0", kind)));
+            assert!(operations.insert(drive(&mut state, "m0", kind)));
         }
-        assert_eq!(book.get("m0").unwrap(), before);
+        assert_eq!(state.get("m0").unwrap(), before);
     }
 }
 
 // Requirement: PM-3
 #[test]
 fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
-    let mut book = book(1);
-    drive(&mut book, "m0", Kind::Create);
-    let said = book.ask(&ask("m0", FREE, configure("c")), true).said.unwrap();
+    let mut state = state_with(1);
+    drive(&mut state, "m0", Kind::Create);
+    let said = state.ask(&ask("m0", FREE, configure("c")), true).said.unwrap();
     assert_eq!((said.machine.cluster.as_str(), said.machine.shard_metadata.len()), ("c", 1));
     let work = said.work.unwrap();
     assert_eq!(&work.blob[..], b"secret");
-    assert!(!format!("{work:?} {:?}", book.pending()).contains("secret"));
-    book.end("m0", &said.operation, End::Done).unwrap();
-    let said = book.ask(&ask("m0", FREE, verb(Kind::Drain)), true).said.unwrap();
+    assert!(!format!("{work:?} {:?}", state.pending()).contains("secret"));
+    state.end("m0", &said.operation, End::Done).unwrap();
+    let said = state.ask(&ask("m0", FREE, verb(Kind::Drain)), true).said.unwrap();
     assert_eq!(said.machine.cluster, "c", "a machine that drains is still bound");
-    book.end("m0", &said.operation, End::Done).unwrap();
-    let idle = book.get("m0").unwrap();
+    state.end("m0", &said.operation, End::Done).unwrap();
+    let idle = state.get("m0").unwrap();
     assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
 }
 
@@ -101,30 +101,30 @@ fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
 #[test]
 fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
     for kind in Kind::ALL {
-        let mut book = book(1);
+        let mut state = state_with(1);
         let way: &[Kind] = match kind {
             Kind::Create => &[],
             Kind::Configure | Kind::Delete | Kind::Salvage => &[Kind::Create],
             Kind::Drain => &[Kind::Create, Kind::Configure],
         };
         for step in way {
-            drive(&mut book, "m0", *step);
+            drive(&mut state, "m0", *step);
         }
         if kind == Kind::Salvage {
-            let [idle] = book.standing().try_into().unwrap();
-            book.lose(&idle, "the host is gone".to_owned()).unwrap();
+            let [idle] = state.standing().try_into().unwrap();
+            state.lose(&idle, "the host is gone".to_owned()).unwrap();
         }
-        let first = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap();
-        let again = book.ask(&ask("m0", FREE, verb(kind)), true);
+        let first = state.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap();
+        let again = state.ask(&ask("m0", FREE, verb(kind)), true);
         assert_eq!(again.entry, None, "a repetition without a token writes nothing");
         let again = again.said.unwrap();
         assert_eq!((&again.operation, again.work), (&first.operation, None));
         for other in Kind::ALL {
-            let before = book.get("m0").unwrap();
-            let said = book.ask(&ask("m0", FREE, verb(other)), true).said;
+            let before = state.get("m0").unwrap();
+            let said = state.ask(&ask("m0", FREE, verb(other)), true).said;
             let repeated = other == kind;
             assert_eq!(said.is_ok(), repeated, "{other:?} during {kind:?}");
-            assert_eq!(book.get("m0").unwrap(), before);
+            assert_eq!(state.get("m0").unwrap(), before);
         }
     }
 }
@@ -132,43 +132,43 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
 // Requirement: PM-7
 #[test]
 fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_this_one() {
-    let mut book = book(1);
-    drive(&mut book, "m0", Kind::Create);
-    drive(&mut book, "m0", Kind::Configure);
-    let said = book.ask(&ask("m0", FREE, configure("other")), true).said;
+    let mut state = state_with(1);
+    drive(&mut state, "m0", Kind::Create);
+    drive(&mut state, "m0", Kind::Configure);
+    let said = state.ask(&ask("m0", FREE, configure("other")), true).said;
     assert!(matches!(said, Err(Refusal::Bound { .. })), "{said:?}");
 }
 
 // Requirement: PM-6
 #[test]
 fn a_fenced_question_learns_nothing_and_changes_nothing() {
-    let mut book = book(1);
-    let said = book.ask(&ask("m0", ("s", 2, 1), Verb::Create), true).said.unwrap();
+    let mut state = state_with(1);
+    let said = state.ask(&ask("m0", ("s", 2, 1), Verb::Create), true).said.unwrap();
     for (machine, token) in [("m0", ("s", 2, 1)), ("m0", ("s", 1, 9)), ("m0", ("s", 2, 0))] {
-        let answer = book.ask(&ask(machine, token, Verb::Create), true);
+        let answer = state.ask(&ask(machine, token, Verb::Create), true);
         assert_eq!(answer.entry, None);
         assert_eq!(answer.said, Err(Refusal::Fenced { shard: "s".to_owned() }));
     }
-    let known = book.ask(&ask("m0", ("s", 3, 0), Verb::Create), true).said.unwrap();
+    let known = state.ask(&ask("m0", ("s", 3, 0), Verb::Create), true).said.unwrap();
     assert_eq!(known.operation, said.operation);
-    let nowhere = |book: &mut Book, token| book.ask(&ask("none", token, Verb::Create), true).said;
+    let nowhere = |state: &mut ProviderState, token| state.ask(&ask("none", token, Verb::Create), true).said;
     let unknown = Err(Refusal::Unknown { id: "none".to_owned() });
-    assert_eq!(nowhere(&mut book, ("s", 1, 1)), unknown, "another machine, another mark");
-    assert!(matches!(nowhere(&mut book, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
+    assert_eq!(nowhere(&mut state, ("s", 1, 1)), unknown, "another machine, another mark");
+    assert!(matches!(nowhere(&mut state, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
 }
 
 // Requirement: PM-11, PM-17
 #[test]
 fn what_ends_after_it_was_given_up_changes_nothing() {
-    let mut book = book(1);
-    let said = book.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
-    book.end("m0", &said.operation, End::Failed("too late".to_owned())).unwrap();
-    let failed = book.get("m0").unwrap();
+    let mut state = state_with(1);
+    let said = state.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
+    state.end("m0", &said.operation, End::Failed("too late".to_owned())).unwrap();
+    let failed = state.get("m0").unwrap();
     assert_eq!((failed.state(), failed.last_error.as_str()), (MachineState::Failed, "too late"));
-    assert_eq!(book.end("m0", &said.operation, made()), None);
-    assert_eq!(book.get("m0").unwrap(), failed);
+    assert_eq!(state.end("m0", &said.operation, made()), None);
+    assert_eq!(state.get("m0").unwrap(), failed);
     for kind in Kind::PUBLIC {
-        let refused = book.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap_err();
+        let refused = state.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap_err();
         assert!(matches!(refused, Refusal::Position { .. }), "{refused:?}");
     }
 }
@@ -176,50 +176,50 @@ fn what_ends_after_it_was_given_up_changes_nothing() {
 // Requirement: F-76, PM-17
 #[test]
 fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
-    let mut book = book(1);
-    let offered = book.get("m0").unwrap();
-    let said = book.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
-    book.end("m0", &said.operation, End::Failed("no quota".to_owned())).unwrap();
-    let given = book.ask(&ask("m0", FREE, Verb::Salvage), true).said.unwrap();
+    let mut state = state_with(1);
+    let offered = state.get("m0").unwrap();
+    let said = state.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
+    state.end("m0", &said.operation, End::Failed("no quota".to_owned())).unwrap();
+    let given = state.ask(&ask("m0", FREE, Verb::Salvage), true).said.unwrap();
     assert_eq!(
         (given.machine.state(), given.machine.last_error.as_str()),
         (MachineState::Deleting, "")
     );
     assert_eq!(given.work.unwrap().made_by.as_ref(), Some(&said.operation));
-    assert_eq!(book.pending()[0].made_by, Some(said.operation), "also after a restart");
-    book.end("m0", &given.operation, End::Done).unwrap();
-    assert_eq!(book.get("m0").unwrap(), offered);
+    assert_eq!(state.pending()[0].made_by, Some(said.operation), "also after a restart");
+    state.end("m0", &given.operation, End::Done).unwrap();
+    assert_eq!(state.get("m0").unwrap(), offered);
 }
 
 /// Red by: a check that ran while a drain ended and missed the node that the drain took away.
 #[test]
 fn a_machine_that_is_not_bound_any_more_is_not_lost_for_the_want_of_a_node() {
-    let mut book = book(1);
-    drive(&mut book, "m0", Kind::Create);
-    drive(&mut book, "m0", Kind::Configure);
-    let [bound] = book.standing().try_into().unwrap();
-    drive(&mut book, "m0", Kind::Drain);
-    assert_eq!(book.lose(&bound, "the node is gone".to_owned()), None);
-    let [idle] = book.standing().try_into().unwrap();
+    let mut state = state_with(1);
+    drive(&mut state, "m0", Kind::Create);
+    drive(&mut state, "m0", Kind::Configure);
+    let [bound] = state.standing().try_into().unwrap();
+    drive(&mut state, "m0", Kind::Drain);
+    assert_eq!(state.lose(&bound, "the node is gone".to_owned()), None);
+    let [idle] = state.standing().try_into().unwrap();
     assert_eq!(idle, Standing { is_bound: false, ..bound });
-    assert!(book.lose(&idle, "the host is gone".to_owned()).is_some());
+    assert!(state.lose(&idle, "the host is gone".to_owned()).is_some());
 }
 
 // Requirement: PM-12
 #[test]
 fn a_lost_host_fails_its_machine_once() {
-    let mut book = book(1);
-    drive(&mut book, "m0", Kind::Create);
-    drive(&mut book, "m0", Kind::Configure);
-    let [standing] = book.standing().try_into().unwrap();
+    let mut state = state_with(1);
+    drive(&mut state, "m0", Kind::Create);
+    drive(&mut state, "m0", Kind::Configure);
+    let [standing] = state.standing().try_into().unwrap();
     let host = HostRef { r#ref: "other".to_owned(), ..standing.host.clone() };
     let other = Standing { host, ..standing.clone() };
-    assert_eq!(book.lose(&other, "gone".to_owned()), None, "it stands elsewhere");
-    let head = book.head;
-    assert!(book.lose(&standing, "gone".to_owned()).is_some());
-    assert_eq!(book.lose(&standing, "gone".to_owned()), None);
-    assert_eq!(book.head, head + 1);
-    let lost = book.get("m0").unwrap();
+    assert_eq!(state.lose(&other, "gone".to_owned()), None, "it stands elsewhere");
+    let head = state.head;
+    assert!(state.lose(&standing, "gone".to_owned()).is_some());
+    assert_eq!(state.lose(&standing, "gone".to_owned()), None);
+    assert_eq!(state.head, head + 1);
+    let lost = state.get("m0").unwrap();
     let seen = (lost.state(), lost.last_error.as_str(), lost.cluster.as_str());
     assert_eq!(seen, (MachineState::Failed, "gone", ""));
 }
@@ -227,48 +227,48 @@ fn a_lost_host_fails_its_machine_once() {
 // Requirement: PM-12
 #[test]
 fn an_offer_that_says_the_same_bumps_nothing() {
-    let mut book = book(3);
-    let head = book.head;
-    assert_eq!(book.offer(slot("m1")), None);
-    assert_eq!(book.head, head);
+    let mut state = state_with(3);
+    let head = state.head;
+    assert_eq!(state.offer(slot("m1")), None);
+    assert_eq!(state.head, head);
     let dearer = Machine { price_per_hour: 2.0, ..slot("m1") };
-    assert!(book.offer(dearer).is_some());
-    assert_eq!(book.head, head + 1);
+    assert!(state.offer(dearer).is_some());
+    assert_eq!(state.head, head + 1);
 }
 
 #[test]
 fn what_is_too_large_is_refused_and_nothing_happens() {
-    let mut book = book(1);
-    drive(&mut book, "m0", Kind::Create);
-    let before = book.get("m0").unwrap();
+    let mut state = state_with(1);
+    drive(&mut state, "m0", Kind::Create);
+    let before = state.get("m0").unwrap();
     let large = |blob: usize, value: usize| Verb::Configure {
         cluster: "c".to_owned(),
         blob: vec![0; blob].into(),
         metadata: BTreeMap::from([("k".to_owned(), "v".repeat(value))]),
     };
     for verb in [large(9 << 20, 0), large(0, 3 << 20), configure("")] {
-        let said = book.ask(&ask("m0", FREE, verb), true).said;
+        let said = state.ask(&ask("m0", FREE, verb), true).said;
         assert!(matches!(said, Err(Refusal::Malformed { .. })), "{said:?}");
-        assert_eq!(book.get("m0").unwrap(), before);
+        assert_eq!(state.get("m0").unwrap(), before);
     }
-    book.ask(&ask("m0", FREE, large(3 << 20, 2 << 20)), true).said.unwrap();
+    state.ask(&ask("m0", FREE, large(3 << 20, 2 << 20)), true).said.unwrap();
 }
 
-fn page(book: &mut Book, states: &[MachineState], most: i32, since: &str) -> (Vec<String>, String) {
+fn page(state: &mut ProviderState, states: &[MachineState], most: i32, since: &str) -> (Vec<String>, String) {
     let states = states.iter().map(|it| i32::from(*it)).collect();
     let since_revision = since.to_owned().into();
-    let page = book.list(&ListFilter { states, max_results: most, since_revision });
+    let page = state.list(&ListFilter { states, max_results: most, since_revision });
     let ids = page.records.iter().map(|it| it.id().to_owned()).collect();
-    (ids, page.next.to_text(book.nonce()))
+    (ids, page.next.to_text(state.nonce()))
 }
 
 // Requirement: PM-8
 #[test]
 fn capped_lists_of_a_state_begin_elsewhere_each_time() {
-    let mut book = book(5);
+    let mut state = state_with(5);
     let mut seen = Vec::new();
     for _ in 0..6 {
-        seen.extend(page(&mut book, &[MachineState::Speculative], 1, "").0);
+        seen.extend(page(&mut state, &[MachineState::Speculative], 1, "").0);
     }
     assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m0"]);
 }
@@ -276,16 +276,16 @@ fn capped_lists_of_a_state_begin_elsewhere_each_time() {
 // Requirement: PM-8
 #[test]
 fn changes_during_paging_come_with_the_last_page() {
-    let mut book = book(6);
-    let (first, next) = page(&mut book, &[], 4, "");
+    let mut state = state_with(6);
+    let (first, next) = page(&mut state, &[], 4, "");
     assert_eq!(first.len(), 4);
-    drive(&mut book, "m5", Kind::Create);
-    drive(&mut book, "m0", Kind::Create);
-    let (second, next) = page(&mut book, &[], 4, &next);
+    drive(&mut state, "m5", Kind::Create);
+    drive(&mut state, "m0", Kind::Create);
+    let (second, next) = page(&mut state, &[], 4, &next);
     assert_eq!(second, ["m4"], "what moved on is not of this list any more");
-    let (third, next) = page(&mut book, &[], 4, &next);
+    let (third, next) = page(&mut state, &[], 4, &next);
     assert_eq!(third, ["m5", "m0"]);
-    assert_eq!(page(&mut book, &[], 4, &next).0, Vec::<String>::new());
+    assert_eq!(page(&mut state, &[], 4, &next).0, Vec::<String>::new());
 }
 
 proptest! {
@@ -298,18 +298,18 @@ proptest! {
         turned in 0_usize..7,
         filtered: bool,
     ) {
-        let mut book = book(slots);
+        let mut state = state_with(slots);
         for index in created.into_iter().filter(|it| *it < slots).collect::<BTreeSet<_>>() {
-            drive(&mut book, &format!("m{index}"), Kind::Create);
+            drive(&mut state, &format!("m{index}"), Kind::Create);
         }
         let states: &[MachineState] = if filtered { &[MachineState::Idle] } else { &[] };
         for _ in 0..turned {
-            page(&mut book, states, 2, "");
+            page(&mut state, states, 2, "");
         }
-        let all: BTreeSet<String> = page(&mut book, states, 0, "").0.into_iter().collect();
+        let all: BTreeSet<String> = page(&mut state, states, 0, "").0.into_iter().collect();
         let (mut seen, mut since) = (Vec::new(), String::new());
         for _ in 0..=slots {
-            let (ids, next) = page(&mut book, states, most, &since);
+            let (ids, next) = page(&mut state, states, most, &since);
             if ids.is_empty() && !since.is_empty() {
                 break;
             }
@@ -320,18 +320,17 @@ proptest! {
         prop_assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), all);
     }
 
-    /// Random questions against the plainest idea of a fence, and a second book that only reads
-    /// what the first one wrote.
-    // Requirement: PM-6
+    /// Random requests against a naive fence, and a second state that only reads what the first
+    /// one wrote.
     #[test]
-    fn what_was_written_makes_the_same_book_again(
+    fn written_entries_rebuild_the_same_state(
         steps in proptest::collection::vec(
             (0_usize..4, 0_usize..5, 0_usize..3, -2_i64..4, -3_i64..6, 0_u8..8),
             1..80,
         )
     ) {
-        let mut live = book(3);
-        let mut again = Book::new(7);
+        let mut live = state_with(3);
+        let mut again = ProviderState::new(7);
         for entry in live.entries().collect::<Vec<_>>() {
             again.apply(entry);
         }
@@ -364,7 +363,7 @@ proptest! {
                 again.apply(entry);
             }
         }
-        let mut copy = Book::new(7);
+        let mut copy = ProviderState::new(7);
         for entry in live.entries().collect::<Vec<_>>() {
             copy.apply(entry);
         }
@@ -376,8 +375,8 @@ proptest! {
     }
 }
 
-fn sorted(book: &Book) -> Vec<String> {
-    let mut entries: Vec<String> = book.entries().map(|it| format!("{it:?}")).collect();
+fn sorted(state: &ProviderState) -> Vec<String> {
+    let mut entries: Vec<String> = state.entries().map(|it| format!("{it:?}")).collect();
     entries.sort();
     entries
 }
