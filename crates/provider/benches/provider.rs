@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use usher_provider::state::{Ask, Token, Verb};
 use usher_provider::fake::{Fake, Settings};
+use usher_provider::state::{Ask, Token, Verb};
 use usher_provider::{Kit, Options};
 use usher_wire::fleet::{ListFilter, MachineState as State};
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::net::TcpListener;
-use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Service, serve};
+use usher_provider::{Backend, Command, Fault, Kit, Made, Options, Service, serve};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, incoming};
 
 /// Where it listens if nobody says.
 const ADDRESS: &str = "127.0.0.1:7421";
 
-/// The substrate. A real one would ask its cloud in each verb, with `order.operation` as the
+/// The substrate. A real one would ask its cloud in each verb, with `command.operation` as the
 /// token by which the cloud knows a repeated call.
 struct Shelf;
 
@@ -33,20 +33,20 @@ impl Backend for Shelf {
         Ok((0..256).map(slot).collect())
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
-        let host = HostRef { provider: "shelf".to_owned(), r#ref: order.operation.clone() };
+    async fn create(&self, command: &Command) -> Result<Made, Fault> {
+        let host = HostRef { provider: "shelf".to_owned(), r#ref: command.operation.clone() };
         Ok(Made { host, ..Made::default() })
     }
 
-    async fn configure(&self, _order: &Order, _blob: &Bytes) -> Result<(), Fault> {
+    async fn configure(&self, _command: &Command, _blob: &Bytes) -> Result<(), Fault> {
         Ok(())
     }
 
-    async fn drain(&self, _order: &Order, _grace: Duration) -> Result<(), Fault> {
+    async fn drain(&self, _command: &Command, _grace: Duration) -> Result<(), Fault> {
         Ok(())
     }
 
-    async fn delete(&self, _order: &Order) -> Result<(), Fault> {
+    async fn delete(&self, _command: &Command) -> Result<(), Fault> {
         Ok(())
     }
 }

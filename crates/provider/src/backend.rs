@@ -14,7 +14,7 @@ pub const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// A verb on one machine.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Command {
     /// The same each time this verb is tried: hand it to the substrate, so that what was done is
     /// not done twice.
     pub operation: String,
@@ -63,26 +63,26 @@ pub trait Backend: Send + Sync + 'static {
     async fn describe(&self) -> Result<Vec<Machine>, Fault>;
 
     /// Makes a machine.
-    async fn create(&self, order: &Order) -> Result<Made, Fault>;
+    async fn create(&self, command: &Command) -> Result<Made, Fault>;
 
     /// Lets a machine join a cluster.
-    async fn configure(&self, order: &Order, blob: &Bytes) -> Result<(), Fault>;
+    async fn configure(&self, command: &Command, blob: &Bytes) -> Result<(), Fault>;
 
     /// Takes a machine out of its cluster. Its work may take this long to end.
-    async fn drain(&self, order: &Order, grace: Duration) -> Result<(), Fault>;
+    async fn drain(&self, command: &Command, grace: Duration) -> Result<(), Fault>;
 
     /// Gives a machine back.
-    async fn delete(&self, order: &Order) -> Result<(), Fault>;
+    async fn delete(&self, command: &Command) -> Result<(), Fault>;
 
     /// Takes away whatever is left of a machine that failed: its node, then its host. A host that
     /// nobody heard of may stand, too, if the Create named by `made_by` failed.
-    async fn salvage(&self, order: &Order, _made_by: Option<&str>) -> Result<(), Fault> {
-        if order.machine.host.is_none() {
+    async fn salvage(&self, command: &Command, _made_by: Option<&str>) -> Result<(), Fault> {
+        if command.machine.host.is_none() {
             return Ok(());
         }
-        match self.drain(order, LAST_GRACE).await {
+        match self.drain(command, LAST_GRACE).await {
             // What does not leave by itself goes with its host.
-            Ok(()) | Err(Fault { passes: false, .. }) => self.delete(order).await,
+            Ok(()) | Err(Fault { passes: false, .. }) => self.delete(command).await,
             Err(passing) => Err(passing),
         }
     }
@@ -93,7 +93,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Returns when the node of a configured machine is ready.
-    async fn ready(&self, _order: &Order) -> Result<(), Fault> {
+    async fn ready(&self, _command: &Command) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -21,9 +21,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
-use crate::backend::{Backend, Fault, Made, Order, flaw, is_named};
-use crate::state::{Accepted, Ask, ProviderState, End, Entry, Kind, Refusal, Work};
+use crate::backend::{Backend, Command, Fault, Made, flaw, is_named};
 use crate::journal::{self, Habits, Journal};
+use crate::point::{self, Pass, Point};
+use crate::state::{Accepted, Ask, End, Entry, Kind, ProviderState, Refusal, Work};
 
 /// How soon a verb is tried again, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -281,15 +282,15 @@ impl<B: Backend> Kit<B> {
 
 impl<B: Backend> Inner<B> {
     async fn work(&self, work: &Work) {
-        let order = Order { operation: work.operation.clone(), machine: work.machine.clone() };
+        let command = Command { operation: work.operation.clone(), machine: work.machine.clone() };
         let deadline = Instant::now() + self.options.timeouts.of(work);
-        let mut verb = Box::pin(self.try_until(work, &order, deadline));
+        let mut verb = Box::pin(self.try_until(work, &command, deadline));
         let Ok(end) = timeout_at(deadline, &mut verb).await else {
             self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
             // What comes late changes nothing, but it must not be left standing.
             let late = timeout(self.options.timeouts.of(work), verb).await;
             if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
-                self.take_away(&order, host).await;
+                self.take_away(&command, host).await;
             }
             return;
         };
@@ -299,11 +300,11 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Tries a verb again as long as its fault may pass.
-    async fn try_until(&self, work: &Work, order: &Order, deadline: Instant) -> End {
+    async fn try_until(&self, work: &Work, command: &Command, deadline: Instant) -> End {
         let mut pause = RETRY_FIRST;
         loop {
-            Failpoint::BeforeVerb.pass();
-            match self.once(work, order).await {
+            (self.options.pass)(Point::BeforeVerb);
+            match self.once(work, command).await {
                 Ok(end) => return end,
                 Err(Fault { passes: true, .. }) if Instant::now() + pause < deadline => {
                     sleep(pause).await;
@@ -316,33 +317,33 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    async fn once(&self, work: &Work, order: &Order) -> Result<End, Fault> {
+    async fn once(&self, work: &Work, command: &Command) -> Result<End, Fault> {
         match work.kind {
             Kind::Create => {
-                let Made { host, resources, allocatable } = self.backend.create(order).await?;
+                let Made { host, resources, allocatable } = self.backend.create(command).await?;
                 if !is_named(&host) {
                     return Err(Fault::lasting("the substrate named no host"));
                 }
                 return Ok(End::Made { host, resources, allocatable });
             }
             Kind::Configure => {
-                self.backend.configure(order, &work.blob).await?;
-                self.backend.ready(order).await?;
+                self.backend.configure(command, &work.blob).await?;
+                self.backend.ready(command).await?;
             }
-            Kind::Drain => self.backend.drain(order, work.grace).await?,
-            Kind::Delete => self.backend.delete(order).await?,
-            Kind::Salvage => self.backend.salvage(order, work.made_by.as_deref()).await?,
+            Kind::Drain => self.backend.drain(command, work.grace).await?,
+            Kind::Delete => self.backend.delete(command).await?,
+            Kind::Salvage => self.backend.salvage(command, work.made_by.as_deref()).await?,
         }
         Ok(End::Done)
     }
 
     /// Gives a host back that came when nobody waited for it any more.
-    async fn take_away(&self, order: &Order, host: usher_wire::fleet::HostRef) {
-        let mut machine = order.machine.clone();
+    async fn take_away(&self, command: &Command, host: usher_wire::fleet::HostRef) {
+        let mut machine = command.machine.clone();
         machine.host = Some(host);
-        let operation = format!("{}-undo", order.operation);
-        if let Err(why) = self.backend.delete(&Order { operation, machine }).await {
-            tracing::error!(machine = order.machine.id, %why, "cannot take a late host away");
+        let operation = format!("{}-undo", command.operation);
+        if let Err(why) = self.backend.delete(&Command { operation, machine }).await {
+            tracing::error!(machine = command.machine.id, %why, "cannot take a late host away");
         }
     }
 

@@ -14,7 +14,6 @@
 #![warn(missing_docs)]
 
 pub mod backend;
-pub mod state;
 pub mod conformance;
 pub mod fake;
 pub mod journal;
@@ -22,8 +21,9 @@ pub mod kit;
 pub mod program;
 pub mod server;
 pub mod service;
+pub mod state;
 
-pub use backend::{Backend, Fault, Lost, Made, Order};
+pub use backend::{Backend, Command, Fault, Lost, Made};
 pub use kit::{Kit, Options, StartError, Timeouts, Trouble};
 pub use server::{ServeError, serve};
 pub use service::Service;

@@ -7,8 +7,8 @@ use usher_wire::fleet::{
 };
 
 use crate::backend::Backend;
-use crate::state::{Ask, Refusal, Token, Verb};
 use crate::kit::{Kit, Trouble};
+use crate::state::{Ask, Refusal, Token, Verb};
 
 type Answer<T> = Result<Response<T>, Status>;
 

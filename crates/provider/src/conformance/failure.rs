@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep};
 use usher_wire::fleet::{Machine, MachineState as State};
 
 use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place};
-use crate::state::Kind;
 use crate::fake::FAULT_LABEL;
+use crate::state::Kind;
 
 /// How long each verb may take in this lane.
 pub(super) const TRANSITION_TIMEOUT: Duration = Duration::from_secs(2);

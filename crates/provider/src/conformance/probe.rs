@@ -13,8 +13,8 @@ use usher_wire::fleet::{
     MachineList, MachineRef, MachineState, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
-use crate::state::{Kind, Token};
 use crate::fake::Dice;
+use crate::state::{Kind, Token};
 
 /// How long a machine may take to come to rest.
 const SETTLE: Duration = Duration::from_secs(15);

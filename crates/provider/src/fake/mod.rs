@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
-use crate::backend::{Backend, Fault, Lost, Made, Order};
+use crate::backend::{Backend, Command, Fault, Lost, Made};
 use crate::state::Standing;
 
 /// The label of slots that fail to be made.
@@ -229,9 +229,9 @@ impl Backend for Fake {
         Ok(sound.chain(faulty).collect())
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<Made, Fault> {
         self.dwell(0).await;
-        if order.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
+        if command.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
             return Err(Fault::lasting("the slot is faulty"));
         }
         let late = lock(&self.dice).happens(self.settings.late);
@@ -239,16 +239,16 @@ impl Backend for Fake {
             sleep(self.settings.late_after).await;
         }
         // The host is named by the operation: asked again, it is the same one.
-        let name = format!("host-{}", order.operation);
+        let name = format!("host-{}", command.operation);
         self.put(&name).map_err(disk)?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
-        let allocatable = order.machine.resources.clone();
+        let allocatable = command.machine.resources.clone();
         Ok(Made { host, resources: None, allocatable })
     }
 
-    async fn configure(&self, order: &Order, _blob: &Bytes) -> Result<(), Fault> {
+    async fn configure(&self, command: &Command, _blob: &Bytes) -> Result<(), Fault> {
         self.dwell(1).await;
-        match order.machine.cluster.as_str() {
+        match command.machine.cluster.as_str() {
             "fault-error" => Err(Fault::lasting("the node did not join")),
             "fault-timeout" => std::future::pending().await,
             "fault-slow-ok" => {
@@ -259,29 +259,29 @@ impl Backend for Fake {
         }
     }
 
-    async fn drain(&self, order: &Order, _grace: Duration) -> Result<(), Fault> {
+    async fn drain(&self, command: &Command, _grace: Duration) -> Result<(), Fault> {
         self.dwell(2).await;
-        if order.machine.cluster == "fault-drain-error" {
+        if command.machine.cluster == "fault-drain-error" {
             return Err(Fault::lasting("the node did not leave"));
         }
         Ok(())
     }
 
-    async fn delete(&self, order: &Order) -> Result<(), Fault> {
+    async fn delete(&self, command: &Command) -> Result<(), Fault> {
         self.dwell(3).await;
-        let host = order.machine.host.as_ref().map_or("", |it| it.r#ref.as_str());
+        let host = command.machine.host.as_ref().map_or("", |it| it.r#ref.as_str());
         self.remove(host).map_err(disk)
     }
 
-    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
+    async fn salvage(&self, command: &Command, made_by: Option<&str>) -> Result<(), Fault> {
         self.dwell(3).await;
-        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+        let known = command.machine.host.as_ref().map(|it| it.r#ref.clone());
         let made = made_by.map(|it| format!("host-{it}"));
         known.iter().chain(&made).try_for_each(|it| self.remove(it)).map_err(disk)
     }
 
-    async fn ready(&self, order: &Order) -> Result<(), Fault> {
-        if order.machine.cluster == "fault-readiness-block" {
+    async fn ready(&self, command: &Command) -> Result<(), Fault> {
+        if command.machine.cluster == "fault-readiness-block" {
             return std::future::pending().await;
         }
         Ok(())

@@ -32,8 +32,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::state::{ProviderState, Entry};
 use crate::point::Pass;
+use crate::state::{Entry, ProviderState};
 use writer::{Snapshot, Writer};
 
 /// How far the disk is.

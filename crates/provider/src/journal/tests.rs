@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use usher_wire::fleet::Machine;
 
 use super::*;
-use crate::state::{Mark, Pending, Record};
 use crate::point;
+use crate::state::{Mark, Pending, Record};
 
 const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::{Entries, Habits, Message, Progress, as_u64, frame, sync_folder};
-use crate::state::Entry;
 use crate::point::Point;
+use crate::state::Entry;
 
 /// The largest group; more waits for the next.
 const GROUP_BYTES_MAX: usize = 4 << 20;

@@ -151,7 +151,8 @@ fn a_fenced_question_learns_nothing_and_changes_nothing() {
     }
     let known = state.ask(&ask("m0", ("s", 3, 0), Verb::Create), true).said.unwrap();
     assert_eq!(known.operation, said.operation);
-    let nowhere = |state: &mut ProviderState, token| state.ask(&ask("none", token, Verb::Create), true).said;
+    let nowhere =
+        |state: &mut ProviderState, token| state.ask(&ask("none", token, Verb::Create), true).said;
     let unknown = Err(Refusal::Unknown { id: "none".to_owned() });
     assert_eq!(nowhere(&mut state, ("s", 1, 1)), unknown, "another machine, another mark");
     assert!(matches!(nowhere(&mut state, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
@@ -254,7 +255,12 @@ fn what_is_too_large_is_refused_and_nothing_happens() {
     state.ask(&ask("m0", FREE, large(3 << 20, 2 << 20)), true).said.unwrap();
 }
 
-fn page(state: &mut ProviderState, states: &[MachineState], most: i32, since: &str) -> (Vec<String>, String) {
+fn page(
+    state: &mut ProviderState,
+    states: &[MachineState],
+    most: i32,
+    since: &str,
+) -> (Vec<String>, String) {
     let states = states.iter().map(|it| i32::from(*it)).collect();
     let since_revision = since.to_owned().into();
     let page = state.list(&ListFilter { states, max_results: most, since_revision });

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tonic::Code;
-use usher_provider::state::{Ask, Refusal, Token, Verb};
 use usher_provider::fake::{Fake, Settings};
-use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Timeouts, Trouble};
+use usher_provider::state::{Ask, Refusal, Token, Verb};
+use usher_provider::{Backend, Command, Fault, Kit, Made, Options, Timeouts, Trouble};
 use usher_wire::fleet::{self, ListFilter, Machine, MachineState as State};
 
 use super::stage;
@@ -130,21 +130,21 @@ impl Backend for Shaky {
         Fake::new(Settings::default()).unwrap().describe().await
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<Made, Fault> {
         self.shake()?;
-        let host = fleet::HostRef { provider: "p".to_owned(), r#ref: order.operation.clone() };
+        let host = fleet::HostRef { provider: "p".to_owned(), r#ref: command.operation.clone() };
         Ok(Made { host, ..Made::default() })
     }
 
-    async fn configure(&self, _: &Order, _: &Bytes) -> Result<(), Fault> {
+    async fn configure(&self, _: &Command, _: &Bytes) -> Result<(), Fault> {
         self.shake()
     }
 
-    async fn drain(&self, _: &Order, _: Duration) -> Result<(), Fault> {
+    async fn drain(&self, _: &Command, _: Duration) -> Result<(), Fault> {
         self.shake()
     }
 
-    async fn delete(&self, _: &Order) -> Result<(), Fault> {
+    async fn delete(&self, _: &Command) -> Result<(), Fault> {
         Err(Fault::lasting("nobody gives machines back here"))
     }
 
@@ -183,16 +183,16 @@ async fn an_offer_that_is_none_is_refused_at_the_start() {
         async fn describe(&self) -> Result<Vec<Machine>, Fault> {
             Ok(vec![Machine { id: "m".to_owned(), ..Machine::default() }])
         }
-        async fn create(&self, _: &Order) -> Result<Made, Fault> {
+        async fn create(&self, _: &Command) -> Result<Made, Fault> {
             Err(Fault::lasting(""))
         }
-        async fn configure(&self, _: &Order, _: &Bytes) -> Result<(), Fault> {
+        async fn configure(&self, _: &Command, _: &Bytes) -> Result<(), Fault> {
             Ok(())
         }
-        async fn drain(&self, _: &Order, _: Duration) -> Result<(), Fault> {
+        async fn drain(&self, _: &Command, _: Duration) -> Result<(), Fault> {
             Ok(())
         }
-        async fn delete(&self, _: &Order) -> Result<(), Fault> {
+        async fn delete(&self, _: &Command) -> Result<(), Fault> {
             Ok(())
         }
     }
