@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use usher_provider::fake::{Fake, Settings};
-use usher_provider::state::{Ask, Token, Verb};
+use usher_provider::state::{Token, TransitionRequest, Verb};
 use usher_provider::{Kit, Options};
 use usher_wire::fleet::{ListFilter, MachineState as State};
 
@@ -158,10 +158,10 @@ async fn step(kit: &Kit<Fake>, id: &str, state: &mut State) -> Option<Duration> 
     };
     let sequence = SEQUENCE.fetch_add(1, Ordering::SeqCst);
     let token = Token { shard: "shard-0".to_owned(), epoch: 1, sequence };
-    let ask = Ask { machine: id.to_owned(), token, verb };
+    let request = TransitionRequest { machine: id.to_owned(), token, verb };
     let asked = Instant::now();
     // Whoever asks too soon is refused, which is not counted.
-    let accepted = kit.ask(&ask).await.ok()?;
+    let accepted = kit.transition(&request).await.ok()?;
     accepted.work?;
     *state = next;
     Some(asked.elapsed())

@@ -24,7 +24,7 @@ use usher_wire::fleet::{ListFilter, Machine, MachineList};
 use crate::backend::{Backend, Command, Fault, Made, flaw, is_named};
 use crate::journal::{self, Habits, Journal};
 use crate::point::{self, Pass, Point};
-use crate::state::{Accepted, Ask, End, Entry, Kind, ProviderState, Refusal, Work};
+use crate::state::{Accepted, End, Entry, Kind, ProviderState, Refusal, TransitionRequest, Work};
 
 /// How soon a verb is tried again, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ pub enum StartError {
 
 /// Why a question is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Trouble {
+pub enum KitError {
     /// It is refused.
     #[error(transparent)]
     Refused(Refusal),
@@ -188,38 +188,38 @@ impl<B: Backend> Kit<B> {
     }
 
     /// Asks for a change.
-    pub async fn ask(&self, ask: &Ask) -> Result<Accepted, Trouble> {
-        let (said, number) = {
+    pub async fn transition(&self, request: &TransitionRequest) -> Result<Accepted, KitError> {
+        let (result, number) = {
             let mut desk = self.inner.desk();
-            let answer = desk.state.ask(ask, self.inner.backend.deletes());
-            let number = self.inner.submit(&mut desk, answer.entry);
-            (answer.said, number)
+            let decision = desk.state.decide(request, self.inner.backend.deletes());
+            let number = self.inner.submit(&mut desk, decision.entry);
+            (decision.result, number)
         };
-        if let Ok(Accepted { work: Some(work), .. }) = &said {
+        if let Ok(Accepted { work: Some(work), .. }) = &result {
             // Whether or not the asker waits for the answer.
             self.dispatch(work.clone(), number);
         }
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
-        said.map_err(Trouble::Refused)
+        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
+        result.map_err(KitError::Refused)
     }
 
     /// Reads one machine.
-    pub async fn get(&self, id: &str) -> Result<Machine, Trouble> {
+    pub async fn get(&self, id: &str) -> Result<Machine, KitError> {
         let (found, number) = {
             let desk = self.inner.desk();
             (desk.state.get(id), desk.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
-        found.map_err(Trouble::Refused)
+        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
+        found.map_err(KitError::Refused)
     }
 
     /// Reads many.
-    pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, Trouble> {
+    pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, KitError> {
         let (page, nonce, number) = {
             let mut desk = self.inner.desk();
             (desk.state.list(filter), desk.state.nonce(), desk.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
+        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
         let machines = page.records.iter().map(|it| it.machine()).collect();
         Ok(MachineList { machines, revision: page.next.to_text(nonce).into() })
     }

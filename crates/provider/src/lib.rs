@@ -24,6 +24,6 @@ pub mod service;
 pub mod state;
 
 pub use backend::{Backend, Command, Fault, Lost, Made};
-pub use kit::{Kit, Options, StartError, Timeouts, Trouble};
+pub use kit::{Kit, KitError, Options, StartError, Timeouts};
 pub use server::{ServeError, serve};
 pub use service::Service;

@@ -7,10 +7,10 @@ use usher_wire::fleet::{
 };
 
 use crate::backend::Backend;
-use crate::kit::{Kit, Trouble};
-use crate::state::{Ask, Refusal, Token, Verb};
+use crate::kit::{Kit, KitError};
+use crate::state::{Refusal, Token, TransitionRequest, Verb};
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// The service of a kit.
 #[derive(Debug)]
@@ -26,10 +26,14 @@ impl<B> Service<B> {
 }
 
 impl<B: Backend> Service<B> {
-    async fn ask<T>(&self, request: &Request<T>, ask: Ask) -> Answer<TransitionAck> {
-        let shard = ask.token.shard.as_str();
+    async fn transition<T>(
+        &self,
+        request: &Request<T>,
+        it: TransitionRequest,
+    ) -> RpcResult<TransitionAck> {
+        let shard = it.token.shard.as_str();
         permit(request, |it| it.may_act_for(shard))?;
-        let accepted = self.kit.ask(&ask).await.map_err(status)?;
+        let accepted = self.kit.transition(&it).await.map_err(status)?;
         let (operation_id, machine) = (accepted.operation, Some(accepted.machine));
         Ok(Response::new(TransitionAck { operation_id, machine }))
     }
@@ -37,14 +41,14 @@ impl<B: Backend> Service<B> {
 
 #[tonic::async_trait]
 impl<B: Backend> CapacityProvider for Service<B> {
-    async fn create(&self, request: Request<CreateRequest>) -> Answer<TransitionAck> {
+    async fn create(&self, request: Request<CreateRequest>) -> RpcResult<TransitionAck> {
         let it = request.get_ref();
         let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
-        let ask = Ask { machine: it.machine_id.clone(), token, verb: Verb::Create };
-        self.ask(&request, ask).await
+        let it = TransitionRequest { machine: it.machine_id.clone(), token, verb: Verb::Create };
+        self.transition(&request, it).await
     }
 
-    async fn configure(&self, request: Request<ConfigureRequest>) -> Answer<TransitionAck> {
+    async fn configure(&self, request: Request<ConfigureRequest>) -> RpcResult<TransitionAck> {
         let it = request.get_ref();
         let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
         let verb = Verb::Configure {
@@ -52,31 +56,31 @@ impl<B: Backend> CapacityProvider for Service<B> {
             blob: it.bootstrap_blob.clone(),
             metadata: it.shard_metadata.clone(),
         };
-        let ask = Ask { machine: it.machine_id.clone(), token, verb };
-        self.ask(&request, ask).await
+        let it = TransitionRequest { machine: it.machine_id.clone(), token, verb };
+        self.transition(&request, it).await
     }
 
-    async fn drain(&self, request: Request<DrainRequest>) -> Answer<TransitionAck> {
+    async fn drain(&self, request: Request<DrainRequest>) -> RpcResult<TransitionAck> {
         let it = request.get_ref();
         let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
         let verb = Verb::Drain { grace_seconds: it.grace_period_seconds };
-        let ask = Ask { machine: it.machine_id.clone(), token, verb };
-        self.ask(&request, ask).await
+        let it = TransitionRequest { machine: it.machine_id.clone(), token, verb };
+        self.transition(&request, it).await
     }
 
-    async fn delete(&self, request: Request<DeleteRequest>) -> Answer<TransitionAck> {
+    async fn delete(&self, request: Request<DeleteRequest>) -> RpcResult<TransitionAck> {
         let it = request.get_ref();
         let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
-        let ask = Ask { machine: it.machine_id.clone(), token, verb: Verb::Delete };
-        self.ask(&request, ask).await
+        let it = TransitionRequest { machine: it.machine_id.clone(), token, verb: Verb::Delete };
+        self.transition(&request, it).await
     }
 
-    async fn get(&self, request: Request<MachineRef>) -> Answer<Machine> {
+    async fn get(&self, request: Request<MachineRef>) -> RpcResult<Machine> {
         permit(&request, usher_wire::fleet::Identity::may_read)?;
         self.kit.get(&request.get_ref().id).await.map(Response::new).map_err(status)
     }
 
-    async fn list(&self, request: Request<ListFilter>) -> Answer<MachineList> {
+    async fn list(&self, request: Request<ListFilter>) -> RpcResult<MachineList> {
         permit(&request, usher_wire::fleet::Identity::may_read)?;
         self.kit.list(request.get_ref()).await.map(Response::new).map_err(status)
     }
@@ -84,11 +88,11 @@ impl<B: Backend> CapacityProvider for Service<B> {
 
 #[tonic::async_trait]
 impl<B: Backend> Salvager for Service<B> {
-    async fn salvage(&self, request: Request<SalvageRequest>) -> Answer<TransitionAck> {
+    async fn salvage(&self, request: Request<SalvageRequest>) -> RpcResult<TransitionAck> {
         let it = request.get_ref();
         let token = token(&it.shard_id, it.shard_epoch, it.sequence_number);
-        let ask = Ask { machine: it.machine_id.clone(), token, verb: Verb::Salvage };
-        self.ask(&request, ask).await
+        let it = TransitionRequest { machine: it.machine_id.clone(), token, verb: Verb::Salvage };
+        self.transition(&request, it).await
     }
 }
 
@@ -111,11 +115,11 @@ fn permit<T>(
     }
 }
 
-fn status(trouble: Trouble) -> Status {
-    let text = trouble.to_string();
-    match trouble {
-        Trouble::Journal => Status::unavailable(text),
-        Trouble::Refused(refusal) => match refusal {
+fn status(error: KitError) -> Status {
+    let text = error.to_string();
+    match error {
+        KitError::Journal => Status::unavailable(text),
+        KitError::Refused(refusal) => match refusal {
             Refusal::NoId | Refusal::Malformed { .. } => Status::invalid_argument(text),
             Refusal::Unsupported => Status::unimplemented(text),
             // Nothing else may be called this: a shard takes it for a second one of its name.

@@ -30,7 +30,7 @@ async fn storm(probe: &mut Probe, kind: Kind, id: &str) -> Vec<Result<Transition
     at_once(16, move |index| {
         let (mut probe, id) = (probe.clone(), id.clone());
         let token = Token { shard: format!("{shard}-{index}"), epoch: 1, sequence: 1 };
-        async move { probe.ask(kind, &id, token).await }
+        async move { probe.call(kind, &id, token).await }
     })
     .await
 }
@@ -53,7 +53,7 @@ async fn race(probe: &mut Probe) -> Outcome {
         let (mut probe, id) = (racer.clone(), name.clone());
         let kind = if index % 2 == 0 { Kind::Drain } else { Kind::Configure };
         let token = Token { shard: format!("{shard}-{index}"), epoch: 1, sequence: 1 };
-        async move { probe.ask(kind, &id, token).await }
+        async move { probe.call(kind, &id, token).await }
     })
     .await;
     for answer in answers {

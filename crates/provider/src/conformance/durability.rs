@@ -117,7 +117,7 @@ async fn operations(probe: &mut Probe, before: &Known) -> Outcome {
             continue;
         }
         let token = probe.token();
-        let again = probe.ask(*kind, id, token).await?.operation_id;
+        let again = probe.call(*kind, id, token).await?.operation_id;
         ensure(again == *operation, || format!("{} is {again} now", kind.as_str()))?;
     }
     Ok(())

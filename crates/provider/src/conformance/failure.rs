@@ -70,7 +70,7 @@ async fn terminal(probe: &mut Probe) -> Outcome {
     let before = fails(probe, "fault-error").await?;
     for kind in Kind::PUBLIC {
         let token = probe.token();
-        out_of_place(probe.ask(kind, &before.id, token).await)?;
+        out_of_place(probe.call(kind, &before.id, token).await)?;
     }
     let after = probe.get(&before.id).await?;
     ensure(after == before, || format!("{after:?}"))

@@ -107,10 +107,10 @@ async fn before_repetition(probe: &mut Probe, kind: Kind) -> Outcome {
         probe.drain_as(&id, 0, token(&shard, 4, 4)).await?;
         probe.settle(&id, State::Idle).await?;
     } else {
-        probe.ask(kind, &id, token(&shard, 4, 4)).await?;
+        probe.call(kind, &id, token(&shard, 4, 4)).await?;
     }
-    refused(probe.ask(kind, &id, token(&shard, 4, 3)).await, FENCED)?;
-    probe.ask(kind, &id, token(&shard, 4, 5)).await?;
+    refused(probe.call(kind, &id, token(&shard, 4, 3)).await, FENCED)?;
+    probe.call(kind, &id, token(&shard, 4, 5)).await?;
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn without_token(probe: &mut Probe) -> Outcome {
 async fn session(probe: &mut Probe) -> Outcome {
     let (id, shard) = (probe.slot().await?, probe.stranger());
     for (index, kind) in (1..).zip([Kind::Create, Kind::Configure, Kind::Drain]) {
-        probe.ask(kind, &id, token(&shard, 1, index)).await?;
+        probe.call(kind, &id, token(&shard, 1, index)).await?;
         probe.settle(&id, kind.goal()).await?;
     }
     Ok(())
@@ -133,12 +133,12 @@ async fn session(probe: &mut Probe) -> Outcome {
 
 async fn new_life(probe: &mut Probe) -> Outcome {
     let (id, shard) = (probe.idle().await?, probe.stranger());
-    probe.ask(Kind::Delete, &id, token(&shard, 1, 50)).await?;
+    probe.call(Kind::Delete, &id, token(&shard, 1, 50)).await?;
     probe.settle(&id, State::Speculative).await?;
     probe.create_as(&id, token(&shard, 2, 0)).await?;
     probe.settle(&id, State::Idle).await?;
     for kind in Kind::PUBLIC {
-        refused(probe.ask(kind, &id, token(&shard, 1, 51)).await, FENCED)?;
+        refused(probe.call(kind, &id, token(&shard, 1, 51)).await, FENCED)?;
     }
     let now = probe.get(&id).await?.state();
     ensure(now == State::Idle, || format!("the old life made it {}", now.as_str_name()))
@@ -174,7 +174,7 @@ pub(super) async fn oracle(
         let kind = Kind::PUBLIC[probe.dice.below(3)];
         let mark = marks.get(&(shard, machine));
         let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
-        let answer = probe.ask(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;
+        let answer = probe.call(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;
         judge(answer, passes, || format!("step {step}, token {epoch}.{sequence}"))?;
         if passes {
             marks.insert((shard, machine), (epoch, sequence));

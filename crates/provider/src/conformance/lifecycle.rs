@@ -50,7 +50,7 @@ pub(super) async fn at_origin(probe: &mut Probe, kind: Kind) -> Outcome<String> 
 async fn passing(probe: &mut Probe, kind: Kind) -> Outcome<Vec<Machine>> {
     let id = at_origin(probe, kind).await?;
     let token = probe.token();
-    let ack = machine(probe.ask(kind, &id, token).await?)?;
+    let ack = machine(probe.call(kind, &id, token).await?)?;
     let mut seen = vec![ack];
     seen.extend(probe.settle(&id, kind.goal()).await?);
     for it in &seen {
@@ -74,7 +74,7 @@ async fn neighbours(probe: &mut Probe) -> Outcome {
     let mut seen = vec![State::Speculative];
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        seen.push(machine(probe.ask(kind, &id, token).await?)?.state());
+        seen.push(machine(probe.call(kind, &id, token).await?)?.state());
         let way = probe.settle(&id, kind.goal()).await?;
         seen.extend(way.iter().map(Machine::state));
     }

@@ -65,7 +65,7 @@ async fn at_goal(probe: &mut Probe) -> Outcome {
         probe.drive(kind, &id).await?;
         let before = probe.get(&id).await?;
         let token = probe.token();
-        probe.ask(kind, &id, token).await?;
+        probe.call(kind, &id, token).await?;
         let after = probe.get(&id).await?;
         ensure(after == before, || format!("{} at its goal did something", kind.as_str()))?;
     }
@@ -76,13 +76,13 @@ async fn repeated(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        let first = probe.ask(kind, &id, token).await?.operation_id;
+        let first = probe.call(kind, &id, token).await?.operation_id;
         ensure(!first.is_empty(), || "an operation without an id".to_owned())?;
         let token = probe.token();
-        let during = probe.ask(kind, &id, token).await?.operation_id;
+        let during = probe.call(kind, &id, token).await?.operation_id;
         probe.settle(&id, kind.goal()).await?;
         let token = probe.token();
-        let after = probe.ask(kind, &id, token).await?.operation_id;
+        let after = probe.call(kind, &id, token).await?.operation_id;
         let same = first == during && first == after;
         ensure(same, || format!("{}: {first}, {during}, {after}", kind.as_str()))?;
     }
@@ -94,7 +94,7 @@ async fn unknown(probe: &mut Probe) -> Outcome {
     refused(probe.get(&id).await, &[Code::NotFound])?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        refused(probe.ask(kind, &id, token).await, &[Code::NotFound])?;
+        refused(probe.call(kind, &id, token).await, &[Code::NotFound])?;
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ async fn empty_id(probe: &mut Probe) -> Outcome {
     refused(probe.get("").await, &[Code::InvalidArgument])?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        refused(probe.ask(kind, "", token).await, &[Code::InvalidArgument])?;
+        refused(probe.call(kind, "", token).await, &[Code::InvalidArgument])?;
     }
     Ok(())
 }

@@ -239,7 +239,7 @@ impl Probe {
     }
 
     /// Asks for a verb with a token, bound to cluster `c` where that matters.
-    pub(super) async fn ask(
+    pub(super) async fn call(
         &mut self,
         kind: Kind,
         id: &str,
@@ -328,20 +328,20 @@ impl Probe {
     /// Drives one verb to its end.
     pub(super) async fn drive(&mut self, kind: Kind, id: &str) -> Outcome<TransitionAck> {
         let token = self.token();
-        let ack = self.ask(kind, id, token).await?;
+        let ack = self.call(kind, id, token).await?;
         self.settle(id, kind.goal()).await?;
         Ok(ack)
     }
 }
 
 /// Runs the same question many times at once and returns all answers.
-pub(super) async fn at_once<T, F, Fut>(count: usize, ask: F) -> Vec<T>
+pub(super) async fn at_once<T, F, Fut>(count: usize, call: F) -> Vec<T>
 where
     F: Fn(usize) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let tasks: Vec<_> = (0..count).map(|index| tokio::spawn(ask(index))).collect();
+    let tasks: Vec<_> = (0..count).map(|index| tokio::spawn(call(index))).collect();
     let mut answers = Vec::new();
     for task in tasks {
         answers.extend(task.await);

@@ -47,7 +47,7 @@ async fn walks(probe: &mut Probe) -> Outcome {
         for step in 0..9 {
             let kind = Kind::PUBLIC[probe.dice.below(3)];
             let token = probe.token();
-            let answer = probe.ask(kind, &id, token).await;
+            let answer = probe.call(kind, &id, token).await;
             if kind.origin() == state && kind.goal() != state {
                 let operation = answer?.operation_id;
                 let fresh = !known.iter().any(|(_, it)| *it == operation);
@@ -82,7 +82,7 @@ async fn malformed(probe: &mut Probe) -> Outcome {
         for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
             let shard = probe.stranger();
             for token in [Token { shard, epoch: -1, sequence: 0 }, Token::default()] {
-                let answer = probe.ask(kind, name, token).await.map_err(|it| it.code());
+                let answer = probe.call(kind, name, token).await.map_err(|it| it.code());
                 let code = answer.as_ref().err().copied();
                 ensure(code == Some(expected), || format!("{kind:?} of {name:?}: {answer:?}"))?;
             }

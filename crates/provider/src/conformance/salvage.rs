@@ -44,7 +44,7 @@ async fn elsewhere(probe: &mut Probe) -> Outcome {
     for id in machines {
         let before = probe.get(&id).await?;
         let token = probe.token();
-        out_of_place(probe.ask(Kind::Salvage, &id, token).await)?;
+        out_of_place(probe.call(Kind::Salvage, &id, token).await)?;
         let after = probe.get(&id).await?;
         ensure(after == before, || format!("{after:?}"))?;
     }
@@ -56,11 +56,11 @@ async fn fenced(probe: &mut Probe) -> Outcome {
     let (shard, epoch) = (probe.stranger(), 7);
     let token = |sequence| Token { shard: shard.clone(), epoch, sequence };
     // Refused where it stands, its token raises the mark all the same.
-    out_of_place(probe.ask(Kind::Drain, &failed.id, token(9)).await)?;
-    let late = probe.ask(Kind::Salvage, &failed.id, token(9)).await;
+    out_of_place(probe.call(Kind::Drain, &failed.id, token(9)).await)?;
+    let late = probe.call(Kind::Salvage, &failed.id, token(9)).await;
     refused(late, &[Code::FailedPrecondition])?;
     let after = probe.get(&failed.id).await?;
     ensure(after == failed, || format!("{after:?}"))?;
-    probe.ask(Kind::Salvage, &failed.id, token(10)).await?;
+    probe.call(Kind::Salvage, &failed.id, token(10)).await?;
     probe.settle(&failed.id, State::Speculative).await.map(|_| ())
 }

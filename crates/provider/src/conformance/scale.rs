@@ -65,7 +65,7 @@ async fn churn(probe: &mut Probe, soak: Duration) -> Outcome {
         for kind in [Kind::Configure, Kind::Drain] {
             for id in &ids {
                 let token = probe.token();
-                probe.ask(kind, id, token).await?;
+                probe.call(kind, id, token).await?;
             }
             for id in &ids {
                 probe.settle(id, kind.goal()).await?;

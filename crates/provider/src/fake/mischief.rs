@@ -13,7 +13,7 @@ use usher_wire::fleet::{
 
 use super::dice::Dice;
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// How likely each mischief is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,10 +44,10 @@ impl<S> Mischief<S> {
         &self,
         request: Request<T>,
         call: impl Fn(Request<T>) -> F,
-    ) -> Answer<TransitionAck>
+    ) -> RpcResult<TransitionAck>
     where
         T: Clone,
-        F: Future<Output = Answer<TransitionAck>>,
+        F: Future<Output = RpcResult<TransitionAck>>,
     {
         let (lost, twice, delay) = {
             let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,34 +68,34 @@ impl<S> Mischief<S> {
 
 #[tonic::async_trait]
 impl<S: CapacityProvider> CapacityProvider for Mischief<S> {
-    async fn create(&self, request: Request<CreateRequest>) -> Answer<TransitionAck> {
+    async fn create(&self, request: Request<CreateRequest>) -> RpcResult<TransitionAck> {
         self.carry(request, |it| self.inner.create(it)).await
     }
 
-    async fn configure(&self, request: Request<ConfigureRequest>) -> Answer<TransitionAck> {
+    async fn configure(&self, request: Request<ConfigureRequest>) -> RpcResult<TransitionAck> {
         self.carry(request, |it| self.inner.configure(it)).await
     }
 
-    async fn drain(&self, request: Request<DrainRequest>) -> Answer<TransitionAck> {
+    async fn drain(&self, request: Request<DrainRequest>) -> RpcResult<TransitionAck> {
         self.carry(request, |it| self.inner.drain(it)).await
     }
 
-    async fn delete(&self, request: Request<DeleteRequest>) -> Answer<TransitionAck> {
+    async fn delete(&self, request: Request<DeleteRequest>) -> RpcResult<TransitionAck> {
         self.carry(request, |it| self.inner.delete(it)).await
     }
 
-    async fn get(&self, request: Request<MachineRef>) -> Answer<Machine> {
+    async fn get(&self, request: Request<MachineRef>) -> RpcResult<Machine> {
         self.inner.get(request).await
     }
 
-    async fn list(&self, request: Request<ListFilter>) -> Answer<MachineList> {
+    async fn list(&self, request: Request<ListFilter>) -> RpcResult<MachineList> {
         self.inner.list(request).await
     }
 }
 
 #[tonic::async_trait]
 impl<S: Salvager> Salvager for Mischief<S> {
-    async fn salvage(&self, request: Request<SalvageRequest>) -> Answer<TransitionAck> {
+    async fn salvage(&self, request: Request<SalvageRequest>) -> RpcResult<TransitionAck> {
         self.carry(request, |it| self.inner.salvage(it)).await
     }
 }

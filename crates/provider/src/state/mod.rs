@@ -22,8 +22,8 @@ pub use entry::{Entry, Mark, Pending, Record};
 pub use fence::Token;
 pub use list::Page;
 pub(crate) use rules::End;
-pub use rules::{Accepted, Answer, Work};
-pub use verb::{Ask, Kind, Verb};
+pub use rules::{Accepted, Decision, Work};
+pub use verb::{Kind, TransitionRequest, Verb};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
 use super::entry::{Entry, Mark, Pending, Record};
-use super::verb::{Ask, Kind, Verb};
+use super::verb::{Kind, TransitionRequest, Verb};
 use super::{ProviderState, Refusal, Standing};
 
 /// What a machine may need to join.
@@ -28,11 +28,11 @@ pub struct Accepted {
 
 /// What a question changes, and what is answered when that is written down.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Decision {
     /// To be written down before anything is said.
     pub entry: Option<Entry>,
     /// What is said.
-    pub said: Result<Accepted, Refusal>,
+    pub result: Result<Accepted, Refusal>,
 }
 
 /// What is to be done to a machine.
@@ -86,26 +86,28 @@ impl std::fmt::Debug for Work {
 
 impl ProviderState {
     /// Decides a request and changes the state accordingly.
-    pub fn ask(&mut self, ask: &Ask, deletes: bool) -> Answer {
-        let refused = |refusal| Answer { entry: None, said: Err(refusal) };
-        if ask.machine.is_empty() {
+    pub fn decide(&mut self, request: &TransitionRequest, deletes: bool) -> Decision {
+        let refused = |refusal| Decision { entry: None, result: Err(refusal) };
+        if request.machine.is_empty() {
             return refused(Refusal::NoId);
         }
-        if matches!(ask.verb, Verb::Delete | Verb::Salvage) && !deletes {
+        if matches!(request.verb, Verb::Delete | Verb::Salvage) && !deletes {
             return refused(Refusal::Unsupported);
         }
-        if !self.admits(ask) {
-            return refused(Refusal::Fenced { shard: ask.token.shard.clone() });
+        if !self.admits(request) {
+            return refused(Refusal::Fenced { shard: request.token.shard.clone() });
         }
-        let mut entry = self.marked(ask);
-        let said = match self.judge(ask) {
+        let mut entry = self.marked(request);
+        let result = match self.judge(request) {
             Ok(Verdict::Repeated(record)) => {
-                let operation = record.operation(ask.verb.kind()).unwrap_or_default().to_owned();
+                let operation =
+                    record.operation(request.verb.kind()).unwrap_or_default().to_owned();
                 Ok(Accepted { operation, machine: record.machine(), work: None })
             }
             Ok(Verdict::Begins(record)) => {
-                let record = self.begin(ask, &record);
-                let operation = record.operation(ask.verb.kind()).unwrap_or_default().to_owned();
+                let record = self.begin(request, &record);
+                let operation =
+                    record.operation(request.verb.kind()).unwrap_or_default().to_owned();
                 let work = Work::of(&record);
                 let machine = record.machine();
                 entry.record = Some(record);
@@ -114,7 +116,7 @@ impl ProviderState {
             Err(refusal) => Err(refusal),
         };
         let entry = self.write(entry);
-        Answer { entry, said }
+        Decision { entry, result }
     }
 
     /// Ends an operation; nothing if it is not the one in hand any more.
@@ -165,33 +167,33 @@ impl ProviderState {
         self.change(record)
     }
 
-    fn admits(&self, ask: &Ask) -> bool {
-        if ask.token.is_zero() {
+    fn admits(&self, request: &TransitionRequest) -> bool {
+        if request.token.is_zero() {
             return true;
         }
-        match self.slots.get(ask.machine.as_str()) {
-            Some(slot) => slot.marks.admits(&ask.token),
-            None => self.strangers.admits(&ask.machine, &ask.token),
+        match self.slots.get(request.machine.as_str()) {
+            Some(slot) => slot.marks.admits(&request.token),
+            None => self.strangers.admits(&request.machine, &request.token),
         }
     }
 
     /// An entry with the mark that a token raises.
-    fn marked(&self, ask: &Ask) -> Entry {
-        let mark = (!ask.token.is_zero()).then(|| Mark {
-            shard: ask.token.shard.clone(),
-            machine: ask.machine.clone(),
-            epoch: ask.token.epoch,
-            sequence: ask.token.sequence,
+    fn marked(&self, request: &TransitionRequest) -> Entry {
+        let mark = (!request.token.is_zero()).then(|| Mark {
+            shard: request.token.shard.clone(),
+            machine: request.machine.clone(),
+            epoch: request.token.epoch,
+            sequence: request.token.sequence,
         });
         Entry { head: self.head, next_operation: self.next_operation, record: None, mark }
     }
 
-    fn judge(&self, ask: &Ask) -> Result<Verdict, Refusal> {
-        let id = || ask.machine.clone();
-        let slot = self.slots.get(ask.machine.as_str());
+    fn judge(&self, request: &TransitionRequest) -> Result<Verdict, Refusal> {
+        let id = || request.machine.clone();
+        let slot = self.slots.get(request.machine.as_str());
         let record = &slot.ok_or_else(|| Refusal::Unknown { id: id() })?.record;
-        let (kind, state) = (ask.verb.kind(), record.state());
-        if let Verb::Configure { cluster, .. } = &ask.verb
+        let (kind, state) = (request.verb.kind(), record.state());
+        if let Verb::Configure { cluster, .. } = &request.verb
             && [kind.passing(), kind.goal()].contains(&state)
             && record.machine.as_ref().is_some_and(|it| it.cluster != *cluster)
         {
@@ -205,12 +207,12 @@ impl ProviderState {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
             return Err(Refusal::Position { verb: kind.as_str(), id: id(), state });
         }
-        measure(&ask.verb)?;
+        measure(&request.verb)?;
         Ok(Verdict::Begins(Arc::clone(record)))
     }
 
-    fn begin(&self, ask: &Ask, record: &Record) -> Record {
-        let kind = ask.verb.kind();
+    fn begin(&self, request: &TransitionRequest, record: &Record) -> Record {
+        let kind = request.verb.kind();
         let operation = format!("op-{:08x}-{}", self.nonce & 0xffff_ffff, self.next_operation);
         let mut record = record.clone();
         record.set_operation(kind, &operation);
@@ -219,7 +221,7 @@ impl ProviderState {
         let machine = record.machine.get_or_insert_default();
         machine.set_state(kind.passing());
         machine.last_error.clear();
-        match &ask.verb {
+        match &request.verb {
             Verb::Configure { cluster, blob, metadata } => {
                 pending.blob = blob.clone();
                 machine.cluster.clone_from(cluster);
@@ -307,7 +309,7 @@ fn settle(record: &mut Record, kind: Kind, end: End) {
 
 fn fail(machine: &mut Machine, why: String) {
     machine.set_state(MachineState::Failed);
-    machine.last_error = if why.is_empty() { "nobody said why".to_owned() } else { why };
+    machine.last_error = if why.is_empty() { "nobody result why".to_owned() } else { why };
     unbind(machine);
 }
 

@@ -26,10 +26,10 @@ fn state_with(slots: usize) -> ProviderState {
     state
 }
 
-fn ask(machine: &str, token: (&str, i64, i64), verb: Verb) -> Ask {
+fn request(machine: &str, token: (&str, i64, i64), verb: Verb) -> TransitionRequest {
     let (shard, epoch, sequence) = token;
     let token = Token { shard: shard.to_owned(), epoch, sequence };
-    Ask { machine: machine.to_owned(), token, verb }
+    TransitionRequest { machine: machine.to_owned(), token, verb }
 }
 
 fn configure(cluster: &str) -> Verb {
@@ -58,11 +58,11 @@ fn made() -> End {
 }
 
 fn drive(state: &mut ProviderState, id: &str, kind: Kind) -> String {
-    let said = state.ask(&ask(id, FREE, verb(kind)), true).said.unwrap();
+    let accepted = state.decide(&request(id, FREE, verb(kind)), true).result.unwrap();
     let end = if kind == Kind::Create { made() } else { End::Done };
-    state.end(id, &said.operation, end).unwrap();
+    state.end(id, &accepted.operation, end).unwrap();
     assert_eq!(state.get(id).unwrap().state(), kind.goal());
-    said.operation
+    accepted.operation
 }
 
 // Requirement: PM-7
@@ -84,15 +84,18 @@ fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
 fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
-    let said = state.ask(&ask("m0", FREE, configure("c")), true).said.unwrap();
-    assert_eq!((said.machine.cluster.as_str(), said.machine.shard_metadata.len()), ("c", 1));
-    let work = said.work.unwrap();
+    let accepted = state.decide(&request("m0", FREE, configure("c")), true).result.unwrap();
+    assert_eq!(
+        (accepted.machine.cluster.as_str(), accepted.machine.shard_metadata.len()),
+        ("c", 1)
+    );
+    let work = accepted.work.unwrap();
     assert_eq!(&work.blob[..], b"secret");
     assert!(!format!("{work:?} {:?}", state.pending()).contains("secret"));
-    state.end("m0", &said.operation, End::Done).unwrap();
-    let said = state.ask(&ask("m0", FREE, verb(Kind::Drain)), true).said.unwrap();
-    assert_eq!(said.machine.cluster, "c", "a machine that drains is still bound");
-    state.end("m0", &said.operation, End::Done).unwrap();
+    state.end("m0", &accepted.operation, End::Done).unwrap();
+    let accepted = state.decide(&request("m0", FREE, verb(Kind::Drain)), true).result.unwrap();
+    assert_eq!(accepted.machine.cluster, "c", "a machine that drains is still bound");
+    state.end("m0", &accepted.operation, End::Done).unwrap();
     let idle = state.get("m0").unwrap();
     assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
 }
@@ -114,16 +117,16 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
             let [idle] = state.standing().try_into().unwrap();
             state.lose(&idle, "the host is gone".to_owned()).unwrap();
         }
-        let first = state.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap();
-        let again = state.ask(&ask("m0", FREE, verb(kind)), true);
+        let first = state.decide(&request("m0", FREE, verb(kind)), true).result.unwrap();
+        let again = state.decide(&request("m0", FREE, verb(kind)), true);
         assert_eq!(again.entry, None, "a repetition without a token writes nothing");
-        let again = again.said.unwrap();
+        let again = again.result.unwrap();
         assert_eq!((&again.operation, again.work), (&first.operation, None));
         for other in Kind::ALL {
             let before = state.get("m0").unwrap();
-            let said = state.ask(&ask("m0", FREE, verb(other)), true).said;
+            let accepted = state.decide(&request("m0", FREE, verb(other)), true).result;
             let repeated = other == kind;
-            assert_eq!(said.is_ok(), repeated, "{other:?} during {kind:?}");
+            assert_eq!(accepted.is_ok(), repeated, "{other:?} during {kind:?}");
             assert_eq!(state.get("m0").unwrap(), before);
         }
     }
@@ -135,24 +138,25 @@ fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_thi
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
-    let said = state.ask(&ask("m0", FREE, configure("other")), true).said;
-    assert!(matches!(said, Err(Refusal::Bound { .. })), "{said:?}");
+    let accepted = state.decide(&request("m0", FREE, configure("other")), true).result;
+    assert!(matches!(accepted, Err(Refusal::Bound { .. })), "{accepted:?}");
 }
 
 // Requirement: PM-6
 #[test]
 fn a_fenced_question_learns_nothing_and_changes_nothing() {
     let mut state = state_with(1);
-    let said = state.ask(&ask("m0", ("s", 2, 1), Verb::Create), true).said.unwrap();
+    let accepted = state.decide(&request("m0", ("s", 2, 1), Verb::Create), true).result.unwrap();
     for (machine, token) in [("m0", ("s", 2, 1)), ("m0", ("s", 1, 9)), ("m0", ("s", 2, 0))] {
-        let answer = state.ask(&ask(machine, token, Verb::Create), true);
-        assert_eq!(answer.entry, None);
-        assert_eq!(answer.said, Err(Refusal::Fenced { shard: "s".to_owned() }));
+        let decision = state.decide(&request(machine, token, Verb::Create), true);
+        assert_eq!(decision.entry, None);
+        assert_eq!(decision.result, Err(Refusal::Fenced { shard: "s".to_owned() }));
     }
-    let known = state.ask(&ask("m0", ("s", 3, 0), Verb::Create), true).said.unwrap();
-    assert_eq!(known.operation, said.operation);
-    let nowhere =
-        |state: &mut ProviderState, token| state.ask(&ask("none", token, Verb::Create), true).said;
+    let known = state.decide(&request("m0", ("s", 3, 0), Verb::Create), true).result.unwrap();
+    assert_eq!(known.operation, accepted.operation);
+    let nowhere = |state: &mut ProviderState, token| {
+        state.decide(&request("none", token, Verb::Create), true).result
+    };
     let unknown = Err(Refusal::Unknown { id: "none".to_owned() });
     assert_eq!(nowhere(&mut state, ("s", 1, 1)), unknown, "another machine, another mark");
     assert!(matches!(nowhere(&mut state, ("s", 1, 1)), Err(Refusal::Fenced { .. })));
@@ -162,14 +166,14 @@ fn a_fenced_question_learns_nothing_and_changes_nothing() {
 #[test]
 fn what_ends_after_it_was_given_up_changes_nothing() {
     let mut state = state_with(1);
-    let said = state.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
-    state.end("m0", &said.operation, End::Failed("too late".to_owned())).unwrap();
+    let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
+    state.end("m0", &accepted.operation, End::Failed("too late".to_owned())).unwrap();
     let failed = state.get("m0").unwrap();
     assert_eq!((failed.state(), failed.last_error.as_str()), (MachineState::Failed, "too late"));
-    assert_eq!(state.end("m0", &said.operation, made()), None);
+    assert_eq!(state.end("m0", &accepted.operation, made()), None);
     assert_eq!(state.get("m0").unwrap(), failed);
     for kind in Kind::PUBLIC {
-        let refused = state.ask(&ask("m0", FREE, verb(kind)), true).said.unwrap_err();
+        let refused = state.decide(&request("m0", FREE, verb(kind)), true).result.unwrap_err();
         assert!(matches!(refused, Refusal::Position { .. }), "{refused:?}");
     }
 }
@@ -179,15 +183,15 @@ fn what_ends_after_it_was_given_up_changes_nothing() {
 fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     let mut state = state_with(1);
     let offered = state.get("m0").unwrap();
-    let said = state.ask(&ask("m0", FREE, Verb::Create), true).said.unwrap();
-    state.end("m0", &said.operation, End::Failed("no quota".to_owned())).unwrap();
-    let given = state.ask(&ask("m0", FREE, Verb::Salvage), true).said.unwrap();
+    let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
+    state.end("m0", &accepted.operation, End::Failed("no quota".to_owned())).unwrap();
+    let given = state.decide(&request("m0", FREE, Verb::Salvage), true).result.unwrap();
     assert_eq!(
         (given.machine.state(), given.machine.last_error.as_str()),
         (MachineState::Deleting, "")
     );
-    assert_eq!(given.work.unwrap().made_by.as_ref(), Some(&said.operation));
-    assert_eq!(state.pending()[0].made_by, Some(said.operation), "also after a restart");
+    assert_eq!(given.work.unwrap().made_by.as_ref(), Some(&accepted.operation));
+    assert_eq!(state.pending()[0].made_by, Some(accepted.operation), "also after a restart");
     state.end("m0", &given.operation, End::Done).unwrap();
     assert_eq!(state.get("m0").unwrap(), offered);
 }
@@ -248,11 +252,11 @@ fn what_is_too_large_is_refused_and_nothing_happens() {
         metadata: BTreeMap::from([("k".to_owned(), "v".repeat(value))]),
     };
     for verb in [large(9 << 20, 0), large(0, 3 << 20), configure("")] {
-        let said = state.ask(&ask("m0", FREE, verb), true).said;
-        assert!(matches!(said, Err(Refusal::Malformed { .. })), "{said:?}");
+        let accepted = state.decide(&request("m0", FREE, verb), true).result;
+        assert!(matches!(accepted, Err(Refusal::Malformed { .. })), "{accepted:?}");
         assert_eq!(state.get("m0").unwrap(), before);
     }
-    state.ask(&ask("m0", FREE, large(3 << 20, 2 << 20)), true).said.unwrap();
+    state.decide(&request("m0", FREE, large(3 << 20, 2 << 20)), true).result.unwrap();
 }
 
 fn page(
@@ -343,17 +347,17 @@ proptest! {
         let mut marks: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
         for (machine, kind, shard, epoch, sequence, ending) in steps {
             let id = format!("m{machine}");
-            let it = ask(&id, (["a", "b", "c"][shard], epoch, sequence), verb(Kind::ALL[kind]));
-            let answer = live.ask(&it, true);
+            let it = request(&id, (["a", "b", "c"][shard], epoch, sequence), verb(Kind::ALL[kind]));
+            let decision = live.decide(&it, true);
             let mark = marks.get(&(shard, machine));
             let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
-            let fenced = matches!(answer.said, Err(Refusal::Fenced { .. }));
+            let fenced = matches!(decision.result, Err(Refusal::Fenced { .. }));
             prop_assert_eq!(fenced, !passes);
             if passes {
                 marks.insert((shard, machine), (epoch, sequence));
             }
-            let work = answer.said.ok().and_then(|it| it.work);
-            let mut entries: Vec<Entry> = answer.entry.into_iter().collect();
+            let work = decision.result.ok().and_then(|it| it.work);
+            let mut entries: Vec<Entry> = decision.entry.into_iter().collect();
             if let Some(work) = work {
                 let end = match (ending, work.kind) {
                     (0, _) => None,

@@ -9,7 +9,7 @@ use super::fence::Token;
 
 /// A question that changes a machine.
 #[derive(Clone)]
-pub struct Ask {
+pub struct TransitionRequest {
     /// Which machine.
     pub machine: String,
     /// Who asks.

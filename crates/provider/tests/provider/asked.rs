@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tonic::Code;
 use usher_provider::fake::{Fake, Settings};
-use usher_provider::state::{Ask, Refusal, Token, Verb};
-use usher_provider::{Backend, Command, Fault, Kit, Made, Options, Timeouts, Trouble};
+use usher_provider::state::{Refusal, Token, TransitionRequest, Verb};
+use usher_provider::{Backend, Command, Fault, Kit, KitError, Made, Options, Timeouts};
 use usher_wire::fleet::{self, ListFilter, Machine, MachineState as State};
 
 use super::stage;
 
-fn ask(machine: &str, verb: Verb) -> Ask {
-    Ask { machine: machine.to_owned(), token: Token::default(), verb }
+fn request(machine: &str, verb: Verb) -> TransitionRequest {
+    TransitionRequest { machine: machine.to_owned(), token: Token::default(), verb }
 }
 
 fn first_slot() -> String {
@@ -38,7 +38,7 @@ async fn a_host_that_comes_too_late_is_taken_away() {
     let timeouts = Timeouts::all(Duration::from_secs(10));
     let options = Options { timeouts, ..without_looks() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
-    kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
+    kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     let failed = kit.get(&first_slot()).await.unwrap();
     assert_eq!(
@@ -63,12 +63,12 @@ async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
     let options = Options { timeouts, ..without_looks() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
     let offered = kit.get(&first_slot()).await.unwrap();
-    let said = kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
+    let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     rest().await;
     assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Failed);
     // A provider that died meanwhile did not take away what came late.
-    std::fs::write(hosts.join(format!("host-{}", said.operation)), "").unwrap();
-    kit.ask(&ask(&first_slot(), Verb::Salvage)).await.unwrap();
+    std::fs::write(hosts.join(format!("host-{}", accepted.operation)), "").unwrap();
+    kit.transition(&request(&first_slot(), Verb::Salvage)).await.unwrap();
     rest().await;
     assert_eq!(kit.get(&first_slot()).await.unwrap(), offered);
     assert_eq!(kit.backend().hosts().unwrap(), Vec::<String>::new());
@@ -78,8 +78,8 @@ async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
 async fn an_answer_does_not_wait_for_the_work() {
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
     kit.backend().hold();
-    let said = kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
-    assert_eq!(said.machine.state(), State::Creating);
+    let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
+    assert_eq!(accepted.machine.state(), State::Creating);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(kit.get(&first_slot()).await.unwrap().state(), State::Creating);
     kit.backend().release();
@@ -91,7 +91,7 @@ async fn an_answer_does_not_wait_for_the_work() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_host_is_reported_once() {
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
-    kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
+    kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     rest().await;
     let host = kit.get(&first_slot()).await.unwrap().host.unwrap();
     let revision = kit.list(&ListFilter::default()).await.unwrap().revision;
@@ -156,10 +156,10 @@ impl Backend for Shaky {
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_passes_is_tried_again_under_the_same_operation() {
     let kit = Kit::start(Shaky::default(), without_looks()).await.unwrap();
-    let said = kit.ask(&ask(&first_slot(), Verb::Create)).await.unwrap();
+    let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     rest().await;
     let idle = kit.get(&first_slot()).await.unwrap();
-    assert_eq!((idle.state(), idle.host.unwrap().r#ref), (State::Idle, said.operation));
+    assert_eq!((idle.state(), idle.host.unwrap().r#ref), (State::Idle, accepted.operation));
     assert_eq!(kit.backend().tries.load(Ordering::SeqCst), 3);
 }
 
@@ -168,9 +168,11 @@ async fn who_keeps_machines_says_so_before_the_fence() {
     let kit = Kit::start(Shaky::default(), without_looks()).await.unwrap();
     let token = Token { shard: "s".to_owned(), epoch: 1, sequence: 1 };
     for verb in [Verb::Delete, Verb::Delete, Verb::Salvage, Verb::Salvage] {
-        let refused = kit.ask(&Ask { machine: "x".to_owned(), token: token.clone(), verb }).await;
+        let refused = kit
+            .transition(&TransitionRequest { machine: "x".to_owned(), token: token.clone(), verb })
+            .await;
         let refused = refused.unwrap_err();
-        assert_eq!(refused, Trouble::Refused(Refusal::Unsupported));
+        assert_eq!(refused, KitError::Refused(Refusal::Unsupported));
     }
 }
 
