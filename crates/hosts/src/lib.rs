@@ -25,8 +25,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use usher_kernel::Uid;
 use usher_provider::backend::LAST_GRACE;
-use usher_provider::state::Standing;
-use usher_provider::{Backend, Command, Fault, Lost, Made};
+use usher_provider::state::HostedMachine;
+use usher_provider::{Backend, Command, CreatedHost, Fault, LostHost};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
 use crate::supervisor::{
@@ -213,17 +213,17 @@ impl Backend for Hosts {
         Ok((0..self.settings.slots).map(slot).collect())
     }
 
-    async fn create(&self, command: &Command) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
         let name = host_name(&command.operation);
         self.make(&name, command).map_err(|why| disk(&why))?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
-        Ok(Made { host, ..Made::default() })
+        Ok(CreatedHost { host, ..CreatedHost::default() })
     }
 
     async fn configure(&self, command: &Command, blob: &Bytes) -> Result<(), Fault> {
         let host = host_of(command)?;
         if !self.places.hosts.join(host).try_exists().map_err(|why| disk(&why))? {
-            return Err(Fault::lasting(format!("host \"{host}\" is gone")));
+            return Err(Fault::permanent(format!("host \"{host}\" is gone")));
         }
         self.record(host, command, blob).map_err(|why| disk(&why))?;
         self.keeper.tend(host);
@@ -236,7 +236,7 @@ impl Backend for Hosts {
         self.keeper
             .wait_for(|| {
                 if let Some(why) = units.failure(host)? {
-                    return Ok(Some(Err(Fault::lasting(why))));
+                    return Ok(Some(Err(Fault::permanent(why))));
                 }
                 let holds = matches!(units.holder(host)?, Holder::Process(_));
                 Ok((holds || units.has_left(host)?).then_some(Ok(())))
@@ -260,10 +260,10 @@ impl Backend for Hosts {
         self.unmake(&host).map_err(|why| disk(&why))
     }
 
-    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    async fn check(&self, hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         // A node that ended is started again.
         self.keeper.tend_all();
-        let lost = |it: &Standing| {
+        let lost = |it: &HostedMachine| {
             let host = &it.host.r#ref;
             let what = if matches!(self.places.hosts.join(host).try_exists(), Ok(false)) {
                 "the folder"
@@ -272,7 +272,10 @@ impl Backend for Hosts {
             } else {
                 return None;
             };
-            Some(Lost { standing: it.clone(), why: format!("{what} of host \"{host}\" is gone") })
+            Some(LostHost {
+                machine: it.clone(),
+                reason: format!("{what} of host \"{host}\" is gone"),
+            })
         };
         Ok(hosts.iter().filter_map(lost).collect())
     }
@@ -285,9 +288,9 @@ fn host_name(operation: &str) -> String {
 
 fn host_of(command: &Command) -> Result<&str, Fault> {
     let host = command.machine.host.as_ref().map(|it| it.r#ref.as_str());
-    host.ok_or_else(|| Fault::lasting("the machine has no host"))
+    host.ok_or_else(|| Fault::permanent("the machine has no host"))
 }
 
 fn disk(why: &io::Error) -> Fault {
-    Fault::passing(format!("cannot use the folder of the hosts: {why}"))
+    Fault::transient(format!("cannot use the folder of the hosts: {why}"))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::net::TcpListener;
-use usher_provider::{Backend, Command, Fault, Kit, Made, Options, Service, serve};
+use usher_provider::{Backend, Command, CreatedHost, Fault, Kit, Options, Service, serve};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, incoming};
 
 /// Where it listens if nobody says.
@@ -33,9 +33,9 @@ impl Backend for Shelf {
         Ok((0..256).map(slot).collect())
     }
 
-    async fn create(&self, command: &Command) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
         let host = HostRef { provider: "shelf".to_owned(), r#ref: command.operation.clone() };
-        Ok(Made { host, ..Made::default() })
+        Ok(CreatedHost { host, ..CreatedHost::default() })
     }
 
     async fn configure(&self, _command: &Command, _blob: &Bytes) -> Result<(), Fault> {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
-use crate::state::Standing;
+use crate::state::HostedMachine;
 
 /// How long the node of a machine that failed may take to end.
 pub const LAST_GRACE: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub struct Command {
 
 /// What stands after a machine was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
+pub struct CreatedHost {
     /// The thing behind the machine; both parts are named.
     pub host: HostRef,
     /// Its shape, if it is known better now.
@@ -35,21 +35,21 @@ pub struct Made {
 
 /// A host that is not there any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostHost {
     /// Whose.
-    pub standing: Standing,
+    pub machine: HostedMachine,
     /// How that is known.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Why a verb did not end well.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{why}")]
+#[error("{reason}")]
 pub struct Fault {
     /// Whether it is worth trying again.
-    pub passes: bool,
+    pub is_transient: bool,
     /// What to tell.
-    pub why: String,
+    pub reason: String,
 }
 
 /// A substrate of machines.
@@ -63,7 +63,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn describe(&self) -> Result<Vec<Machine>, Fault>;
 
     /// Makes a machine.
-    async fn create(&self, command: &Command) -> Result<Made, Fault>;
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault>;
 
     /// Lets a machine join a cluster.
     async fn configure(&self, command: &Command, blob: &Bytes) -> Result<(), Fault>;
@@ -82,8 +82,8 @@ pub trait Backend: Send + Sync + 'static {
         }
         match self.drain(command, LAST_GRACE).await {
             // What does not leave by itself goes with its host.
-            Ok(()) | Err(Fault { passes: false, .. }) => self.delete(command).await,
-            Err(passing) => Err(passing),
+            Ok(()) | Err(Fault { is_transient: false, .. }) => self.delete(command).await,
+            Err(transient) => Err(transient),
         }
     }
 
@@ -98,25 +98,25 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Those of these hosts that are positively gone. Whoever cannot tell says nothing of it.
-    async fn check(&self, _hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    async fn check(&self, _hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         Ok(Vec::new())
     }
 }
 
 impl Fault {
     /// It may pass: the verb is tried again until its time is over.
-    pub fn passing(why: impl Into<String>) -> Self {
-        Self { passes: true, why: why.into() }
+    pub fn transient(reason: impl Into<String>) -> Self {
+        Self { is_transient: true, reason: reason.into() }
     }
 
     /// It will not pass: the machine failed.
-    pub fn lasting(why: impl Into<String>) -> Self {
-        Self { passes: false, why: why.into() }
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self { is_transient: false, reason: reason.into() }
     }
 }
 
 /// What is wrong with an offer, if anything is.
-pub(crate) fn flaw(offer: &Machine) -> Option<String> {
+pub(crate) fn invalid_offer(offer: &Machine) -> Option<String> {
     let wrong = |what: &str| Some(format!("machine \"{}\" {what}", offer.id));
     let chance = offer.interruption_probability;
     if offer.id.is_empty() {

@@ -21,10 +21,12 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
-use crate::backend::{Backend, Command, Fault, Made, flaw, is_named};
+use crate::backend::{Backend, Command, CreatedHost, Fault, invalid_offer, is_named};
 use crate::journal::{self, Habits, Journal};
 use crate::point::{self, Pass, Point};
-use crate::state::{Accepted, End, Entry, Kind, ProviderState, Refusal, TransitionRequest, Work};
+use crate::state::{
+    Accepted, Entry, Kind, ProviderState, Refusal, TransitionRequest, VerbOutcome, Work,
+};
 
 /// How soon a verb is tried again, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -158,7 +160,7 @@ impl<B: Backend> Kit<B> {
     /// Opens the state, lists the substrate and resumes interrupted work.
     pub async fn start(backend: B, options: Options) -> Result<Self, StartError> {
         let offers = backend.describe().await.map_err(StartError::Describe)?;
-        if let Some(what) = offers.iter().find_map(flaw) {
+        if let Some(what) = offers.iter().find_map(invalid_offer) {
             return Err(StartError::Offer { what });
         }
         let (handle, wanted) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
@@ -233,12 +235,12 @@ impl<B: Backend> Kit<B> {
     /// Asks the substrate once for changed offers and vanished hosts.
     pub async fn look(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
-        self.take_over(offers.into_iter().filter(|it| flaw(it).is_none()).collect());
-        let standing = self.inner.desk().state.standing();
-        let lost = self.inner.backend.check(&standing).await?;
+        self.take_over(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
+        let hosted = self.inner.desk().state.hosted_machines();
+        let lost = self.inner.backend.check(&hosted).await?;
         let mut desk = self.inner.desk();
         for it in lost {
-            let entry = desk.state.lose(&it.standing, it.why);
+            let entry = desk.state.mark_lost(&it.machine, it.reason);
             self.inner.submit(&mut desk, entry);
         }
         Ok(())
@@ -286,10 +288,10 @@ impl<B: Backend> Inner<B> {
         let deadline = Instant::now() + self.options.timeouts.of(work);
         let mut verb = Box::pin(self.try_until(work, &command, deadline));
         let Ok(end) = timeout_at(deadline, &mut verb).await else {
-            self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
+            self.end(work, VerbOutcome::Failed(format!("{} took too long", work.kind.as_str())));
             // What comes late changes nothing, but it must not be left standing.
             let late = timeout(self.options.timeouts.of(work), verb).await;
-            if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
+            if let (Kind::Create, Ok(VerbOutcome::Created { host, .. })) = (work.kind, late) {
                 self.take_away(&command, host).await;
             }
             return;
@@ -300,31 +302,32 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Tries a verb again as long as its fault may pass.
-    async fn try_until(&self, work: &Work, command: &Command, deadline: Instant) -> End {
+    async fn try_until(&self, work: &Work, command: &Command, deadline: Instant) -> VerbOutcome {
         let mut pause = RETRY_FIRST;
         loop {
             (self.options.pass)(Point::BeforeVerb);
             match self.once(work, command).await {
                 Ok(end) => return end,
-                Err(Fault { passes: true, .. }) if Instant::now() + pause < deadline => {
+                Err(Fault { is_transient: true, .. }) if Instant::now() + pause < deadline => {
                     sleep(pause).await;
                     pause = (pause * 2).min(RETRY_MAX);
                 }
-                Err(Fault { why, .. }) => {
-                    return End::Failed(format!("{}: {why}", work.kind.as_str()));
+                Err(Fault { reason, .. }) => {
+                    return VerbOutcome::Failed(format!("{}: {reason}", work.kind.as_str()));
                 }
             }
         }
     }
 
-    async fn once(&self, work: &Work, command: &Command) -> Result<End, Fault> {
+    async fn once(&self, work: &Work, command: &Command) -> Result<VerbOutcome, Fault> {
         match work.kind {
             Kind::Create => {
-                let Made { host, resources, allocatable } = self.backend.create(command).await?;
+                let CreatedHost { host, resources, allocatable } =
+                    self.backend.create(command).await?;
                 if !is_named(&host) {
-                    return Err(Fault::lasting("the substrate named no host"));
+                    return Err(Fault::permanent("the substrate named no host"));
                 }
-                return Ok(End::Made { host, resources, allocatable });
+                return Ok(VerbOutcome::Created { host, resources, allocatable });
             }
             Kind::Configure => {
                 self.backend.configure(command, &work.blob).await?;
@@ -334,7 +337,7 @@ impl<B: Backend> Inner<B> {
             Kind::Delete => self.backend.delete(command).await?,
             Kind::Salvage => self.backend.salvage(command, work.made_by.as_deref()).await?,
         }
-        Ok(End::Done)
+        Ok(VerbOutcome::Done)
     }
 
     /// Gives a host back that came when nobody waited for it any more.
@@ -347,9 +350,9 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    fn end(&self, work: &Work, end: End) {
+    fn end(&self, work: &Work, outcome: VerbOutcome) {
         let mut desk = self.desk();
-        let entry = desk.state.end(&work.machine.id, &work.operation, end);
+        let entry = desk.state.end(&work.machine.id, &work.operation, outcome);
         self.submit(&mut desk, entry);
     }
 }

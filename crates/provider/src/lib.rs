@@ -23,7 +23,7 @@ pub mod server;
 pub mod service;
 pub mod state;
 
-pub use backend::{Backend, Command, Fault, Lost, Made};
+pub use backend::{Backend, Command, CreatedHost, Fault, LostHost};
 pub use kit::{Kit, KitError, Options, StartError, Timeouts};
 pub use server::{ServeError, serve};
 pub use service::Service;

@@ -35,8 +35,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
-use crate::backend::{Backend, Command, Fault, Lost, Made};
-use crate::state::Standing;
+use crate::backend::{Backend, Command, CreatedHost, Fault, LostHost};
+use crate::state::HostedMachine;
 
 /// The label of slots that fail to be made.
 pub const FAULT_LABEL: &str = "conformance.fault/create";
@@ -229,10 +229,10 @@ impl Backend for Fake {
         Ok(sound.chain(faulty).collect())
     }
 
-    async fn create(&self, command: &Command) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
         self.dwell(0).await;
         if command.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
-            return Err(Fault::lasting("the slot is faulty"));
+            return Err(Fault::permanent("the slot is faulty"));
         }
         let late = lock(&self.dice).happens(self.settings.late);
         if late {
@@ -243,13 +243,13 @@ impl Backend for Fake {
         self.put(&name).map_err(disk)?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
         let allocatable = command.machine.resources.clone();
-        Ok(Made { host, resources: None, allocatable })
+        Ok(CreatedHost { host, resources: None, allocatable })
     }
 
     async fn configure(&self, command: &Command, _blob: &Bytes) -> Result<(), Fault> {
         self.dwell(1).await;
         match command.machine.cluster.as_str() {
-            "fault-error" => Err(Fault::lasting("the node did not join")),
+            "fault-error" => Err(Fault::permanent("the node did not join")),
             "fault-timeout" => std::future::pending().await,
             "fault-slow-ok" => {
                 sleep(self.settings.late_after).await;
@@ -262,7 +262,7 @@ impl Backend for Fake {
     async fn drain(&self, command: &Command, _grace: Duration) -> Result<(), Fault> {
         self.dwell(2).await;
         if command.machine.cluster == "fault-drain-error" {
-            return Err(Fault::lasting("the node did not leave"));
+            return Err(Fault::permanent("the node did not leave"));
         }
         Ok(())
     }
@@ -287,15 +287,15 @@ impl Backend for Fake {
         Ok(())
     }
 
-    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    async fn check(&self, hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         let lost = lock(&self.lost);
-        let gone = |it: &&Standing| match &self.settings.folder {
+        let gone = |it: &&HostedMachine| match &self.settings.folder {
             None => lost.contains(&it.host.r#ref),
             Some(folder) => matches!(folder.join(&it.host.r#ref).try_exists(), Ok(false)),
         };
-        let why = |it: &Standing| format!("host \"{}\" is gone", it.host.r#ref);
+        let why = |it: &HostedMachine| format!("host \"{}\" is gone", it.host.r#ref);
         let gone = hosts.iter().filter(gone);
-        Ok(gone.map(|it| Lost { standing: it.clone(), why: why(it) }).collect())
+        Ok(gone.map(|it| LostHost { machine: it.clone(), reason: why(it) }).collect())
     }
 }
 
@@ -305,5 +305,5 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
 fn disk(why: io::Error) -> Fault {
-    Fault::passing(format!("cannot use the folder of hosts: {why}"))
+    Fault::transient(format!("cannot use the folder of hosts: {why}"))
 }

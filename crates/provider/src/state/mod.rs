@@ -21,7 +21,7 @@ pub use cursor::Cursor;
 pub use entry::{Entry, Mark, Pending, Record};
 pub use fence::Token;
 pub use list::Page;
-pub(crate) use rules::End;
+pub(crate) use rules::VerbOutcome;
 pub use rules::{Accepted, Decision, Work};
 pub use verb::{Kind, TransitionRequest, Verb};
 
@@ -86,7 +86,7 @@ pub enum Refusal {
 
 /// What a host is asked of when it may have vanished.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct HostedMachine {
     /// The machine.
     pub machine: String,
     /// Its host.
@@ -95,7 +95,7 @@ pub struct Standing {
     pub is_bound: bool,
 }
 
-impl Standing {
+impl HostedMachine {
     /// How a machine stands, if it stands on a host and is not in anybody's hand.
     fn of(record: &Record) -> Option<Self> {
         let is_bound = match record.state() {
@@ -180,8 +180,8 @@ impl ProviderState {
     }
 
     /// Machines that stand on a host and are not in anybody's hand.
-    pub fn standing(&self) -> Vec<Standing> {
-        self.slots.values().filter_map(|slot| Standing::of(&slot.record)).collect()
+    pub fn hosted_machines(&self) -> Vec<HostedMachine> {
+        self.slots.values().filter_map(|slot| HostedMachine::of(&slot.record)).collect()
     }
 
     /// Applies an entry. Entries are applied in the order they were made.

@@ -8,7 +8,7 @@ use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
 use super::entry::{Entry, Mark, Pending, Record};
 use super::verb::{Kind, TransitionRequest, Verb};
-use super::{ProviderState, Refusal, Standing};
+use super::{HostedMachine, ProviderState, Refusal};
 
 /// What a machine may need to join.
 const BLOB_BYTES_MAX: usize = 8 << 20;
@@ -54,9 +54,9 @@ pub struct Work {
 
 /// How work ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum VerbOutcome {
     /// It is made: the host, and what is known better now.
-    Made { host: HostRef, resources: Option<Resources>, allocatable: Option<Resources> },
+    Created { host: HostRef, resources: Option<Resources>, allocatable: Option<Resources> },
     /// It is done.
     Done,
     /// It failed.
@@ -120,24 +120,29 @@ impl ProviderState {
     }
 
     /// Ends an operation; nothing if it is not the one in hand any more.
-    pub(crate) fn end(&mut self, machine: &str, operation: &str, end: End) -> Option<Entry> {
+    pub(crate) fn end(
+        &mut self,
+        machine: &str,
+        operation: &str,
+        outcome: VerbOutcome,
+    ) -> Option<Entry> {
         let slot = self.slots.get(machine)?;
         let pending = slot.record.pending.as_ref().filter(|it| it.operation == operation)?;
         let kind = pending.kind()?;
         let mut record = Record::clone(&slot.record);
         record.pending = None;
-        match end {
-            End::Failed(why) => fail(record.machine.get_or_insert_default(), why),
-            End::Made { .. } | End::Done => settle(&mut record, kind, end),
+        match outcome {
+            VerbOutcome::Failed(why) => fail(record.machine.get_or_insert_default(), why),
+            VerbOutcome::Created { .. } | VerbOutcome::Done => settle(&mut record, kind, outcome),
         }
         self.change(record)
     }
 
     /// Notes that a host vanished; nothing if the machine does not stand as it did when that was
     /// found: elsewhere by now, or not bound any more and so without what a node has.
-    pub(crate) fn lose(&mut self, judged: &Standing, why: String) -> Option<Entry> {
-        let slot = self.slots.get(judged.machine.as_str())?;
-        if Standing::of(&slot.record).as_ref() != Some(judged) {
+    pub(crate) fn mark_lost(&mut self, machine: &HostedMachine, why: String) -> Option<Entry> {
+        let slot = self.slots.get(machine.machine.as_str())?;
+        if HostedMachine::of(&slot.record).as_ref() != Some(machine) {
             return None;
         }
         let mut record = Record::clone(&slot.record);
@@ -278,7 +283,7 @@ fn measure(verb: &Verb) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn settle(record: &mut Record, kind: Kind, end: End) {
+fn settle(record: &mut Record, kind: Kind, outcome: VerbOutcome) {
     let was_made = record.operation(Kind::Create).is_some();
     let machine = record.machine.get_or_insert_default();
     // One that never got its host still has the shape that was offered.
@@ -286,7 +291,7 @@ fn settle(record: &mut Record, kind: Kind, end: End) {
     machine.set_state(kind.goal());
     match kind {
         Kind::Create => {
-            if let End::Made { host, resources, allocatable } = end {
+            if let VerbOutcome::Created { host, resources, allocatable } = outcome {
                 record.offered_resources.clone_from(&machine.resources);
                 record.offered_allocatable.clone_from(&machine.allocatable);
                 machine.host = Some(host);

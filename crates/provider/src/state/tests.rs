@@ -49,17 +49,17 @@ fn verb(kind: Kind) -> Verb {
 
 const FREE: (&str, i64, i64) = ("", 0, 0);
 
-fn made() -> End {
+fn made() -> VerbOutcome {
     let host = HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() };
     // More is known of a host than was offered.
     let resources = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
     let known = Some(Resources { resources });
-    End::Made { host, resources: known.clone(), allocatable: known }
+    VerbOutcome::Created { host, resources: known.clone(), allocatable: known }
 }
 
 fn drive(state: &mut ProviderState, id: &str, kind: Kind) -> String {
     let accepted = state.decide(&request(id, FREE, verb(kind)), true).result.unwrap();
-    let end = if kind == Kind::Create { made() } else { End::Done };
+    let end = if kind == Kind::Create { made() } else { VerbOutcome::Done };
     state.end(id, &accepted.operation, end).unwrap();
     assert_eq!(state.get(id).unwrap().state(), kind.goal());
     accepted.operation
@@ -92,10 +92,10 @@ fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
     let work = accepted.work.unwrap();
     assert_eq!(&work.blob[..], b"secret");
     assert!(!format!("{work:?} {:?}", state.pending()).contains("secret"));
-    state.end("m0", &accepted.operation, End::Done).unwrap();
+    state.end("m0", &accepted.operation, VerbOutcome::Done).unwrap();
     let accepted = state.decide(&request("m0", FREE, verb(Kind::Drain)), true).result.unwrap();
     assert_eq!(accepted.machine.cluster, "c", "a machine that drains is still bound");
-    state.end("m0", &accepted.operation, End::Done).unwrap();
+    state.end("m0", &accepted.operation, VerbOutcome::Done).unwrap();
     let idle = state.get("m0").unwrap();
     assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
 }
@@ -114,8 +114,8 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
             drive(&mut state, "m0", *step);
         }
         if kind == Kind::Salvage {
-            let [idle] = state.standing().try_into().unwrap();
-            state.lose(&idle, "the host is gone".to_owned()).unwrap();
+            let [idle] = state.hosted_machines().try_into().unwrap();
+            state.mark_lost(&idle, "the host is gone".to_owned()).unwrap();
         }
         let first = state.decide(&request("m0", FREE, verb(kind)), true).result.unwrap();
         let again = state.decide(&request("m0", FREE, verb(kind)), true);
@@ -167,7 +167,7 @@ fn a_fenced_question_learns_nothing_and_changes_nothing() {
 fn what_ends_after_it_was_given_up_changes_nothing() {
     let mut state = state_with(1);
     let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
-    state.end("m0", &accepted.operation, End::Failed("too late".to_owned())).unwrap();
+    state.end("m0", &accepted.operation, VerbOutcome::Failed("too late".to_owned())).unwrap();
     let failed = state.get("m0").unwrap();
     assert_eq!((failed.state(), failed.last_error.as_str()), (MachineState::Failed, "too late"));
     assert_eq!(state.end("m0", &accepted.operation, made()), None);
@@ -184,7 +184,7 @@ fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     let mut state = state_with(1);
     let offered = state.get("m0").unwrap();
     let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
-    state.end("m0", &accepted.operation, End::Failed("no quota".to_owned())).unwrap();
+    state.end("m0", &accepted.operation, VerbOutcome::Failed("no quota".to_owned())).unwrap();
     let given = state.decide(&request("m0", FREE, Verb::Salvage), true).result.unwrap();
     assert_eq!(
         (given.machine.state(), given.machine.last_error.as_str()),
@@ -192,7 +192,7 @@ fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     );
     assert_eq!(given.work.unwrap().made_by.as_ref(), Some(&accepted.operation));
     assert_eq!(state.pending()[0].made_by, Some(accepted.operation), "also after a restart");
-    state.end("m0", &given.operation, End::Done).unwrap();
+    state.end("m0", &given.operation, VerbOutcome::Done).unwrap();
     assert_eq!(state.get("m0").unwrap(), offered);
 }
 
@@ -202,12 +202,12 @@ fn a_machine_that_is_not_bound_any_more_is_not_lost_for_the_want_of_a_node() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
-    let [bound] = state.standing().try_into().unwrap();
+    let [bound] = state.hosted_machines().try_into().unwrap();
     drive(&mut state, "m0", Kind::Drain);
-    assert_eq!(state.lose(&bound, "the node is gone".to_owned()), None);
-    let [idle] = state.standing().try_into().unwrap();
-    assert_eq!(idle, Standing { is_bound: false, ..bound });
-    assert!(state.lose(&idle, "the host is gone".to_owned()).is_some());
+    assert_eq!(state.mark_lost(&bound, "the node is gone".to_owned()), None);
+    let [idle] = state.hosted_machines().try_into().unwrap();
+    assert_eq!(idle, HostedMachine { is_bound: false, ..bound });
+    assert!(state.mark_lost(&idle, "the host is gone".to_owned()).is_some());
 }
 
 // Requirement: PM-12
@@ -216,13 +216,13 @@ fn a_lost_host_fails_its_machine_once() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
-    let [standing] = state.standing().try_into().unwrap();
+    let [standing] = state.hosted_machines().try_into().unwrap();
     let host = HostRef { r#ref: "other".to_owned(), ..standing.host.clone() };
-    let other = Standing { host, ..standing.clone() };
-    assert_eq!(state.lose(&other, "gone".to_owned()), None, "it stands elsewhere");
+    let other = HostedMachine { host, ..standing.clone() };
+    assert_eq!(state.mark_lost(&other, "gone".to_owned()), None, "it stands elsewhere");
     let head = state.head;
-    assert!(state.lose(&standing, "gone".to_owned()).is_some());
-    assert_eq!(state.lose(&standing, "gone".to_owned()), None);
+    assert!(state.mark_lost(&standing, "gone".to_owned()).is_some());
+    assert_eq!(state.mark_lost(&standing, "gone".to_owned()), None);
     assert_eq!(state.head, head + 1);
     let lost = state.get("m0").unwrap();
     let seen = (lost.state(), lost.last_error.as_str(), lost.cluster.as_str());
@@ -361,10 +361,10 @@ proptest! {
             if let Some(work) = work {
                 let end = match (ending, work.kind) {
                     (0, _) => None,
-                    (1, _) => Some(End::Failed("x".to_owned())),
+                    (1, _) => Some(VerbOutcome::Failed("x".to_owned())),
                     (_, Kind::Create) => Some(made()),
                     (_, Kind::Configure | Kind::Drain | Kind::Delete | Kind::Salvage) => {
-                        Some(End::Done)
+                        Some(VerbOutcome::Done)
                     }
                 };
                 entries.extend(end.and_then(|end| live.end(&id, &work.operation, end)));

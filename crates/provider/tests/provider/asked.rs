@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tonic::Code;
 use usher_provider::fake::{Fake, Settings};
 use usher_provider::state::{Refusal, Token, TransitionRequest, Verb};
-use usher_provider::{Backend, Command, Fault, Kit, KitError, Made, Options, Timeouts};
+use usher_provider::{Backend, Command, CreatedHost, Fault, Kit, KitError, Options, Timeouts};
 use usher_wire::fleet::{self, ListFilter, Machine, MachineState as State};
 
 use super::stage;
@@ -119,7 +119,7 @@ impl Shaky {
     fn shake(&self) -> Result<(), Fault> {
         match self.tries.fetch_add(1, Ordering::SeqCst) % 3 {
             2 => Ok(()),
-            _ => Err(Fault::passing("not now")),
+            _ => Err(Fault::transient("not now")),
         }
     }
 }
@@ -130,10 +130,10 @@ impl Backend for Shaky {
         Fake::new(Settings::default()).unwrap().describe().await
     }
 
-    async fn create(&self, command: &Command) -> Result<Made, Fault> {
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
         self.shake()?;
         let host = fleet::HostRef { provider: "p".to_owned(), r#ref: command.operation.clone() };
-        Ok(Made { host, ..Made::default() })
+        Ok(CreatedHost { host, ..CreatedHost::default() })
     }
 
     async fn configure(&self, _: &Command, _: &Bytes) -> Result<(), Fault> {
@@ -145,7 +145,7 @@ impl Backend for Shaky {
     }
 
     async fn delete(&self, _: &Command) -> Result<(), Fault> {
-        Err(Fault::lasting("nobody gives machines back here"))
+        Err(Fault::permanent("nobody gives machines back here"))
     }
 
     fn deletes(&self) -> bool {
@@ -185,8 +185,8 @@ async fn an_offer_that_is_none_is_refused_at_the_start() {
         async fn describe(&self) -> Result<Vec<Machine>, Fault> {
             Ok(vec![Machine { id: "m".to_owned(), ..Machine::default() }])
         }
-        async fn create(&self, _: &Command) -> Result<Made, Fault> {
-            Err(Fault::lasting(""))
+        async fn create(&self, _: &Command) -> Result<CreatedHost, Fault> {
+            Err(Fault::permanent(""))
         }
         async fn configure(&self, _: &Command, _: &Bytes) -> Result<(), Fault> {
             Ok(())
