@@ -22,7 +22,7 @@ use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
 use crate::backend::{Backend, Command, CreatedHost, Fault, invalid_offer, is_named};
-use crate::journal::{self, Habits, Journal};
+use crate::journal::{self, Config, Journal};
 use crate::point::{self, Pass, Point};
 use crate::state::{
     Accepted, Entry, Kind, ProviderState, Refusal, TransitionRequest, VerbOutcome, Work,
@@ -102,14 +102,14 @@ pub struct Kit<B> {
 struct Inner<B> {
     backend: B,
     options: Options,
-    state: Mutex<Desk>,
+    shared: Mutex<Shared>,
     journal: Journal,
     verbs: Semaphore,
 }
 
 /// The state and the number of entries made of it.
 #[derive(Debug)]
-struct Desk {
+struct Shared {
     state: ProviderState,
     number: u64,
 }
@@ -163,20 +163,20 @@ impl<B: Backend> Kit<B> {
         if let Some(what) = offers.iter().find_map(invalid_offer) {
             return Err(StartError::Offer { what });
         }
-        let (handle, wanted) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
-        let (journal, state) = open(&options, wanted)?;
+        let (handle, snapshot_due) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
+        let (journal, state) = open(&options, snapshot_due)?;
         let inner = Arc::new(Inner {
             backend,
             options,
-            state: Mutex::new(Desk { state, number: 0 }),
+            shared: Mutex::new(Shared { state, number: 0 }),
             journal,
             verbs: Semaphore::new(VERBS_MAX),
         });
         let _ = handle.send(Arc::downgrade(&inner));
         let kit = Self { inner };
         let last = kit.take_over(offers);
-        kit.inner.journal.safe(last).await.map_err(StartError::Journal)?;
-        let pending = kit.inner.desk().state.pending();
+        kit.inner.journal.wait_durable(last).await.map_err(StartError::Journal)?;
+        let pending = kit.inner.shared().state.pending();
         for work in pending {
             kit.dispatch(work, last);
         }
@@ -192,67 +192,67 @@ impl<B: Backend> Kit<B> {
     /// Asks for a change.
     pub async fn transition(&self, request: &TransitionRequest) -> Result<Accepted, KitError> {
         let (result, number) = {
-            let mut desk = self.inner.desk();
-            let decision = desk.state.decide(request, self.inner.backend.deletes());
-            let number = self.inner.submit(&mut desk, decision.entry);
+            let mut shared = self.inner.shared();
+            let decision = shared.state.decide(request, self.inner.backend.deletes());
+            let number = self.inner.submit(&mut shared, decision.entry);
             (decision.result, number)
         };
         if let Ok(Accepted { work: Some(work), .. }) = &result {
             // Whether or not the asker waits for the answer.
             self.dispatch(work.clone(), number);
         }
-        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
         result.map_err(KitError::Refused)
     }
 
     /// Reads one machine.
     pub async fn get(&self, id: &str) -> Result<Machine, KitError> {
         let (found, number) = {
-            let desk = self.inner.desk();
-            (desk.state.get(id), desk.number)
+            let shared = self.inner.shared();
+            (shared.state.get(id), shared.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
         found.map_err(KitError::Refused)
     }
 
     /// Reads many.
     pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, KitError> {
         let (page, nonce, number) = {
-            let mut desk = self.inner.desk();
-            (desk.state.list(filter), desk.state.nonce(), desk.number)
+            let mut shared = self.inner.shared();
+            (shared.state.list(filter), shared.state.nonce(), shared.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| KitError::Journal)?;
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
         let machines = page.records.iter().map(|it| it.machine()).collect();
         Ok(MachineList { machines, revision: page.next.to_text(nonce).into() })
     }
 
     /// Returns when the journal cannot be written any more: nothing is answered from then on, and
     /// only a new start finds out what the disk holds.
-    pub async fn broken(&self) {
-        self.inner.journal.broken().await;
+    pub async fn write_failed(&self) {
+        self.inner.journal.write_failed().await;
     }
 
     /// Asks the substrate once for changed offers and vanished hosts.
     pub async fn look(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
         self.take_over(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
-        let hosted = self.inner.desk().state.hosted_machines();
+        let hosted = self.inner.shared().state.hosted_machines();
         let lost = self.inner.backend.check(&hosted).await?;
-        let mut desk = self.inner.desk();
+        let mut shared = self.inner.shared();
         for it in lost {
-            let entry = desk.state.mark_lost(&it.machine, it.reason);
-            self.inner.submit(&mut desk, entry);
+            let entry = shared.state.mark_lost(&it.machine, it.reason);
+            self.inner.submit(&mut shared, entry);
         }
         Ok(())
     }
 
     fn take_over(&self, offers: Vec<Machine>) -> u64 {
-        let mut desk = self.inner.desk();
+        let mut shared = self.inner.shared();
         for offer in offers {
-            let entry = desk.state.offer(offer);
-            self.inner.submit(&mut desk, entry);
+            let entry = shared.state.offer(offer);
+            self.inner.submit(&mut shared, entry);
         }
-        desk.number
+        shared.number
     }
 
     fn look_now_and_then(&self) {
@@ -273,7 +273,7 @@ impl<B: Backend> Kit<B> {
     fn dispatch(&self, work: Work, number: u64) {
         let inner = Arc::clone(&self.inner);
         tokio::spawn(async move {
-            if inner.journal.safe(number).await.is_err() {
+            if inner.journal.wait_durable(number).await.is_err() {
                 return;
             }
             let Ok(_permit) = inner.verbs.acquire().await else { return };
@@ -351,45 +351,45 @@ impl<B: Backend> Inner<B> {
     }
 
     fn end(&self, work: &Work, outcome: VerbOutcome) {
-        let mut desk = self.desk();
-        let entry = desk.state.end(&work.machine.id, &work.operation, outcome);
-        self.submit(&mut desk, entry);
+        let mut shared = self.shared();
+        let entry = shared.state.end(&work.machine.id, &work.operation, outcome);
+        self.submit(&mut shared, entry);
     }
 }
 
 impl<B> Inner<B> {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands an entry to the journal; the number of the newest.
-    fn submit(&self, desk: &mut Desk, entry: Option<Entry>) -> u64 {
+    fn submit(&self, shared: &mut Shared, entry: Option<Entry>) -> u64 {
         if let Some(entry) = entry {
-            desk.number += 1;
-            self.journal.submit(desk.number, entry);
+            shared.number += 1;
+            self.journal.submit(shared.number, entry);
         }
-        desk.number
+        shared.number
     }
 }
 
 fn open<B: Send + Sync + 'static>(
     options: &Options,
-    wanted: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
+    snapshot_due: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
 ) -> Result<(Journal, ProviderState), StartError> {
     let Some(path) = &options.state else {
         return Ok((Journal::none(), ProviderState::new(options.nonce)));
     };
-    let habits = Habits {
+    let config = Config {
         snapshot_after_bytes: options.snapshot_after_bytes,
         forget_blobs_after: options.forget_blobs_after,
     };
     let known = std::sync::OnceLock::new();
-    let hand_in = move || {
-        let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());
+    let submit_snapshot = move || {
+        let inner: &Weak<Inner<B>> = known.get_or_init(|| snapshot_due.recv().unwrap_or_default());
         if let Some(inner) = inner.upgrade() {
-            let desk = inner.desk();
-            inner.journal.hand_in(Box::new(desk.state.entries()));
+            let shared = inner.shared();
+            inner.journal.submit_snapshot(Box::new(shared.state.entries()));
         }
     };
-    Journal::open(path, options.nonce, habits, hand_in).map_err(StartError::Journal)
+    Journal::open(path, options.nonce, config, submit_snapshot).map_err(StartError::Journal)
 }

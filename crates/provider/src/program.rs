@@ -117,7 +117,7 @@ pub enum Error {
     Serve(#[source] ServeError),
     /// What it says cannot be written down.
     #[error("cannot go on: the state could not be written")]
-    Broken,
+    WriteFailed,
 }
 
 impl Error {
@@ -204,7 +204,7 @@ async fn listen<B: Backend>(
     let listener = listener.map_err(|source| Error::Listen { address: flags.addr, source })?;
     tokio::select! {
         served = serve(incoming(listener, keyring), service, stop) => served.map_err(Error::Serve),
-        () = kit.broken() => Err(Error::Broken),
+        () = kit.write_failed() => Err(Error::WriteFailed),
     }
 }
 

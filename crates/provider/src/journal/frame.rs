@@ -9,7 +9,7 @@
 use prost::Message as _;
 use thiserror::Error;
 
-use super::sum::sum;
+use super::crc32c::crc32c;
 use crate::state::Entry;
 
 const MARK: [u8; 4] = *b"UsPr";
@@ -94,7 +94,7 @@ fn frame(number: u64, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     let mut summed = [&number.to_le_bytes()[..], &length.to_le_bytes()].concat();
     summed.extend_from_slice(payload);
-    let check = sum(&summed);
+    let check = crc32c(&summed);
     let (head, payload) = summed.split_at(12);
     [&MARK[..], head, &check.to_le_bytes(), payload].concat()
 }
@@ -114,7 +114,7 @@ fn any_whole(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
     let payload = rest.get(..length)?;
     let check = u32::from_le_bytes(check.try_into().ok()?);
-    let fits = mark == MARK && sum(&[summed, payload].concat()) == check;
+    let fits = mark == MARK && crc32c(&[summed, payload].concat()) == check;
     fits.then_some((number, payload))
 }
 

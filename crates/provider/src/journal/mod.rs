@@ -15,8 +15,8 @@
 //!   until it is read again.
 //! - What one mutation costs does not depend on how many machines there are.
 
+mod crc32c;
 mod frame;
-mod sum;
 mod writer;
 
 pub use frame::Damage;
@@ -34,15 +34,15 @@ use tokio::sync::watch;
 
 use crate::point::Pass;
 use crate::state::{Entry, ProviderState};
-use writer::{Snapshot, Writer};
+use writer::{SnapshotTarget, Writer};
 
 /// How far the disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Everything up to this number is safe.
-    Safe(u64),
+    Durable(u64),
     /// A write failed after this number.
-    Broken(u64),
+    Failed(u64),
 }
 
 /// Why a journal cannot be used.
@@ -59,7 +59,7 @@ pub enum Error {
     },
     /// Another process has it.
     #[error("cannot use \"{}\": another process does", path.display())]
-    Held {
+    Locked {
         /// The file.
         path: PathBuf,
     },
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// A write failed, now or before.
     #[error("cannot write the journal")]
-    Broken,
+    WriteFailed,
 }
 
 /// The journal of a provider state.
@@ -90,7 +90,7 @@ pub struct Journal {
 /// A state as the entries that rebuild it.
 pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
 
-/// What the writing thread is told.
+/// What the writing thread is progress_sender.
 enum Message {
     /// Write this; its number.
     Entry(u64, Box<Entry>),
@@ -100,7 +100,7 @@ enum Message {
 
 /// How a journal is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Habits {
+pub struct Config {
     /// A snapshot is taken when so many bytes were appended since the last one, and at least twice
     /// as many as it has.
     pub snapshot_after_bytes: u64,
@@ -112,19 +112,19 @@ pub struct Habits {
 impl Journal {
     /// A journal that keeps nothing.
     pub fn none() -> Self {
-        let (_, progress) = watch::channel(Progress::Safe(u64::MAX));
+        let (_, progress) = watch::channel(Progress::Durable(u64::MAX));
         Self { queue: None, progress, thread: None, _lock: None }
     }
 
     /// Opens the journal at a path, and the state that it holds; a new one gets `nonce`.
     ///
-    /// `wanted` is called by the writing thread when a snapshot is due; it answers with
-    /// [`Journal::hand_in`] or not at all.
+    /// `snapshot_due` is called by the writing thread when a snapshot is due; it answers with
+    /// [`Journal::submit_snapshot`] or not at all.
     pub fn open(
         path: &Path,
         nonce: u64,
-        habits: Habits,
-        wanted: impl Fn() + Send + 'static,
+        config: Config,
+        snapshot_due: impl Fn() + Send + 'static,
     ) -> Result<(Self, ProviderState), Error> {
         let disk = |source| Error::Disk { path: path.to_owned(), source };
         let lock = lock(path)?;
@@ -148,13 +148,15 @@ impl Journal {
             state.apply(entry);
         }
         let length = file.metadata().map_err(disk)?.len();
-        let (told, progress) = watch::channel(Progress::Safe(0));
+        let (progress_sender, progress) = watch::channel(Progress::Durable(0));
         let (queue, messages) = mpsc::channel();
-        let snapshot = Snapshot { path: path.to_owned(), nonce: state.nonce() };
-        let mut writer = Writer::new(file, length, read.groups, snapshot, habits);
+        let snapshot = SnapshotTarget { path: path.to_owned(), nonce: state.nonce() };
+        let mut writer = Writer::new(file, length, read.groups, snapshot, config);
         writer.note_blobs(has_blobs);
         let thread = std::thread::Builder::new().name("journal".to_owned());
-        let thread = thread.spawn(move || writer.run(&messages, &told, &wanted)).map_err(disk)?;
+        let thread = thread
+            .spawn(move || writer.run(&messages, &progress_sender, &snapshot_due))
+            .map_err(disk)?;
         let journal =
             Self { queue: Some(queue), progress, thread: Some(thread), _lock: Some(lock) };
         Ok((journal, state))
@@ -169,39 +171,39 @@ impl Journal {
     }
 
     /// Submits the current state as the next snapshot.
-    pub fn hand_in(&self, entries: Entries) {
+    pub fn submit_snapshot(&self, entries: Entries) {
         if let Some(queue) = &self.queue {
             let _ = queue.send(Message::Snapshot(entries));
         }
     }
 
     /// Returns when everything up to a number is safe.
-    pub async fn safe(&self, number: u64) -> Result<(), Error> {
+    pub async fn wait_durable(&self, number: u64) -> Result<(), Error> {
         let mut progress = self.progress.clone();
         let seen = progress.wait_for(|it| match it {
-            Progress::Safe(safe) => *safe >= number,
-            Progress::Broken(_) => true,
+            Progress::Durable(durable) => *durable >= number,
+            Progress::Failed(_) => true,
         });
         match seen.await.as_deref() {
-            Ok(Progress::Safe(_)) => Ok(()),
-            Ok(Progress::Broken(safe)) if *safe >= number => Ok(()),
-            Ok(Progress::Broken(_)) => Err(Error::Broken),
-            // Nobody tells any more; that is fine if everything was told.
+            Ok(Progress::Durable(_)) => Ok(()),
+            Ok(Progress::Failed(durable)) if *durable >= number => Ok(()),
+            Ok(Progress::Failed(_)) => Err(Error::WriteFailed),
+            // Nobody tells any more; that is fine if everything was progress_sender.
             Err(_) => match *self.progress.borrow() {
-                Progress::Safe(safe) if safe >= number => Ok(()),
-                Progress::Safe(_) | Progress::Broken(_) => Err(Error::Broken),
+                Progress::Durable(durable) if durable >= number => Ok(()),
+                Progress::Durable(_) | Progress::Failed(_) => Err(Error::WriteFailed),
             },
         }
     }
 
     /// Returns when a write failed.
-    pub async fn broken(&self) {
+    pub async fn write_failed(&self) {
         if self.queue.is_none() {
             return std::future::pending().await;
         }
         let mut progress = self.progress.clone();
         // Whoever tells no more has ended, and that is no better.
-        let _ = progress.wait_for(|it| matches!(it, Progress::Broken(_))).await;
+        let _ = progress.wait_for(|it| matches!(it, Progress::Failed(_))).await;
     }
 }
 
@@ -228,7 +230,7 @@ fn lock(path: &Path) -> Result<File, Error> {
     let file = file.map_err(disk)?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Held { path: path.to_owned() }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
         Err(why) => Err(disk(why.into())),
     }
 }

@@ -11,7 +11,8 @@ use super::*;
 use crate::point;
 use crate::state::{Mark, Pending, Record};
 
-const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
+const CONFIG: Config =
+    Config { snapshot_after_bytes: 1 << 30, forget_blobs_after: None, pass: point::pass };
 
 fn entry(number: u64) -> Entry {
     let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });
@@ -26,7 +27,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn open(path: &Path) -> Result<(Journal, ProviderState), Error> {
-    Journal::open(path, 9, HABITS, || ())
+    Journal::open(path, 9, CONFIG, || ())
 }
 
 async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
@@ -34,7 +35,7 @@ async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
     for (number, entry) in groups.clone().map(entry).enumerate() {
         let number = as_u64(number) + 1;
         journal.submit(number, entry);
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
     }
 }
 
@@ -93,7 +94,7 @@ async fn damage_before_the_end_is_refused() {
 fn one_process_has_it() {
     let (_folder, path) = place();
     let _first = open(&path).unwrap();
-    assert!(matches!(open(&path), Err(Error::Held { .. })));
+    assert!(matches!(open(&path), Err(Error::Locked { .. })));
 }
 
 // Requirement: PM-9
@@ -101,17 +102,17 @@ fn one_process_has_it() {
 async fn what_cannot_be_written_is_not_safe() {
     // A disk that is always full.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let (told, progress) = watch::channel(Progress::Safe(0));
+    let (progress_sender, progress) = watch::channel(Progress::Durable(0));
     let (queue, messages) = mpsc::channel();
-    let snapshot = Snapshot { path: "/dev/null/none".into(), nonce: 9 };
-    let writer = Writer::new(full, 0, 1, snapshot, HABITS);
-    let thread = std::thread::spawn(move || writer.run(&messages, &told, &|| ()));
+    let snapshot = SnapshotTarget { path: "/dev/null/none".into(), nonce: 9 };
+    let writer = Writer::new(full, 0, 1, snapshot, CONFIG);
+    let thread = std::thread::spawn(move || writer.run(&messages, &progress_sender, &|| ()));
     let journal = Journal { queue: Some(queue), progress, thread: Some(thread), _lock: None };
     journal.submit(1, entry(1));
-    assert!(matches!(journal.safe(1).await, Err(Error::Broken)));
-    journal.broken().await;
+    assert!(matches!(journal.wait_durable(1).await, Err(Error::WriteFailed)));
+    journal.write_failed().await;
     journal.submit(2, entry(2));
-    assert!(matches!(journal.safe(2).await, Err(Error::Broken)));
+    assert!(matches!(journal.wait_durable(2).await, Err(Error::WriteFailed)));
 }
 
 // Requirement: PM-9
@@ -120,9 +121,9 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
     let (_folder, path) = place();
     let due = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&due);
-    let habits = Habits { snapshot_after_bytes: 2_000, ..HABITS };
-    let wanted = move || _ = count.fetch_add(1, Ordering::SeqCst);
-    let (journal, mut state) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let config = Config { snapshot_after_bytes: 2_000, ..CONFIG };
+    let snapshot_due = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let (journal, mut state) = Journal::open(&path, 9, config, snapshot_due).unwrap();
     let (mut number, mut answered, mut longest) = (0, 0, 0);
     // Always the same machine: the state stays small while the journal grows.
     for round in 0..2_000 {
@@ -134,11 +135,11 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
         let entry = Entry { head: revision, next_operation: 1, record, mark: Some(mark) };
         state.apply(entry.clone());
         journal.submit(number, entry);
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
         longest = longest.max(fs::metadata(&path).unwrap().len());
         if due.load(Ordering::SeqCst) > answered {
             answered += 1;
-            journal.hand_in(Box::new(state.entries()));
+            journal.submit_snapshot(Box::new(state.entries()));
         }
     }
     drop(journal);
@@ -161,9 +162,9 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     let (_folder, path) = place();
     let (due, mut dues) = tokio::sync::mpsc::unbounded_channel();
     let forget_blobs_after = Some(std::time::Duration::from_millis(1));
-    let habits = Habits { forget_blobs_after, ..HABITS };
-    let wanted = move || _ = due.send(());
-    let (journal, mut state) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let config = Config { forget_blobs_after, ..CONFIG };
+    let snapshot_due = move || _ = due.send(());
+    let (journal, mut state) = Journal::open(&path, 9, config, snapshot_due).unwrap();
     let of = |revision, pending| {
         let machine = Some(Machine { id: "m".to_owned(), ..Machine::default() });
         let record = Some(Record { machine, pending, revision, ..Record::default() });
@@ -174,12 +175,12 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     for (number, pending) in [(1, Some(pending)), (2, None)] {
         state.apply(of(number, pending.clone()));
         journal.submit(number, of(number, pending));
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
     }
     assert!(holds(), "it may be needed until the end is written");
     while holds() {
         dues.recv().await.unwrap();
-        journal.hand_in(Box::new(state.entries()));
+        journal.submit_snapshot(Box::new(state.entries()));
         // A snapshot is exchanged between two groups, or when nobody writes.
         while holds() && dues.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;

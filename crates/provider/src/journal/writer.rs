@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Entries, Habits, Message, Progress, as_u64, frame, sync_folder};
+use super::{Config, Entries, Message, Progress, as_u64, frame, sync_folder};
 use crate::point::Point;
 use crate::state::Entry;
 
 /// The largest group; more waits for the next.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// How often a snapshot that is being written is looked at.
-const SNAPSHOT_LOOK: Duration = Duration::from_millis(20);
+const SNAPSHOT_POLL: Duration = Duration::from_millis(20);
 /// Entries of one group of a snapshot.
 const SNAPSHOT_GROUP: usize = 512;
 
 /// Where snapshots go.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub(super) struct SnapshotTarget {
     pub(super) path: PathBuf,
     pub(super) nonce: u64,
 }
@@ -34,23 +34,23 @@ pub(super) struct Writer {
     file: File,
     length: u64,
     groups: u64,
-    snapshot: Snapshot,
-    habits: Habits,
+    snapshot: SnapshotTarget,
+    config: Config,
     /// The length at which the next snapshot is due.
     due: u64,
-    taking: Taking,
-    safe: u64,
+    snapshotting: Snapshotting,
+    durable: u64,
     /// Since when the file holds a blob.
     blob_since: Option<Instant>,
 }
 
 /// How far a snapshot is.
 #[derive(Debug)]
-enum Taking {
+enum Snapshotting {
     /// There is none.
     None,
     /// It was asked for.
-    Asked,
+    Requested,
     /// It is being written; these entries came since.
     Writing(JoinHandle<io::Result<Staged>>, Vec<Vec<Entry>>),
 }
@@ -70,13 +70,13 @@ impl Writer {
         file: File,
         length: u64,
         groups: u64,
-        snapshot: Snapshot,
-        habits: Habits,
+        snapshot: SnapshotTarget,
+        config: Config,
     ) -> Self {
-        let due = length.saturating_mul(3).max(length + habits.snapshot_after_bytes);
+        let due = length.saturating_mul(3).max(length + config.snapshot_after_bytes);
         let groups = groups.max(1);
-        let (taking, safe, blob_since) = (Taking::None, 0, None);
-        Self { file, length, groups, snapshot, habits, due, taking, safe, blob_since }
+        let (snapshotting, durable, blob_since) = (Snapshotting::None, 0, None);
+        Self { file, length, groups, snapshot, config, due, snapshotting, durable, blob_since }
     }
 
     /// Notes whether the file holds a blob from now on.
@@ -88,46 +88,48 @@ impl Writer {
 
     /// When blobs that are not needed any more shall be forgotten.
     fn forget_at(&self) -> Option<Instant> {
-        self.blob_since?.checked_add(self.habits.forget_blobs_after?)
+        self.blob_since?.checked_add(self.config.forget_blobs_after?)
     }
 
     /// Writes until nobody hands anything in any more.
     pub(super) fn run(
         mut self,
         messages: &Receiver<Message>,
-        told: &watch::Sender<Progress>,
-        wanted: &impl Fn(),
+        progress_sender: &watch::Sender<Progress>,
+        snapshot_due: &impl Fn(),
     ) {
-        while let Some(group) = self.gather(messages) {
+        while let Some(group) = self.next_group(messages) {
             let done = self.write(&group).and_then(|()| self.exchange());
             match done {
-                Ok(()) => _ = told.send_replace(Progress::Safe(self.safe)),
+                Ok(()) => _ = progress_sender.send_replace(Progress::Durable(self.durable)),
                 Err(why) => {
                     tracing::error!(%why, "cannot write the journal");
-                    told.send_replace(Progress::Broken(self.safe));
+                    progress_sender.send_replace(Progress::Failed(self.durable));
                     return;
                 }
             }
             let is_due =
                 self.length >= self.due || self.forget_at().is_some_and(|at| at <= Instant::now());
-            if is_due && matches!(self.taking, Taking::None) {
-                self.taking = Taking::Asked;
-                wanted();
+            if is_due && matches!(self.snapshotting, Snapshotting::None) {
+                self.snapshotting = Snapshotting::Requested;
+                snapshot_due();
             }
         }
     }
 
     /// Waits for something to do and takes all there is; nothing at the end.
-    fn gather(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
-        let patience = match &self.taking {
-            Taking::None => self.forget_at().map(|at| at.saturating_duration_since(Instant::now())),
-            Taking::Asked => None,
-            Taking::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
-            Taking::Writing(..) => Some(SNAPSHOT_LOOK),
+    fn next_group(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
+        let wait = match &self.snapshotting {
+            Snapshotting::None => {
+                self.forget_at().map(|at| at.saturating_duration_since(Instant::now()))
+            }
+            Snapshotting::Requested => None,
+            Snapshotting::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
+            Snapshotting::Writing(..) => Some(SNAPSHOT_POLL),
         };
-        let first = match patience {
+        let first = match wait {
             None => messages.recv().ok()?,
-            Some(patience) => match messages.recv_timeout(patience) {
+            Some(wait) => match messages.recv_timeout(wait) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -155,35 +157,35 @@ impl Writer {
     }
 
     fn begin(&mut self, entries: Entries) {
-        let snapshot = self.snapshot.clone();
+        let (snapshot, pass) = (self.snapshot.clone(), self.config.pass);
         let thread = std::thread::Builder::new().name("snapshot".to_owned());
         let spawned = thread.spawn(move || {
             let staged = stage(&snapshot, entries);
             Failpoint::SnapshotStaged.pass();
             staged
         });
-        self.taking = if let Ok(thread) = spawned {
-            Taking::Writing(thread, Vec::new())
+        self.snapshotting = if let Ok(thread) = spawned {
+            Snapshotting::Writing(thread, Vec::new())
         } else {
             // It is tried again when as much time has passed once more.
             self.blob_since = self.blob_since.map(|_| Instant::now());
-            Taking::None
+            Snapshotting::None
         };
     }
 
     fn write(&mut self, group: &[(u64, Entry)]) -> io::Result<()> {
         let Some((last, _)) = group.last() else { return Ok(()) };
         let bytes = frame::group(self.groups, group.iter().map(|(_, entry)| entry));
-        Failpoint::BeforeAppend.pass();
+        (self.config.pass)(Point::BeforeAppend);
         self.file.write_all(&bytes)?;
-        Failpoint::BeforeSync.pass();
+        (self.config.pass)(Point::BeforeSync);
         self.file.sync_data()?;
-        Failpoint::AfterSync.pass();
+        (self.config.pass)(Point::AfterSync);
         self.groups += 1;
         self.length += as_u64(bytes.len());
-        self.safe = *last;
+        self.durable = *last;
         self.note_blobs(group.iter().any(|(_, entry)| entry.has_blob()));
-        if let Taking::Writing(_, since) = &mut self.taking {
+        if let Snapshotting::Writing(_, since) = &mut self.snapshotting {
             since.push(group.iter().map(|(_, entry)| entry.clone()).collect());
         }
         Ok(())
@@ -192,11 +194,13 @@ impl Writer {
     /// Goes on in the snapshot once it is written. One that failed is forgotten: what stands
     /// under the name holds everything.
     fn exchange(&mut self) -> io::Result<()> {
-        let finished = matches!(&self.taking, Taking::Writing(thread, _) if thread.is_finished());
+        let finished =
+            matches!(&self.snapshotting, Snapshotting::Writing(thread, _) if thread.is_finished());
         if !finished {
             return Ok(());
         }
-        let Taking::Writing(thread, since) = std::mem::replace(&mut self.taking, Taking::None)
+        let Snapshotting::Writing(thread, since) =
+            std::mem::replace(&mut self.snapshotting, Snapshotting::None)
         else {
             return Ok(());
         };
@@ -216,25 +220,25 @@ impl Writer {
             Ok(staged) => staged,
             Err(why) => {
                 tracing::warn!(%why, "cannot take a snapshot of the journal");
-                self.due = self.length + self.habits.snapshot_after_bytes;
+                self.due = self.length + self.config.snapshot_after_bytes;
                 // The next try is as far away as this one was.
                 self.blob_since = self.blob_since.map(|_| Instant::now());
                 return Ok(());
             }
         };
         fs::rename(&staged.path, &self.snapshot.path)?;
-        Failpoint::SnapshotNamed.pass();
+        (self.config.pass)(Point::SnapshotNamed);
         sync_folder(&self.snapshot.path)?;
         (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
         self.blob_since = None;
         self.note_blobs(staged.has_blobs);
-        let after = self.habits.snapshot_after_bytes;
+        let after = self.config.snapshot_after_bytes;
         self.due = self.length.saturating_mul(3).max(self.length + after);
         Ok(())
     }
 }
 
-fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
+fn stage(snapshot: &SnapshotTarget, mut entries: Entries) -> io::Result<Staged> {
     let mut path = snapshot.path.as_os_str().to_owned();
     path.push(".new");
     let path = PathBuf::from(path);

@@ -105,8 +105,8 @@ impl Ground {
         let kit = match Kit::start(hosts, options).await {
             Ok(kit) => kit,
             // Whoever had the hosts before lets go of them piece by piece.
-            Err(StartError::Journal(journal::Error::Held { .. })) => return Ok(None),
-            Err(why) => return Err(ServerError::unavailable(chain(&why))),
+            Err(StartError::Journal(journal::Error::Locked { .. })) => return Ok(None),
+            Err(why) => return Err(Stop::unavailable(chain(&why))),
         };
         // Whoever made it is dead: the lock is ours.
         let socket = self.socket();
@@ -140,8 +140,8 @@ impl Ground {
         let told = async move { stopped(&mut stop).await };
         let served = tokio::select! {
             served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
-            () = kit.broken() => {
-                return Err(ServerError::unavailable(
+            () = kit.write_failed() => {
+                return Err(Stop::unavailable(
                     "cannot go on: the state of this machine's hosts could not be written; mend \
                      the disk below `fleet` in the data directory and start again; the nodes run \
                      on",

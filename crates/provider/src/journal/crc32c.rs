@@ -3,7 +3,7 @@
 const TABLE: [u32; 256] = table();
 
 /// The sum of some bytes.
-pub(super) fn sum(bytes: &[u8]) -> u32 {
+pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     let sum = bytes.iter().fold(u32::MAX, |sum, byte| {
         let [low, ..] = sum.to_le_bytes();
         (sum >> 8) ^ TABLE[usize::from(low ^ byte)]
@@ -34,8 +34,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_the_one_that_everybody_calls_crc_32c() {
-        assert_eq!(sum(b"123456789"), 0xe306_9283);
-        assert_eq!(sum(b""), 0);
+    fn the_checksum_is_crc_32c() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c(b""), 0);
     }
 }
