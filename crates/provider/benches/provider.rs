@@ -63,7 +63,7 @@ fn main() {
 async fn measure(folder: &Path, machines: usize, sizes: Sizes) {
     let settings = Settings { seed_count: machines, ..Settings::default() };
     let options =
-        Options { state: Some(folder.join("state")), look_interval: None, ..Options::default() };
+        Options { state: Some(folder.join("state")), poll_interval: None, ..Options::default() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
     // The first snapshot is taken when so many machines are new; it is not measured.
     mutate(&kit, sizes.askers, sizes).await;

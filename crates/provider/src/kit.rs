@@ -44,7 +44,7 @@ pub struct Options {
     /// How long each verb may take.
     pub timeouts: Timeouts,
     /// How often the substrate is asked for vanished hosts and changed offers; never if nothing.
-    pub look_interval: Option<Duration>,
+    pub poll_interval: Option<Duration>,
     /// A snapshot is taken when so many bytes were appended.
     pub snapshot_after_bytes: u64,
     /// How long the blob of a Configure that ended may stay in the file; for ever if nothing.
@@ -120,7 +120,7 @@ impl Default for Options {
             state: None,
             nonce: 0,
             timeouts: Timeouts::default(),
-            look_interval: Some(Duration::from_secs(30)),
+            poll_interval: Some(Duration::from_secs(30)),
             snapshot_after_bytes: 16 << 20,
             forget_blobs_after: Some(Duration::from_mins(10)),
         }
@@ -180,7 +180,7 @@ impl<B: Backend> Kit<B> {
         for work in pending {
             kit.dispatch(work, last);
         }
-        kit.look_now_and_then();
+        kit.spawn_poll();
         Ok(kit)
     }
 
@@ -233,7 +233,7 @@ impl<B: Backend> Kit<B> {
     }
 
     /// Asks the substrate once for changed offers and vanished hosts.
-    pub async fn look(&self) -> Result<(), Fault> {
+    pub async fn poll(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
         self.take_over(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
         let hosted = self.inner.shared().state.hosted_machines();
@@ -255,14 +255,14 @@ impl<B: Backend> Kit<B> {
         shared.number
     }
 
-    fn look_now_and_then(&self) {
-        let Some(interval) = self.inner.options.look_interval else { return };
+    fn spawn_poll(&self) {
+        let Some(interval) = self.inner.options.poll_interval else { return };
         let inner = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
             loop {
                 sleep(interval).await;
                 let Some(inner) = inner.upgrade() else { return };
-                if let Err(why) = (Self { inner }).look().await {
+                if let Err(why) = (Self { inner }).poll().await {
                     tracing::warn!(%why, "cannot look after the hosts");
                 }
             }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use usher_wire::fleet::{CapacityProvider, Files, Keyring, Salvager, TlsError, incoming};
 
 use crate::backend::Backend;
-use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
+use crate::fake::{Fake, FaultRates, FaultyNetwork, Latency, Settings};
 use crate::kit::{Kit, Options, StartError, Timeouts};
 use crate::server::{ServeError, serve};
 use crate::service::Service;
@@ -48,7 +48,7 @@ pub struct Flags {
     pub transition_timeout: Option<Duration>,
     /// Look for vanished hosts and changed offers this often
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
-    pub look_interval: Duration,
+    pub poll_interval: Duration,
     /// Take a snapshot when so many bytes were appended to the state
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, hide = true)]
     pub snapshot_after_bytes: u64,
@@ -63,8 +63,8 @@ pub struct Flags {
 #[derive(Clone, Debug, clap::Args)]
 struct FakeFlags {
     /// Let each verb of the fake take between these, as in 5ms:50ms
-    #[arg(id = "fake-dwell", long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
-    dwell: Option<Dwell>,
+    #[arg(id = "fake-latency", long = "fake-latency", value_name = "FROM:TO", value_parser = latency)]
+    latency: Option<Latency>,
     /// Let this share of creates end too late
     #[arg(id = "fake-late", long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
     late: f64,
@@ -134,7 +134,7 @@ impl Flags {
             state: self.state.clone(),
             nonce,
             timeouts: self.transition_timeout.map(Timeouts::all).unwrap_or_default(),
-            look_interval: Some(self.look_interval),
+            poll_interval: Some(self.poll_interval),
             snapshot_after_bytes: self.snapshot_after_bytes,
             ..Options::default()
         }
@@ -149,7 +149,7 @@ impl Flags {
             seed_count: self.seed_count,
             // Whoever shortens the time of the fake's verbs tries faults.
             fault_slots: if timeout.is_some() { FAULT_SLOTS } else { 0 },
-            dwell: [self.fake.dwell.unwrap_or(Dwell::None); 4],
+            latency: [self.fake.latency.unwrap_or(Latency::None); 4],
             late: self.fake.late,
             late_after,
             seed: self.fake.seed,
@@ -165,9 +165,9 @@ impl Flags {
         Ok(opened.map(Arc::new))
     }
 
-    fn odds(&self) -> Odds {
+    fn rates(&self) -> FaultRates {
         let FakeFlags { lost, twice, delay, .. } = self.fake;
-        Odds { lost, twice, delay }
+        FaultRates { lost, twice, delay }
     }
 }
 
@@ -178,7 +178,7 @@ pub async fn run_fake(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let kit = Kit::start(flags.fake()?, options).await.map_err(Error::Start)?;
-    let service = Mischief::new(Service::new(kit.clone()), flags.odds(), flags.fake.seed);
+    let service = FaultyNetwork::new(Service::new(kit.clone()), flags.rates(), flags.fake.seed);
     listen(flags, service, &kit, stop).await
 }
 
@@ -218,9 +218,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| bad())
 }
 
-fn dwell(text: &str) -> Result<Dwell, String> {
-    let Some((from, to)) = text.split_once(':') else { return duration(text).map(Dwell::Fixed) };
-    Ok(Dwell::Between(duration(from)?, duration(to)?))
+fn latency(text: &str) -> Result<Latency, String> {
+    let Some((from, to)) = text.split_once(':') else { return duration(text).map(Latency::Fixed) };
+    Ok(Latency::Between(duration(from)?, duration(to)?))
 }
 
 #[cfg(test)]

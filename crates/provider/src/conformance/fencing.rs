@@ -168,10 +168,10 @@ pub(super) async fn oracle(
     let names: Vec<String> = (0..shards).map(|_| probe.stranger()).collect();
     let mut marks: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
     for step in 0..steps {
-        let (shard, machine) = (probe.dice.below(shards), probe.dice.below(machines));
+        let (shard, machine) = (probe.rng.below(shards), probe.rng.below(machines));
         let number = |most: usize| i64::try_from(most).unwrap_or_default() - 3;
-        let (epoch, sequence) = (number(probe.dice.below(9)), number(probe.dice.below(12)));
-        let kind = Kind::PUBLIC[probe.dice.below(3)];
+        let (epoch, sequence) = (number(probe.rng.below(9)), number(probe.rng.below(12)));
+        let kind = Kind::PUBLIC[probe.rng.below(3)];
         let mark = marks.get(&(shard, machine));
         let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
         let answer = probe.call(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;

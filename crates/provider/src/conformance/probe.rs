@@ -13,7 +13,7 @@ use usher_wire::fleet::{
     MachineList, MachineRef, MachineState, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
-use crate::fake::Dice;
+use crate::fake::Rng;
 use crate::state::{Kind, Token};
 
 /// How long a machine may take to come to rest.
@@ -40,7 +40,7 @@ pub(super) struct Probe {
     /// A connection of its own.
     pub(super) other: Client,
     salvager: SalvagerClient<Channel>,
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     slots: Vec<String>,
     shard: String,
     sequence: i64,
@@ -93,7 +93,7 @@ impl Probe {
             salvager: SalvagerClient::new(one.clone()),
             client: client(one),
             other: client(other),
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             slots: Vec::new(),
             shard: format!("conformance-{seed}-{name}"),
             sequence: 0,
@@ -108,7 +108,7 @@ impl Probe {
 
     /// A shard that nobody knows.
     pub(super) fn stranger(&mut self) -> String {
-        format!("{}-{:x}", self.shard, self.dice.next())
+        format!("{}-{:x}", self.shard, self.rng.next())
     }
 
     pub(super) async fn get(&mut self, id: &str) -> Result<Machine, Status> {

@@ -19,15 +19,15 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
 }
 
 fn random_text(probe: &mut Probe) -> String {
-    let length = probe.dice.below(24);
-    let point = |probe: &mut Probe| u32::try_from(probe.dice.next() % 0x11_0000).unwrap_or(0x20);
+    let length = probe.rng.below(24);
+    let point = |probe: &mut Probe| u32::try_from(probe.rng.next() % 0x11_0000).unwrap_or(0x20);
     (0..length).filter_map(|_| char::from_u32(point(probe))).collect()
 }
 
 async fn metadata_round_trips(probe: &mut Probe) -> Outcome {
     let id = probe.idle().await?;
     for round in 0..20 {
-        let keys = probe.dice.below(12);
+        let keys = probe.rng.below(12);
         let with: Metadata = (0..keys).map(|_| (random_text(probe), random_text(probe))).collect();
         probe.configure(&id, "c", with.clone()).await?;
         let seen = probe.settle(&id, State::Configured).await?;
@@ -45,7 +45,7 @@ async fn walks(probe: &mut Probe) -> Outcome {
         let id = probe.slot().await?;
         let (mut state, mut known) = (State::Speculative, Vec::new());
         for step in 0..9 {
-            let kind = Kind::PUBLIC[probe.dice.below(3)];
+            let kind = Kind::PUBLIC[probe.rng.below(3)];
             let token = probe.token();
             let answer = probe.call(kind, &id, token).await;
             if kind.origin() == state && kind.goal() != state {

@@ -26,8 +26,8 @@ async fn rest() {
     tokio::time::sleep(Duration::from_hours(1)).await;
 }
 
-fn without_looks() -> Options {
-    Options { look_interval: None, ..Options::default() }
+fn without_polling() -> Options {
+    Options { poll_interval: None, ..Options::default() }
 }
 
 // Requirement: PM-11
@@ -36,7 +36,7 @@ async fn a_host_that_comes_too_late_is_taken_away() {
     let late_after = Duration::from_secs(15);
     let settings = Settings { late: 1.0, late_after, ..Settings::default() };
     let timeouts = Timeouts::all(Duration::from_secs(10));
-    let options = Options { timeouts, ..without_looks() };
+    let options = Options { timeouts, ..without_polling() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
     kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -60,7 +60,7 @@ async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
     let settings =
         Settings { late: 1.0, late_after, folder: Some(hosts.clone()), ..Settings::default() };
     let timeouts = Timeouts::all(Duration::from_secs(10));
-    let options = Options { timeouts, ..without_looks() };
+    let options = Options { timeouts, ..without_polling() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
     let offered = kit.get(&first_slot()).await.unwrap();
     let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
@@ -76,7 +76,7 @@ async fn what_failed_is_given_back_with_the_host_that_nobody_heard_of() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_does_not_wait_for_the_work() {
-    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
+    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_polling()).await.unwrap();
     kit.backend().hold();
     let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     assert_eq!(accepted.machine.state(), State::Creating);
@@ -90,22 +90,22 @@ async fn an_answer_does_not_wait_for_the_work() {
 // Requirement: PM-12
 #[tokio::test(start_paused = true)]
 async fn a_lost_host_is_reported_once() {
-    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
+    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_polling()).await.unwrap();
     kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     rest().await;
     let host = kit.get(&first_slot()).await.unwrap().host.unwrap();
     let revision = kit.list(&ListFilter::default()).await.unwrap().revision;
-    kit.look().await.unwrap();
+    kit.poll().await.unwrap();
     let same = kit.list(&ListFilter::default()).await.unwrap().revision;
     assert_eq!(same, revision, "a look that finds nothing changes nothing");
     kit.backend().lose(&host).unwrap();
-    kit.look().await.unwrap();
+    kit.poll().await.unwrap();
     let lost = kit.get(&first_slot()).await.unwrap();
     assert_eq!(lost.state(), State::Failed);
     assert!(lost.last_error.contains(&host.r#ref), "{}", lost.last_error);
     let after = kit.list(&ListFilter::default()).await.unwrap().revision;
     assert_ne!(after, revision);
-    kit.look().await.unwrap();
+    kit.poll().await.unwrap();
     assert_eq!(kit.list(&ListFilter::default()).await.unwrap().revision, after);
 }
 
@@ -155,7 +155,7 @@ impl Backend for Shaky {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_passes_is_tried_again_under_the_same_operation() {
-    let kit = Kit::start(Shaky::default(), without_looks()).await.unwrap();
+    let kit = Kit::start(Shaky::default(), without_polling()).await.unwrap();
     let accepted = kit.transition(&request(&first_slot(), Verb::Create)).await.unwrap();
     rest().await;
     let idle = kit.get(&first_slot()).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_fault_that_passes_is_tried_again_under_the_same_operation() {
 
 #[tokio::test]
 async fn who_keeps_machines_says_so_before_the_fence() {
-    let kit = Kit::start(Shaky::default(), without_looks()).await.unwrap();
+    let kit = Kit::start(Shaky::default(), without_polling()).await.unwrap();
     let token = Token { shard: "s".to_owned(), epoch: 1, sequence: 1 };
     for verb in [Verb::Delete, Verb::Delete, Verb::Salvage, Verb::Salvage] {
         let refused = kit
@@ -198,7 +198,7 @@ async fn an_offer_that_is_none_is_refused_at_the_start() {
             Ok(())
         }
     }
-    let refused = Kit::start(Vague, without_looks()).await.unwrap_err();
+    let refused = Kit::start(Vague, without_polling()).await.unwrap_err();
     let text = "cannot offer what the substrate has: machine \"m\" has no instance type";
     assert_eq!(refused.to_string(), text);
 }
@@ -206,7 +206,7 @@ async fn an_offer_that_is_none_is_refused_at_the_start() {
 #[tokio::test]
 async fn a_second_start_on_the_same_state_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let options = || Options { state: Some(folder.path().join("state")), ..without_looks() };
+    let options = || Options { state: Some(folder.path().join("state")), ..without_polling() };
     let fake = || Fake::new(Settings::default()).unwrap();
     let _kit = Kit::start(fake(), options()).await.unwrap();
     Kit::start(fake(), options()).await.unwrap_err();
@@ -214,7 +214,7 @@ async fn a_second_start_on_the_same_state_is_refused() {
 
 #[tokio::test]
 async fn a_server_says_that_it_is_well_and_what_it_speaks() {
-    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_looks()).await.unwrap();
+    let kit = Kit::start(Fake::new(Settings::default()).unwrap(), without_polling()).await.unwrap();
     let address = stage::serve_kit(&kit, None).await;
     let channel = fleet::channel(&address, None).unwrap();
     let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
@@ -229,7 +229,7 @@ async fn a_server_says_that_it_is_well_and_what_it_speaks() {
 // Requirement: PM-7
 #[tokio::test]
 async fn a_configure_for_another_cluster_is_an_internal_error_on_the_wire() {
-    let (_kit, mut client) = stage::fake(Settings::default(), without_looks()).await;
+    let (_kit, mut client) = stage::fake(Settings::default(), without_polling()).await;
     let id = first_slot();
     client
         .create(fleet::CreateRequest { machine_id: id.clone(), ..Default::default() })

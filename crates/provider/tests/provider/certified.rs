@@ -49,7 +49,7 @@ async fn the_fake_does_all_that_is_public_and_all_of_our_own() {
         Profile::Scale,
     ];
     // Verbs take a while, so that what passes is really seen.
-    let suite = suite(program(&["--fake-dwell=1ms:20ms"]), &all, &scratch);
+    let suite = suite(program(&["--fake-latency=1ms:20ms"]), &all, &scratch);
     let findings = run(&suite, |_| ()).await;
     assert_eq!(failures(&findings), Vec::<String>::new());
     let ids: BTreeSet<u16> = findings.iter().map(|it| it.behaviour.id).collect();

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tonic::{Response, Status};
-use usher_failpoint::Failpoint;
-use usher_provider::fake::Dice;
+use usher_provider::fake::Rng;
+use usher_provider::point::Point;
 use usher_wire::fleet::{
     Client, ConfigureRequest, CreateRequest, DeleteRequest, DrainRequest, ListFilter, Machine,
     MachineState as State, TransitionAck,
@@ -26,7 +26,7 @@ const MACHINES: usize = 6;
 /// One provider over all its deaths.
 struct House {
     folder: TempDir,
-    dice: Dice,
+    rng: Rng,
     sequence: i64,
     /// The last operation that was acknowledged, by machine and verb.
     acknowledged: BTreeMap<(String, &'static str), String>,
@@ -49,7 +49,7 @@ impl House {
     fn new(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (acknowledged, operations) = (BTreeMap::new(), BTreeSet::new());
-        Self { folder, dice: Dice::new(seed), sequence: 0, acknowledged, operations }
+        Self { folder, rng: Rng::new(seed), sequence: 0, acknowledged, operations }
     }
 
     fn hosts(&self) -> PathBuf {
@@ -61,12 +61,12 @@ impl House {
         let address = port.to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_usher-provider-fake"));
         command
-            .args(["--use-fake-backend", "--fake-dwell=0ms:8ms", "--look-interval=1h"])
+            .args(["--use-fake-backend", "--fake-latency=0ms:8ms", "--poll-interval=1h"])
             .arg(format!("--addr={address}"))
             .arg(format!("--seed-count={MACHINES}"))
             .arg(format!("--state={}", self.folder.path().join("state").display()))
             .arg(format!("--fake-hosts={}", self.hosts().display()))
-            .arg(format!("--fake-seed={}", self.dice.next() >> 1))
+            .arg(format!("--fake-seed={}", self.rng.next() >> 1))
             // Small, so that snapshots are taken all the time.
             .arg("--snapshot-after-bytes=2000")
             .stdin(Stdio::null())
@@ -98,10 +98,10 @@ impl House {
     /// Asks for the next verb of one machine; whoever asks in vain has lost the provider.
     async fn step(&mut self, client: &mut Client) -> Result<(), Status> {
         let all = Self::all(client).await?;
-        let at = self.dice.below(all.len());
+        let at = self.rng.below(all.len());
         let machine = &all[at];
         let id = machine.id.clone();
-        let deletes = self.dice.happens(0.4);
+        let deletes = self.rng.chance(0.4);
         let (word, answer) = match machine.state() {
             State::Speculative => ("create", self.create(client, &id).await),
             State::Idle if deletes => ("delete", self.delete(client, &id).await),
@@ -245,7 +245,7 @@ async fn a_provider_killed_at_any_moment_leaks_nothing_and_repeats_nothing() {
     let mut house = House::new(12);
     for round in 0..kills() * 3 {
         let mut running = house.start(None).await.expect("it starts");
-        let steps = 5 + house.dice.below(60);
+        let steps = 5 + house.rng.below(60);
         for _ in 0..steps {
             let mut client = running.client.clone();
             house.step(&mut client).await.unwrap();

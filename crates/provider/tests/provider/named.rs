@@ -23,7 +23,7 @@ impl House {
 }
 
 async fn served(house: &House) -> String {
-    let options = Options { look_interval: None, ..Options::default() };
+    let options = Options { poll_interval: None, ..Options::default() };
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), options).await.unwrap();
     let keyring = Arc::new(Keyring::open(house.sign("server", &[])).unwrap());
     stage::serve_kit(&kit, Some(keyring)).await

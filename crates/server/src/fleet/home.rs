@@ -98,7 +98,7 @@ impl Ground {
             state: Some(self.root.join("state")),
             nonce: Uuid::new_v4().as_u64_pair().1,
             timeouts: Timeouts::default(),
-            look_interval: Some(self.local.look_interval.0),
+            poll_interval: Some(self.local.look_interval.0),
             snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
             forget_blobs_after: Some(self.local.forget_tokens.0),
         };

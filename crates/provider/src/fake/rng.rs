@@ -1,13 +1,13 @@
-//! Chance that is the same each time it begins with the same seed.
+//! Random numbers that a seed determines.
 
-/// A stream of numbers: `SplitMix64`.
+/// `SplitMix64`.
 #[derive(Clone, Debug)]
-pub struct Dice {
+pub struct Rng {
     state: u64,
 }
 
-impl Dice {
-    /// The stream of a seed.
+impl Rng {
+    /// A generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -21,20 +21,20 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below this one, which is not zero.
+    /// A number below `most`, which is not zero.
     pub fn below(&mut self, most: usize) -> usize {
         let most = u64::try_from(most).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % most).unwrap_or_default()
     }
 
-    /// From zero up to, and without, one.
+    /// A number in [0, 1).
     pub fn fraction(&mut self) -> f64 {
         let bits = u32::try_from(self.next() >> 32).unwrap_or_default();
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// Whether something so likely happens.
-    pub fn happens(&mut self, likely: f64) -> bool {
-        self.fraction() < likely
+    /// True with this probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.fraction() < probability
     }
 }

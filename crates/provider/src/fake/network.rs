@@ -1,4 +1,4 @@
-//! A network between a shard and a provider that loses answers and carries requests twice.
+//! A network between shard and provider that loses responses and delivers requests twice.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -11,36 +11,36 @@ use usher_wire::fleet::{
     Machine, MachineList, MachineRef, SalvageRequest, Salvager, TransitionAck,
 };
 
-use super::dice::Dice;
+use super::rng::Rng;
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
-/// How likely each mischief is.
+/// How likely each fault is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Odds {
-    /// A change is made, and its answer is lost.
+pub struct FaultRates {
+    /// The change is made and its response is lost.
     pub lost: f64,
     /// A request arrives twice.
     pub twice: f64,
-    /// A request is on its way for up to this long, so that others overtake it.
+    /// A request is delayed by up to this long, so that others overtake it.
     pub delay: Duration,
 }
 
-/// The network.
+/// A service behind a faulty network.
 #[derive(Debug)]
-pub struct Mischief<S> {
+pub struct FaultyNetwork<S> {
     inner: S,
-    odds: Odds,
-    dice: Mutex<Dice>,
+    rates: FaultRates,
+    rng: Mutex<Rng>,
 }
 
-impl<S> Mischief<S> {
-    /// A network before a provider.
-    pub const fn new(inner: S, odds: Odds, seed: u64) -> Self {
-        Self { inner, odds, dice: Mutex::new(Dice::new(seed)) }
+impl<S> FaultyNetwork<S> {
+    /// Wraps a service.
+    pub const fn new(inner: S, rates: FaultRates, seed: u64) -> Self {
+        Self { inner, rates, rng: Mutex::new(Rng::new(seed)) }
     }
 
-    async fn carry<T, F>(
+    async fn deliver<T, F>(
         &self,
         request: Request<T>,
         call: impl Fn(Request<T>) -> F,
@@ -50,38 +50,37 @@ impl<S> Mischief<S> {
         F: Future<Output = RpcResult<TransitionAck>>,
     {
         let (lost, twice, delay) = {
-            let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
-            let delay = self.odds.delay.mul_f64(dice.fraction());
-            (dice.happens(self.odds.lost), dice.happens(self.odds.twice), delay)
+            let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+            let delay = self.rates.delay.mul_f64(rng.fraction());
+            (rng.chance(self.rates.lost), rng.chance(self.rates.twice), delay)
         };
         sleep(delay).await;
         let (metadata, extensions, message) = request.into_parts();
         let copy = || Request::from_parts(metadata.clone(), extensions.clone(), message.clone());
         let answer = call(copy()).await;
         if twice {
-            // Nobody waits for the answer to the second.
             let _ = call(copy()).await;
         }
-        if lost { Err(Status::unavailable("the answer was lost")) } else { answer }
+        if lost { Err(Status::unavailable("the response was lost")) } else { answer }
     }
 }
 
 #[tonic::async_trait]
-impl<S: CapacityProvider> CapacityProvider for Mischief<S> {
+impl<S: CapacityProvider> CapacityProvider for FaultyNetwork<S> {
     async fn create(&self, request: Request<CreateRequest>) -> RpcResult<TransitionAck> {
-        self.carry(request, |it| self.inner.create(it)).await
+        self.deliver(request, |it| self.inner.create(it)).await
     }
 
     async fn configure(&self, request: Request<ConfigureRequest>) -> RpcResult<TransitionAck> {
-        self.carry(request, |it| self.inner.configure(it)).await
+        self.deliver(request, |it| self.inner.configure(it)).await
     }
 
     async fn drain(&self, request: Request<DrainRequest>) -> RpcResult<TransitionAck> {
-        self.carry(request, |it| self.inner.drain(it)).await
+        self.deliver(request, |it| self.inner.drain(it)).await
     }
 
     async fn delete(&self, request: Request<DeleteRequest>) -> RpcResult<TransitionAck> {
-        self.carry(request, |it| self.inner.delete(it)).await
+        self.deliver(request, |it| self.inner.delete(it)).await
     }
 
     async fn get(&self, request: Request<MachineRef>) -> RpcResult<Machine> {
@@ -94,8 +93,8 @@ impl<S: CapacityProvider> CapacityProvider for Mischief<S> {
 }
 
 #[tonic::async_trait]
-impl<S: Salvager> Salvager for Mischief<S> {
+impl<S: Salvager> Salvager for FaultyNetwork<S> {
     async fn salvage(&self, request: Request<SalvageRequest>) -> RpcResult<TransitionAck> {
-        self.carry(request, |it| self.inner.salvage(it)).await
+        self.deliver(request, |it| self.inner.salvage(it)).await
     }
 }
