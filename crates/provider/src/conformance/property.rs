@@ -1,20 +1,20 @@
-//! Random walks against plain ideas of the rules.
+//! Random calls against reference models.
 
 use tonic::Code;
 use usher_wire::fleet::MachineState as State;
 
 use super::fencing::oracle;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, out_of_place};
 use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
         1201 => oracle(probe, 240, 1, 1).await,
         1202 => metadata_round_trips(probe).await,
-        1203 => walks(probe).await,
+        1203 => random_verbs(probe).await,
         1204 => oracle(probe, 200, 3, 4).await,
         1205 => malformed(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -38,9 +38,8 @@ async fn metadata_round_trips(probe: &mut Probe) -> Outcome {
     Ok(())
 }
 
-/// Random verbs: those that fit lead on, those that were answered before are answered again, and
-/// the others are refused.
-async fn walks(probe: &mut Probe) -> Outcome {
+/// Random verbs: a legal one starts an operation, a repeated one returns it, any other is refused.
+async fn random_verbs(probe: &mut Probe) -> Outcome {
     for _ in 0..5 {
         let id = probe.slot().await?;
         let (mut state, mut known) = (State::Speculative, Vec::new());
@@ -51,7 +50,7 @@ async fn walks(probe: &mut Probe) -> Outcome {
             if kind.origin() == state && kind.goal() != state {
                 let operation = answer?.operation_id;
                 let fresh = !known.iter().any(|(_, it)| *it == operation);
-                ensure(fresh, || format!("step {step}: {operation} came again"))?;
+                ensure(fresh, || format!("step {step}: {operation} was reused"))?;
                 known.retain(|(it, _)| *it != kind);
                 known.push((kind, operation));
                 state = kind.goal();
@@ -72,7 +71,7 @@ async fn walks(probe: &mut Probe) -> Outcome {
 }
 
 async fn malformed(probe: &mut Probe) -> Outcome {
-    let nowhere = probe.stranger();
+    let nowhere = probe.unknown_name();
     let long = "x".repeat(4_096);
     let names = ["", "\0", " ", nowhere.as_str(), long.as_str(), "../..", "\u{202e}"];
     for name in names {
@@ -80,7 +79,7 @@ async fn malformed(probe: &mut Probe) -> Outcome {
         let read = probe.get(name).await.map_err(|it| it.code());
         ensure(read == Err(expected), || format!("Get of {name:?}: {read:?}"))?;
         for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
-            let shard = probe.stranger();
+            let shard = probe.unknown_name();
             for token in [Token { shard, epoch: -1, sequence: 0 }, Token::default()] {
                 let answer = probe.call(kind, name, token).await.map_err(|it| it.code());
                 let code = answer.as_ref().err().copied();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use usher_provider::conformance::{
-    Boot, Certificate, Exercised, Finding, Profile, Suite, Target, list, run,
+    Certificate, Exercised, Finding, Launcher, Profile, Suite, Target, list, run,
 };
 
 #[expect(dead_code, unreachable_pub, reason = "it is a program of its own, too")]
@@ -25,9 +25,12 @@ fn suite(target: Target, profiles: &[Profile], scratch: &TempDir) -> Suite {
     }
 }
 
-fn program(words: &[&str]) -> Target {
-    let words = words.iter().map(|it| (*it).to_owned()).collect();
-    Target::Program(Boot { program: env!("CARGO_BIN_EXE_usher-provider-fake").to_owned(), words })
+fn program(args: &[&str]) -> Target {
+    let args = args.iter().map(|it| (*it).to_owned()).collect();
+    Target::Program(Launcher {
+        program: env!("CARGO_BIN_EXE_usher-provider-fake").to_owned(),
+        args,
+    })
 }
 
 fn failures(findings: &[Finding]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Starts a candidate as its own process, and kills it.
+//! Starts and kills a candidate process.
 
 use std::io;
 use std::net::TcpListener;
@@ -12,59 +12,59 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 /// How long a candidate may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a candidate does not run.
+/// Why a candidate did not start.
 #[derive(Debug, Error)]
-pub enum BootError {
+pub enum LaunchError {
     /// It cannot be started.
-    #[error("cannot start \"{program}\"")]
+    #[error("failed to start \"{program}\"")]
     Start {
         /// The program.
         program: String,
-        /// How.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It does not listen.
-    #[error("cannot reach \"{program}\": it did not listen in time, or ended")]
-    Silent {
+    /// It does not accept connections.
+    #[error("\"{program}\" did not listen in time, or exited")]
+    NotListening {
         /// The program.
         program: String,
     },
 }
 
-/// How a candidate is started: the program, and the words before its flags.
+/// The command line of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boot {
+pub struct Launcher {
     /// The program.
     pub program: String,
-    /// The words before its flags.
-    pub words: Vec<String>,
+    /// The arguments before its flags.
+    pub args: Vec<String>,
 }
 
-/// A candidate that runs. It is killed when it is dropped.
+/// A running candidate, killed on drop.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     pub(super) address: String,
 }
 
-impl Boot {
-    /// Starts the candidate with its fake substrate.
+impl Launcher {
+    /// Starts the candidate with its fake backend.
     pub(super) async fn start(
         &self,
         seed_count: usize,
         state: Option<&Path>,
         more: &[String],
-    ) -> Result<Running, BootError> {
+    ) -> Result<Running, LaunchError> {
         let program = self.program.clone();
-        let failed = |source| BootError::Start { program: program.clone(), source };
+        let failed = |source| LaunchError::Start { program: program.clone(), source };
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
         let address = port.map_err(failed)?.to_string();
         let mut command = Command::new(&self.program);
         command
-            .args(&self.words)
+            .args(&self.args)
             .arg(format!("--addr={address}"))
             .args(["--provider=certify", "--use-fake-backend"])
             .arg(format!("--seed-count={seed_count}"))
@@ -77,7 +77,7 @@ impl Boot {
         }
         let child = command.spawn().map_err(failed)?;
         let mut running = Running { child, address };
-        let until = Instant::now() + LISTENS_WITHIN;
+        let until = Instant::now() + LISTEN_TIMEOUT;
         while Instant::now() < until {
             if TcpStream::connect(&running.address).await.is_ok() {
                 return Ok(running);
@@ -87,12 +87,12 @@ impl Boot {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        Err(BootError::Silent { program })
+        Err(LaunchError::NotListening { program })
     }
 }
 
 impl Running {
-    /// Kills it, as by `kill -9`, and waits until it is gone.
+    /// Kills it with SIGKILL and waits for its exit.
     pub(super) async fn kill(mut self) -> io::Result<()> {
         self.child.start_kill()?;
         self.child.wait().await.map(|_| ())
