@@ -1,15 +1,15 @@
 //! The kit joins provider state, journal and substrate.
 //!
 //! ```text
-//!   request ─▶ state ─▶ journal ─safe─▶ answer
+//!   request ─▶ state ─▶ journal ─durable─▶ response
 //!                        │
-//!                        └─safe─▶ verb of the substrate ─▶ state ─▶ journal
+//!                        └─durable─▶ verb of the substrate ─▶ state ─▶ journal
 //! ```
 //!
 //! **Invariants**
-//! - Nobody is answered, and no substrate is asked, before what that rests on is safe.
-//! - What was interrupted is done again under the same operation.
-//! - A verb that ends late changes nothing; what it made is taken away.
+//! - No response is sent and no verb is started before its entry is durable.
+//! - An interrupted verb is run again under the same operation id.
+//! - A verb that ends after its timeout changes nothing; the host it made is deleted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,67 +28,69 @@ use crate::state::{
     Accepted, Entry, Kind, ProviderState, Refusal, TransitionRequest, VerbOutcome, Work,
 };
 
-/// How soon a verb is tried again, at first and at most.
+/// The back-off of a verb, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Verbs that are asked of a substrate at once.
+/// Concurrent verbs of a substrate.
 const VERBS_MAX: usize = 4_096;
 
-/// How a provider is kept.
+/// Options of a provider.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The file of the state; `None` keeps it in memory.
     pub state: Option<PathBuf>,
     /// A number that no other state has.
     pub nonce: u64,
-    /// How long each verb may take.
+    /// The timeout of each verb.
     pub timeouts: Timeouts,
-    /// How often the substrate is asked for vanished hosts and changed offers; never if nothing.
+    /// How often the substrate is polled for lost hosts and changed offers; `None` never.
     pub poll_interval: Option<Duration>,
-    /// A snapshot is taken when so many bytes were appended.
+    /// A snapshot is taken after this many bytes were appended to the journal.
     pub snapshot_after_bytes: u64,
-    /// How long the blob of a Configure that ended may stay in the file; for ever if nothing.
+    /// How long the blob of an ended Configure may stay in the journal; `None` for ever.
     pub forget_blobs_after: Option<Duration>,
+    /// Called at each failpoint.
+    pub pass: Pass,
 }
 
-/// How long each verb may take.
+/// The timeout of each verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To make a machine.
+    /// Of Create.
     pub create: Duration,
-    /// To let it join, and to become ready.
+    /// Of Configure, until the node is ready.
     pub configure: Duration,
-    /// To take it out, beside its grace.
+    /// Of Drain, in addition to its grace period.
     pub drain: Duration,
-    /// To give it back, also after it failed.
+    /// Of Delete and Salvage.
     pub delete: Duration,
 }
 
-/// Why a provider does not begin.
+/// Why a provider did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The journal cannot be used.
-    #[error("cannot open the journal")]
+    /// The journal failed.
+    #[error("failed to open the journal")]
     Journal(#[source] journal::Error),
-    /// The substrate does not say what there is.
-    #[error("cannot learn which machines there are")]
+    /// The substrate could not be listed.
+    #[error("failed to list the machines of the substrate")]
     Describe(#[source] Fault),
-    /// The substrate offers something that is none.
-    #[error("cannot offer what the substrate has: {what}")]
+    /// The substrate offers an invalid machine.
+    #[error("invalid offer: {what}")]
     Offer {
         /// What is wrong.
         what: String,
     },
 }
 
-/// Why a question is not answered.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KitError {
-    /// It is refused.
+    /// The request was refused.
     #[error(transparent)]
     Refused(Refusal),
-    /// What would be said cannot be written down.
-    #[error("cannot write the journal: nothing is accepted any more")]
+    /// The entry could not be written.
+    #[error("failed to write the journal: no request is accepted until a restart")]
     Journal,
 }
 
@@ -135,7 +137,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The same for every verb.
+    /// The same timeout for every verb.
     pub const fn all(time: Duration) -> Self {
         Self { create: time, configure: time, drain: time, delete: time }
     }
@@ -174,7 +176,7 @@ impl<B: Backend> Kit<B> {
         });
         let _ = handle.send(Arc::downgrade(&inner));
         let kit = Self { inner };
-        let last = kit.take_over(offers);
+        let last = kit.update_offers(offers);
         kit.inner.journal.wait_durable(last).await.map_err(StartError::Journal)?;
         let pending = kit.inner.shared().state.pending();
         for work in pending {
@@ -184,12 +186,12 @@ impl<B: Backend> Kit<B> {
         Ok(kit)
     }
 
-    /// The substrate.
+    /// The backend of this provider.
     pub fn backend(&self) -> &B {
         &self.inner.backend
     }
 
-    /// Asks for a change.
+    /// Runs a verb on a machine; returns once it is accepted.
     pub async fn transition(&self, request: &TransitionRequest) -> Result<Accepted, KitError> {
         let (result, number) = {
             let mut shared = self.inner.shared();
@@ -198,7 +200,7 @@ impl<B: Backend> Kit<B> {
             (decision.result, number)
         };
         if let Ok(Accepted { work: Some(work), .. }) = &result {
-            // Whether or not the asker waits for the answer.
+            // Even if the caller drops this future.
             self.dispatch(work.clone(), number);
         }
         self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
@@ -215,7 +217,7 @@ impl<B: Backend> Kit<B> {
         found.map_err(KitError::Refused)
     }
 
-    /// Reads many.
+    /// Lists machines.
     pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, KitError> {
         let (page, nonce, number) = {
             let mut shared = self.inner.shared();
@@ -226,16 +228,16 @@ impl<B: Backend> Kit<B> {
         Ok(MachineList { machines, revision: page.next.to_text(nonce).into() })
     }
 
-    /// Returns when the journal cannot be written any more: nothing is answered from then on, and
-    /// only a new start finds out what the disk holds.
+    /// Waits until a journal write fails: no call succeeds from then on, and only a restart finds
+    /// out what the disk holds.
     pub async fn write_failed(&self) {
         self.inner.journal.write_failed().await;
     }
 
-    /// Asks the substrate once for changed offers and vanished hosts.
+    /// Polls the substrate once for changed offers and lost hosts.
     pub async fn poll(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
-        self.take_over(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
+        self.update_offers(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
         let hosted = self.inner.shared().state.hosted_machines();
         let lost = self.inner.backend.check(&hosted).await?;
         let mut shared = self.inner.shared();
@@ -246,7 +248,7 @@ impl<B: Backend> Kit<B> {
         Ok(())
     }
 
-    fn take_over(&self, offers: Vec<Machine>) -> u64 {
+    fn update_offers(&self, offers: Vec<Machine>) -> u64 {
         let mut shared = self.inner.shared();
         for offer in offers {
             let entry = shared.state.offer(offer);
@@ -263,13 +265,13 @@ impl<B: Backend> Kit<B> {
                 sleep(interval).await;
                 let Some(inner) = inner.upgrade() else { return };
                 if let Err(why) = (Self { inner }).poll().await {
-                    tracing::warn!(%why, "cannot look after the hosts");
+                    tracing::warn!(%why, "failed to poll the substrate");
                 }
             }
         });
     }
 
-    /// Does some work once everything up to a number is safe.
+    /// Runs a verb once every entry up to a number is durable.
     fn dispatch(&self, work: Work, number: u64) {
         let inner = Arc::clone(&self.inner);
         tokio::spawn(async move {
@@ -286,13 +288,13 @@ impl<B: Backend> Inner<B> {
     async fn work(&self, work: &Work) {
         let command = Command { operation: work.operation.clone(), machine: work.machine.clone() };
         let deadline = Instant::now() + self.options.timeouts.of(work);
-        let mut verb = Box::pin(self.try_until(work, &command, deadline));
+        let mut verb = Box::pin(self.retry_until(work, &command, deadline));
         let Ok(end) = timeout_at(deadline, &mut verb).await else {
             self.end(work, VerbOutcome::Failed(format!("{} took too long", work.kind.as_str())));
-            // What comes late changes nothing, but it must not be left standing.
+            // A late success changes nothing, but its host must not be left behind.
             let late = timeout(self.options.timeouts.of(work), verb).await;
             if let (Kind::Create, Ok(VerbOutcome::Created { host, .. })) = (work.kind, late) {
-                self.take_away(&command, host).await;
+                self.delete_late_host(&command, host).await;
             }
             return;
         };
@@ -301,16 +303,16 @@ impl<B: Backend> Inner<B> {
         Failpoint::VerbEnded.pass();
     }
 
-    /// Tries a verb again as long as its fault may pass.
-    async fn try_until(&self, work: &Work, command: &Command, deadline: Instant) -> VerbOutcome {
-        let mut pause = RETRY_FIRST;
+    /// Retries a verb on transient faults.
+    async fn retry_until(&self, work: &Work, command: &Command, deadline: Instant) -> VerbOutcome {
+        let mut backoff = RETRY_FIRST;
         loop {
             (self.options.pass)(Point::BeforeVerb);
-            match self.once(work, command).await {
+            match self.attempt(work, command).await {
                 Ok(end) => return end,
-                Err(Fault { is_transient: true, .. }) if Instant::now() + pause < deadline => {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(RETRY_MAX);
+                Err(Fault { is_transient: true, .. }) if Instant::now() + backoff < deadline => {
+                    sleep(backoff).await;
+                    backoff = (backoff * 2).min(RETRY_MAX);
                 }
                 Err(Fault { reason, .. }) => {
                     return VerbOutcome::Failed(format!("{}: {reason}", work.kind.as_str()));
@@ -319,13 +321,13 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    async fn once(&self, work: &Work, command: &Command) -> Result<VerbOutcome, Fault> {
+    async fn attempt(&self, work: &Work, command: &Command) -> Result<VerbOutcome, Fault> {
         match work.kind {
             Kind::Create => {
                 let CreatedHost { host, resources, allocatable } =
                     self.backend.create(command).await?;
                 if !is_named(&host) {
-                    return Err(Fault::permanent("the substrate named no host"));
+                    return Err(Fault::permanent("the substrate returned no host"));
                 }
                 return Ok(VerbOutcome::Created { host, resources, allocatable });
             }
@@ -340,13 +342,13 @@ impl<B: Backend> Inner<B> {
         Ok(VerbOutcome::Done)
     }
 
-    /// Gives a host back that came when nobody waited for it any more.
-    async fn take_away(&self, command: &Command, host: usher_wire::fleet::HostRef) {
+    /// Deletes a host that was created after the timeout.
+    async fn delete_late_host(&self, command: &Command, host: usher_wire::fleet::HostRef) {
         let mut machine = command.machine.clone();
         machine.host = Some(host);
         let operation = format!("{}-undo", command.operation);
         if let Err(why) = self.backend.delete(&Command { operation, machine }).await {
-            tracing::error!(machine = command.machine.id, %why, "cannot take a late host away");
+            tracing::error!(machine = command.machine.id, %why, "failed to delete a late host");
         }
     }
 
@@ -362,7 +364,7 @@ impl<B> Inner<B> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an entry to the journal; the number of the newest.
+    /// Submits an entry to the journal; returns the number of the newest one.
     fn submit(&self, shared: &mut Shared, entry: Option<Entry>) -> u64 {
         if let Some(entry) = entry {
             shared.number += 1;

@@ -1,8 +1,7 @@
-//! CRC-32 with Castagnoli's polynomial.
+//! CRC-32C (Castagnoli).
 
 const TABLE: [u32; 256] = table();
 
-/// The sum of some bytes.
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     let sum = bytes.iter().fold(u32::MAX, |sum, byte| {
         let [low, ..] = sum.to_le_bytes();

@@ -1,25 +1,25 @@
 //! The provider state on disk: entries appended in groups, and now and then a snapshot.
 //!
 //! ```text
-//!   submit ──▶ queue ──▶ [ write, sync ] ──▶ safe        one thread, one group at a time
+//!   submit ──▶ queue ──▶ [ write, sync ] ──▶ durable     one thread, one group at a time
 //!                              │
 //!               the log grew: the state is written to a second file while groups go on,
 //!               then the groups since, then that file is renamed over the first
 //! ```
 //!
 //! **Invariants**
-//! - What was reported as safe is found again after a crash.
-//! - A group is one frame: it is found whole or not at all, and only the last can be torn.
-//! - A frame that does not fit its sum and is not the last is damage, and nothing is opened then.
-//! - After a write failed nothing is reported as safe any more: what the disk holds is not known
+//! - Every entry reported as durable is read again after a crash.
+//! - A group is one frame: it is read completely or not at all, and only the last can be torn.
+//! - A frame with a wrong checksum that is not the last is corruption: the journal is not opened.
+//! - After a failed write no entry is reported as durable: the content of the disk is unknown
 //!   until it is read again.
-//! - What one mutation costs does not depend on how many machines there are.
+//! - The cost of a mutation does not depend on the number of machines.
 
 mod crc32c;
 mod frame;
 mod writer;
 
-pub use frame::Damage;
+pub use frame::Corruption;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -36,20 +36,20 @@ use crate::point::Pass;
 use crate::state::{Entry, ProviderState};
 use writer::{SnapshotTarget, Writer};
 
-/// How far the disk is.
+/// The progress of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Everything up to this number is safe.
+    /// Every entry up to this number is durable.
     Durable(u64),
-    /// A write failed after this number.
+    /// A write failed; the entries up to this number are durable.
     Failed(u64),
 }
 
-/// Why a journal cannot be used.
+/// Why a journal cannot be opened or written.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The disk failed.
-    #[error("cannot use \"{}\"", path.display())]
+    #[error("failed to access \"{}\"", path.display())]
     Disk {
         /// The file.
         path: PathBuf,
@@ -57,23 +57,23 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Another process has it.
-    #[error("cannot use \"{}\": another process does", path.display())]
+    /// Another process holds its lock.
+    #[error("\"{}\" is locked by another process", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// It was damaged.
-    #[error("cannot read \"{}\"", path.display())]
-    Damaged {
+    /// The file is corrupt.
+    #[error("failed to read \"{}\"", path.display())]
+    Corrupt {
         /// The file.
         path: PathBuf,
         /// How.
         #[source]
-        source: Damage,
+        source: Corruption,
     },
     /// A write failed, now or before.
-    #[error("cannot write the journal")]
+    #[error("failed to write the journal")]
     WriteFailed,
 }
 
@@ -83,34 +83,36 @@ pub struct Journal {
     queue: Option<mpsc::Sender<Message>>,
     progress: watch::Receiver<Progress>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// Held while the file is ours.
+    /// Held while the journal is open.
     _lock: Option<File>,
 }
 
 /// A state as the entries that rebuild it.
 pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
 
-/// What the writing thread is progress_sender.
+/// A message to the writing thread.
 enum Message {
-    /// Write this; its number.
+    /// Write this entry with this number.
     Entry(u64, Box<Entry>),
     /// The state with every entry submitted before.
     Snapshot(Entries),
 }
 
-/// How a journal is kept.
+/// When snapshots are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// A snapshot is taken when so many bytes were appended since the last one, and at least twice
-    /// as many as it has.
+    /// A snapshot is due after this many bytes were appended since the last one, and at least
+    /// twice its size.
     pub snapshot_after_bytes: u64,
-    /// A snapshot is taken so long after a bootstrap blob was appended: it lacks those that are not
-    /// needed any more. Never, if nothing.
+    /// A snapshot is due this long after a bootstrap blob was appended, to drop the blobs of ended
+    /// operations; `None` never.
     pub forget_blobs_after: Option<Duration>,
+    /// Called at each failpoint.
+    pub pass: Pass,
 }
 
 impl Journal {
-    /// A journal that keeps nothing.
+    /// A journal that writes nothing.
     pub fn none() -> Self {
         let (_, progress) = watch::channel(Progress::Durable(u64::MAX));
         Self { queue: None, progress, thread: None, _lock: None }
@@ -118,8 +120,7 @@ impl Journal {
 
     /// Opens the journal at a path, and the state that it holds; a new one gets `nonce`.
     ///
-    /// `snapshot_due` is called by the writing thread when a snapshot is due; it answers with
-    /// [`Journal::submit_snapshot`] or not at all.
+    /// The writing thread calls `snapshot_due`, which may call [`Journal::submit_snapshot`].
     pub fn open(
         path: &Path,
         nonce: u64,
@@ -133,11 +134,14 @@ impl Journal {
         let mut file = open.open(path).map_err(disk)?;
         let bytes = fs::read(path).map_err(disk)?;
         let read = frame::read(&bytes)
-            .map_err(|source| Error::Damaged { path: path.to_owned(), source })?;
+            .map_err(|source| Error::Corrupt { path: path.to_owned(), source })?;
         let mut state = ProviderState::new(read.nonce.unwrap_or(nonce));
-        if read.whole < bytes.len() {
-            tracing::warn!(bytes = bytes.len() - read.whole, "the journal ended in half a group");
-            file.set_len(as_u64(read.whole)).and_then(|()| file.sync_all()).map_err(disk)?;
+        if read.complete < bytes.len() {
+            tracing::warn!(
+                bytes = bytes.len() - read.complete,
+                "torn group removed from the end of the journal"
+            );
+            file.set_len(as_u64(read.complete)).and_then(|()| file.sync_all()).map_err(disk)?;
         }
         if read.nonce.is_none() {
             file.write_all(&frame::head(nonce)).map_err(disk)?;
@@ -162,10 +166,10 @@ impl Journal {
         Ok((journal, state))
     }
 
-    /// Hands an entry to the disk. Numbers rise in the order of the calls.
+    /// Queues an entry. Numbers rise in the order of the calls.
     pub fn submit(&self, number: u64, entry: Entry) {
         if let Some(queue) = &self.queue {
-            // A thread that ended has said that it is broken.
+            // A thread that ended has reported its failure.
             let _ = queue.send(Message::Entry(number, Box::new(entry)));
         }
     }
@@ -177,7 +181,7 @@ impl Journal {
         }
     }
 
-    /// Returns when everything up to a number is safe.
+    /// Waits until every entry up to a number is durable.
     pub async fn wait_durable(&self, number: u64) -> Result<(), Error> {
         let mut progress = self.progress.clone();
         let seen = progress.wait_for(|it| match it {
@@ -188,7 +192,7 @@ impl Journal {
             Ok(Progress::Durable(_)) => Ok(()),
             Ok(Progress::Failed(durable)) if *durable >= number => Ok(()),
             Ok(Progress::Failed(_)) => Err(Error::WriteFailed),
-            // Nobody tells any more; that is fine if everything was progress_sender.
+            // The thread has ended; its last report holds.
             Err(_) => match *self.progress.borrow() {
                 Progress::Durable(durable) if durable >= number => Ok(()),
                 Progress::Durable(_) | Progress::Failed(_) => Err(Error::WriteFailed),
@@ -196,13 +200,13 @@ impl Journal {
         }
     }
 
-    /// Returns when a write failed.
+    /// Waits until a write fails.
     pub async fn write_failed(&self) {
         if self.queue.is_none() {
             return std::future::pending().await;
         }
         let mut progress = self.progress.clone();
-        // Whoever tells no more has ended, and that is no better.
+        // A closed channel means the thread has ended: that is a failure, too.
         let _ = progress.wait_for(|it| matches!(it, Progress::Failed(_))).await;
     }
 }
@@ -210,7 +214,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.queue = None;
-        // The thread itself may hold the last of it, while it asks for a snapshot.
+        // The thread itself may drop the last reference, inside `snapshot_due`.
         let elsewhere =
             |it: &std::thread::JoinHandle<()>| it.thread().id() != std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(elsewhere) {
@@ -219,7 +223,7 @@ impl Drop for Journal {
     }
 }
 
-/// Takes the lock beside the file: the file itself is replaced by snapshots.
+/// Locks a file beside the journal: the journal itself is replaced by snapshots.
 fn lock(path: &Path) -> Result<File, Error> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
@@ -235,7 +239,7 @@ fn lock(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// Makes a name in a folder as safe as what it names.
+/// Makes a rename or creation in the folder of `path` durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()

@@ -1,4 +1,4 @@
-//! Files that were torn, damaged or taken, and disks that fail.
+//! Torn, corrupt and locked files, and failing disks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn what_was_safe_is_found_again() {
+async fn durable_entries_are_read_again() {
     let (_folder, path) = place();
     written(&path, 1..=3).await;
     let (journal, state) = open(&path).unwrap();
@@ -53,7 +53,7 @@ async fn what_was_safe_is_found_again() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
+async fn a_torn_tail_is_truncated_at_any_length() {
     let (folder, path) = place();
     written(&path, 1..=2).await;
     let two = fs::read(&path).unwrap();
@@ -67,7 +67,7 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
         drop(journal);
         assert_eq!(fs::read(&torn).unwrap(), two);
     }
-    // Blocks that were never written are zeros.
+    // Unwritten blocks are zeros.
     let zeros = folder.path().join("zeros");
     fs::write(&zeros, [&three[..two.len() + 30], &[0; 5000]].concat()).unwrap();
     assert_eq!(open(&zeros).unwrap().1.len(), 2);
@@ -75,7 +75,7 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn damage_before_the_end_is_refused() {
+async fn corruption_before_the_end_is_an_error() {
     let (_folder, path) = place();
     written(&path, 1..=3).await;
     let whole = fs::read(&path).unwrap();
@@ -85,13 +85,13 @@ async fn damage_before_the_end_is_refused() {
         damaged[at] ^= 0x10;
         fs::write(&path, &damaged).unwrap();
         let refused = open(&path).unwrap_err();
-        assert!(matches!(refused, Error::Damaged { .. }), "byte {at}: {refused:?}");
-        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was thrown away");
+        assert!(matches!(refused, Error::Corrupt { .. }), "byte {at}: {refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "the file is unchanged");
     }
 }
 
 #[test]
-fn one_process_has_it() {
+fn a_second_open_is_refused() {
     let (_folder, path) = place();
     let _first = open(&path).unwrap();
     assert!(matches!(open(&path), Err(Error::Locked { .. })));
@@ -99,7 +99,7 @@ fn one_process_has_it() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn what_cannot_be_written_is_not_safe() {
+async fn entries_are_not_durable_after_a_failed_write() {
     // A disk that is always full.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (progress_sender, progress) = watch::channel(Progress::Durable(0));
@@ -117,7 +117,7 @@ async fn what_cannot_be_written_is_not_safe() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn a_snapshot_takes_the_place_of_a_long_journal() {
+async fn a_snapshot_replaces_a_long_journal() {
     let (_folder, path) = place();
     let due = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&due);
@@ -145,7 +145,7 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
     drop(journal);
     assert!(answered > 0, "a snapshot was due");
     let grown = 2_000 * prost::Message::encoded_len(&entry(1));
-    assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not exchanged");
+    assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not replaced");
     let (_, read) = open(&path).unwrap();
     let text = |state: &ProviderState| {
         let mut lines: Vec<_> = state.entries().map(|it| format!("{it:?}")).collect();
@@ -155,10 +155,9 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
     assert_eq!(text(&read), text(&state));
 }
 
-/// Red by: a token that lies in the file until so many bytes were appended.
-// Requirement: F-80
+/// Red by: a token that stays in the file until enough bytes were appended.
 #[tokio::test]
-async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
+async fn blobs_of_ended_operations_are_dropped_soon() {
     let (_folder, path) = place();
     let (due, mut dues) = tokio::sync::mpsc::unbounded_channel();
     let forget_blobs_after = Some(std::time::Duration::from_millis(1));
@@ -177,11 +176,11 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
         journal.submit(number, of(number, pending));
         journal.wait_durable(number).await.unwrap();
     }
-    assert!(holds(), "it may be needed until the end is written");
+    assert!(holds(), "it is needed until the operation ends");
     while holds() {
         dues.recv().await.unwrap();
         journal.submit_snapshot(Box::new(state.entries()));
-        // A snapshot is exchanged between two groups, or when nobody writes.
+        // A snapshot is adopted between two groups, or while the queue is empty.
         while holds() && dues.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
@@ -193,7 +192,7 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_read_as_something_they_are_not(bytes: Vec<u8>, groups in 0_u64..4) {
+    fn a_random_tail_is_never_decoded(bytes: Vec<u8>, groups in 0_u64..4) {
         let mut file = frame::head(5);
         for number in 1..=groups {
             file.extend(frame::group(number, [entry(number)].iter()));
@@ -201,7 +200,7 @@ proptest! {
         let whole = file.len();
         file.extend(&bytes);
         let read = frame::read(&file).unwrap();
-        prop_assert_eq!(read.whole, whole);
+        prop_assert_eq!(read.complete, whole);
         prop_assert_eq!(as_u64(read.entries.len()), groups);
     }
 }

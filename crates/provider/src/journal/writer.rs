@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writing thread.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,21 +14,21 @@ use super::{Config, Entries, Message, Progress, as_u64, frame, sync_folder};
 use crate::point::Point;
 use crate::state::Entry;
 
-/// The largest group; more waits for the next.
+/// The size at which a group is closed.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// How often a snapshot that is being written is looked at.
+/// How often the thread checks whether a snapshot is finished.
 const SNAPSHOT_POLL: Duration = Duration::from_millis(20);
-/// Entries of one group of a snapshot.
+/// Entries per group of a snapshot.
 const SNAPSHOT_GROUP: usize = 512;
 
-/// Where snapshots go.
+/// The file and nonce of snapshots.
 #[derive(Clone, Debug)]
 pub(super) struct SnapshotTarget {
     pub(super) path: PathBuf,
     pub(super) nonce: u64,
 }
 
-/// The thread's own.
+/// The state of the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     file: File,
@@ -40,24 +40,24 @@ pub(super) struct Writer {
     due: u64,
     snapshotting: Snapshotting,
     durable: u64,
-    /// Since when the file holds a blob.
+    /// Since when the file holds a bootstrap blob.
     blob_since: Option<Instant>,
 }
 
-/// How far a snapshot is.
+/// The progress of a snapshot.
 #[derive(Debug)]
 enum Snapshotting {
-    /// There is none.
+    /// No snapshot is in progress.
     None,
-    /// It was asked for.
+    /// `snapshot_due` was called.
     Requested,
-    /// It is being written; these entries came since.
-    Writing(JoinHandle<io::Result<Staged>>, Vec<Vec<Entry>>),
+    /// A thread writes it; these groups were appended since.
+    Writing(JoinHandle<io::Result<StagedSnapshot>>, Vec<Vec<Entry>>),
 }
 
-/// A snapshot that has no name yet.
+/// A snapshot before its rename.
 #[derive(Debug)]
-struct Staged {
+struct StagedSnapshot {
     file: File,
     path: PathBuf,
     length: u64,
@@ -79,19 +79,19 @@ impl Writer {
         Self { file, length, groups, snapshot, config, due, snapshotting, durable, blob_since }
     }
 
-    /// Notes whether the file holds a blob from now on.
+    /// Records that the file holds a bootstrap blob.
     pub(super) fn note_blobs(&mut self, has_blobs: bool) {
         if has_blobs && self.blob_since.is_none() {
             self.blob_since = Some(Instant::now());
         }
     }
 
-    /// When blobs that are not needed any more shall be forgotten.
+    /// When the next snapshot is due because of blobs.
     fn forget_at(&self) -> Option<Instant> {
         self.blob_since?.checked_add(self.config.forget_blobs_after?)
     }
 
-    /// Writes until nobody hands anything in any more.
+    /// Writes groups until every sender is dropped.
     pub(super) fn run(
         mut self,
         messages: &Receiver<Message>,
@@ -99,11 +99,11 @@ impl Writer {
         snapshot_due: &impl Fn(),
     ) {
         while let Some(group) = self.next_group(messages) {
-            let done = self.write(&group).and_then(|()| self.exchange());
+            let done = self.write(&group).and_then(|()| self.adopt_snapshot());
             match done {
                 Ok(()) => _ = progress_sender.send_replace(Progress::Durable(self.durable)),
                 Err(why) => {
-                    tracing::error!(%why, "cannot write the journal");
+                    tracing::error!(%why, "failed to write the journal");
                     progress_sender.send_replace(Progress::Failed(self.durable));
                     return;
                 }
@@ -117,7 +117,7 @@ impl Writer {
         }
     }
 
-    /// Waits for something to do and takes all there is; nothing at the end.
+    /// Waits for entries and takes all queued ones; `None` at the end.
     fn next_group(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
         let wait = match &self.snapshotting {
             Snapshotting::None => {
@@ -144,9 +144,9 @@ impl Writer {
                     bytes += prost::Message::encoded_len(entry.as_ref());
                     group.push((number, *entry));
                 }
-                // It holds what was handed in before it. The rest of the group is written to it
-                // again, in the same order, which changes nothing.
-                Ok(Message::Snapshot(entries)) => self.begin(entries),
+                // The snapshot already holds the entries before it. Writing the rest of the group
+                // to it again, in the same order, is harmless.
+                Ok(Message::Snapshot(entries)) => self.begin_snapshot(entries),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Some(group),
             }
             if bytes >= GROUP_BYTES_MAX {
@@ -156,18 +156,18 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self, entries: Entries) {
+    fn begin_snapshot(&mut self, entries: Entries) {
         let (snapshot, pass) = (self.snapshot.clone(), self.config.pass);
         let thread = std::thread::Builder::new().name("snapshot".to_owned());
         let spawned = thread.spawn(move || {
-            let staged = stage(&snapshot, entries);
-            Failpoint::SnapshotStaged.pass();
+            let staged = write_snapshot(&snapshot, entries);
+            pass(Point::SnapshotStaged);
             staged
         });
         self.snapshotting = if let Ok(thread) = spawned {
             Snapshotting::Writing(thread, Vec::new())
         } else {
-            // It is tried again when as much time has passed once more.
+            // Retried after the same interval.
             self.blob_since = self.blob_since.map(|_| Instant::now());
             Snapshotting::None
         };
@@ -191,9 +191,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in the snapshot once it is written. One that failed is forgotten: what stands
-    /// under the name holds everything.
-    fn exchange(&mut self) -> io::Result<()> {
+    /// Switches to the snapshot once it is written. A failed one is dropped: the current file
+    /// still holds everything.
+    fn adopt_snapshot(&mut self) -> io::Result<()> {
         let finished =
             matches!(&self.snapshotting, Snapshotting::Writing(thread, _) if thread.is_finished());
         if !finished {
@@ -204,7 +204,8 @@ impl Writer {
         else {
             return Ok(());
         };
-        let staged = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        let staged =
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the snapshot thread panicked")));
         let adopted = staged.and_then(|mut staged| {
             for group in &since {
                 let bytes = frame::group(staged.groups, group.iter());
@@ -219,9 +220,9 @@ impl Writer {
         let staged = match adopted {
             Ok(staged) => staged,
             Err(why) => {
-                tracing::warn!(%why, "cannot take a snapshot of the journal");
+                tracing::warn!(%why, "failed to take a snapshot of the journal");
                 self.due = self.length + self.config.snapshot_after_bytes;
-                // The next try is as far away as this one was.
+                // Retried after the same interval.
                 self.blob_since = self.blob_since.map(|_| Instant::now());
                 return Ok(());
             }
@@ -238,7 +239,7 @@ impl Writer {
     }
 }
 
-fn stage(snapshot: &SnapshotTarget, mut entries: Entries) -> io::Result<Staged> {
+fn write_snapshot(snapshot: &SnapshotTarget, mut entries: Entries) -> io::Result<StagedSnapshot> {
     let mut path = snapshot.path.as_os_str().to_owned();
     path.push(".new");
     let path = PathBuf::from(path);
@@ -259,5 +260,5 @@ fn stage(snapshot: &SnapshotTarget, mut entries: Entries) -> io::Result<Staged> 
         has_blobs |= some.iter().any(Entry::has_blob);
     }
     file.sync_all()?;
-    Ok(Staged { file, path, length, groups, has_blobs })
+    Ok(StagedSnapshot { file, path, length, groups, has_blobs })
 }

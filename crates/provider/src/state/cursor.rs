@@ -1,27 +1,27 @@
-//! Where a list goes on: a text that checks itself, so that an altered one is known for none.
+//! List cursors: text with a checksum, so that an altered cursor is rejected.
 //!
 //! ```text
-//!   b<head>.<check>                     what changed after the head
-//!   p<head>.<start>.<after>.<check>     the next page of what there was at the head
+//!   b<head>.<check>                     changes after the head
+//!   p<head>.<start>.<after>.<check>     the next page of the machines at the head
 //! ```
 //!
-//! A page begins behind `start`, goes round behind the head, and ends where it began. What changes
-//! meanwhile gets a revision behind the head and comes with the changes after the last page.
+//! Pages begin after `start`, wrap around at the head and end at `start`. A machine that changes
+//! meanwhile gets a revision after the head and is listed with the changes after the last page.
 
-/// Where a list goes on.
+/// Where the next list begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cursor {
-    /// With everything newer.
+    /// At everything newer.
     Since(u64),
-    /// With the next page.
+    /// At the next page.
     Page {
-        /// What is newer comes after the last page.
+        /// Newer revisions are listed after the last page.
         head: u64,
         /// Where the first page began.
         start: u64,
-        /// The last revision that was looked at.
+        /// The last revision on the previous page.
         after: u64,
-        /// Whether the pages have gone round.
+        /// Whether the pages have wrapped around.
         wrapped: bool,
     },
 }
@@ -74,7 +74,7 @@ mod tests {
     const PAGE: Cursor = Cursor::Page { head: 900, start: 7, after: 80, wrapped: true };
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
+    fn a_cursor_round_trips() {
         for cursor in [Cursor::Since(0), Cursor::Since(u64::MAX), PAGE] {
             let text = cursor.to_text(42);
             assert_eq!(Cursor::from_text(42, text.as_bytes()), Some(cursor), "{text}");
@@ -84,7 +84,7 @@ mod tests {
 
     // Requirement: PM-8
     #[test]
-    fn an_altered_cursor_is_none() {
+    fn an_altered_cursor_is_rejected() {
         for cursor in [Cursor::Since(5), PAGE] {
             let text = cursor.to_text(42).into_bytes();
             for at in 0..text.len() {

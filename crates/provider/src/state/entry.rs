@@ -1,4 +1,4 @@
-//! What is written down: each entry says what is true from then on.
+//! Journal entries: each holds the new value of what changed.
 
 use std::fmt;
 
@@ -16,56 +16,56 @@ pub struct Entry {
     /// The next operation's number.
     #[prost(uint64, tag = "2")]
     pub next_operation: u64,
-    /// A machine as it is now.
+    /// The new record of a machine.
     #[prost(message, optional, tag = "3")]
     pub record: Option<Record>,
-    /// A mark as it is now.
+    /// The new mark.
     #[prost(message, optional, tag = "4")]
     pub mark: Option<Mark>,
 }
 
-/// A machine, and what only its provider knows of it.
+/// A machine and the provider's private data about it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Record {
-    /// The machine as it is shown.
+    /// The public machine.
     #[prost(message, optional, tag = "1")]
     pub machine: Option<Machine>,
-    /// The last operation of each verb; empty if there was none.
+    /// The last operation id of each verb; empty if there was none.
     #[prost(string, repeated, tag = "2")]
     pub operations: Vec<String>,
-    /// What is being done.
+    /// The operation in progress.
     #[prost(message, optional, tag = "3")]
     pub pending: Option<Pending>,
-    /// When it changed last.
+    /// The revision of its last change.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
-    /// Its shape before it was made, which it has again when it is given back.
+    /// The offered resources, restored on Delete.
     #[prost(message, optional, tag = "5")]
     pub offered_resources: Option<Resources>,
-    /// What of it could be used before it was made.
+    /// The offered allocatable resources, restored on Delete.
     #[prost(message, optional, tag = "6")]
     pub offered_allocatable: Option<Resources>,
 }
 
-/// What is being done to a machine.
+/// An operation in progress.
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
 pub struct Pending {
-    /// The verb's place among the verbs.
+    /// The index of the verb.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
-    /// The operation.
+    /// The operation id.
     #[prost(string, tag = "2")]
     pub operation: String,
-    /// What the machine needs to join; kept as long as it may be needed again.
+    /// The bootstrap blob; kept until the operation ends.
     #[prost(bytes = "bytes", tag = "3")]
     pub blob: Bytes,
-    /// How long work may take to end.
+    /// The grace period of a Drain.
     #[prost(int64, tag = "4")]
     pub grace_seconds: i64,
 }
 
-/// The highest token of a shard for a machine.
+/// A fence mark: the highest token of a shard for a machine.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Mark {
     /// The shard.
@@ -74,16 +74,16 @@ pub struct Mark {
     /// The machine.
     #[prost(string, tag = "2")]
     pub machine: String,
-    /// The shard's life.
+    /// The epoch of the shard.
     #[prost(int64, tag = "3")]
     pub epoch: i64,
-    /// Its count in that life.
+    /// The sequence number in that epoch.
     #[prost(int64, tag = "4")]
     pub sequence: i64,
 }
 
 impl Entry {
-    /// Whether it holds what somebody needs to join.
+    /// Whether it holds a bootstrap blob.
     pub fn has_blob(&self) -> bool {
         let pending = self.record.as_ref().and_then(|it| it.pending.as_ref());
         pending.is_some_and(|it| !it.blob.is_empty())
@@ -91,7 +91,7 @@ impl Entry {
 }
 
 impl Record {
-    /// The machine as it is shown.
+    /// The public machine.
     pub fn machine(&self) -> Machine {
         self.machine.clone().unwrap_or_default()
     }
@@ -101,12 +101,12 @@ impl Record {
         self.machine.as_ref().map_or("", |it| it.id.as_str())
     }
 
-    /// Where it is.
+    /// Its state.
     pub fn state(&self) -> MachineState {
         self.machine.as_ref().map_or(MachineState::Unspecified, Machine::state)
     }
 
-    /// The last operation of a verb.
+    /// The last operation id of a verb.
     pub fn operation(&self, kind: Kind) -> Option<&str> {
         self.operations.get(kind.index()).map(String::as_str).filter(|it| !it.is_empty())
     }

@@ -1,34 +1,34 @@
-//! Tokens, and the highest that was seen of each shard for each machine.
+//! Fencing: the highest token of each shard for each machine.
 //!
-//! A mark of a machine that is ours is kept with the machine. Anybody can name machines that are
-//! not, so those marks are bounded: the one that was raised longest ago gives way.
+//! The marks of our machines are kept with their records. Callers may name any other machine, so
+//! the marks of foreign machines are bounded: the least recently raised one is evicted.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::entry::Mark;
 
-/// Shards that one machine remembers. A fleet has fewer; the oldest gives way.
+/// Marks per machine; the least recently raised one is evicted.
 const SHARDS_MAX: usize = 256;
 
-/// Who asks, in which life, for the how-manieth time.
+/// A fencing token: shard, epoch and sequence number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Token {
     /// The shard.
     pub shard: String,
-    /// Its life.
+    /// The epoch of the shard.
     pub epoch: i64,
-    /// Its count in that life.
+    /// The sequence number in that epoch.
     pub sequence: i64,
 }
 
 impl Token {
-    /// Whether nobody in particular asks; such a question passes the fence.
+    /// Whether it is the zero token, which always passes the fence.
     pub const fn is_zero(&self) -> bool {
         self.shard.is_empty() && self.epoch == 0 && self.sequence == 0
     }
 }
 
-/// The marks of one machine, the one raised last at the end.
+/// The marks of one machine, the most recently raised last.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     raised: Vec<Token>,
@@ -56,14 +56,14 @@ impl Marks {
 
 /// Marks of machines that are not ours.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(super) struct ForeignMarks {
     most: usize,
     turn: u64,
     machines: HashMap<String, (u64, Marks)>,
     by_turn: BTreeMap<u64, String>,
 }
 
-impl Strangers {
+impl ForeignMarks {
     pub(super) fn new(most: usize) -> Self {
         Self { most, turn: 0, machines: HashMap::new(), by_turn: BTreeMap::new() }
     }
@@ -86,14 +86,14 @@ impl Strangers {
         }
     }
 
-    /// The marks of a machine that becomes ours.
+    /// Removes and returns the marks of a machine that becomes ours.
     pub(super) fn take(&mut self, machine: &str) -> Marks {
         let Some((turn, marks)) = self.machines.remove(machine) else { return Marks::default() };
         self.by_turn.remove(&turn);
         marks
     }
 
-    /// Every mark, the one raised last at the end.
+    /// Every mark, the most recently raised last.
     pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
         let machines = self.by_turn.values();
         machines.flat_map(|id| {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_passes_if_it_is_newer_by_life_and_then_by_count() {
+    fn tokens_are_ordered_by_epoch_then_by_sequence() {
         let mut marks = Marks::default();
         marks.raise(token("a", 2, 5));
         for (epoch, sequence, passes) in
@@ -133,15 +133,15 @@ mod tests {
 
     // Requirement: PM-6
     #[test]
-    fn marks_of_machines_that_are_not_ours_are_bounded_and_the_oldest_goes_first() {
-        let mut strangers = Strangers::new(2);
+    fn marks_of_foreign_machines_are_bounded_and_the_oldest_is_evicted() {
+        let mut foreign_marks = ForeignMarks::new(2);
         for machine in ["x", "y", "x", "z"] {
-            strangers.raise(machine, token("a", 1, 1));
+            foreign_marks.raise(machine, token("a", 1, 1));
         }
-        let kept: Vec<String> = strangers.marks().map(|it| it.machine).collect();
+        let kept: Vec<String> = foreign_marks.marks().map(|it| it.machine).collect();
         assert_eq!(kept, ["x", "z"]);
-        assert!(!strangers.admits("x", &token("a", 1, 1)));
-        assert!(strangers.admits("y", &token("a", 1, 1)), "it was forgotten");
+        assert!(!foreign_marks.admits("x", &token("a", 1, 1)));
+        assert!(foreign_marks.admits("y", &token("a", 1, 1)), "it was evicted");
     }
 
     // Requirement: PM-6

@@ -1,4 +1,4 @@
-//! Lists: everything, what changed since, or page by page.
+//! Lists: everything, the changes since a cursor, or pages.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::{ProviderState, Slot};
 /// Part of a list.
 #[derive(Debug)]
 pub struct Page {
-    /// The machines.
+    /// The machines of this page.
     pub records: Vec<Arc<Record>>,
-    /// Where it goes on.
+    /// Where the next list begins.
     pub next: Cursor,
 }
 
 impl ProviderState {
-    /// What a filter asks for. A capped list of certain states begins each time where the last one
-    /// ended, so that those who take one of many do not all take the same.
+    /// The machines that match a filter. A limited list of certain states begins each time where
+    /// the last one ended, so that callers that take one of many do not all take the same.
     pub fn list(&mut self, filter: &ListFilter) -> Page {
         let states = mask(&filter.states);
         let most = usize::try_from(filter.max_results).ok().filter(|it| *it > 0);
@@ -54,7 +54,7 @@ impl ProviderState {
         self.rotation.get(&states).copied().filter(|it| *it < self.head).unwrap_or_default()
     }
 
-    /// What changed after a revision, oldest first; a capped answer goes on behind its last.
+    /// The changes after a revision, oldest first; a limited page continues after its last one.
     fn since(&self, after: u64, states: u16, most: usize) -> Page {
         let newer = self.by_revision.range((Excluded(after), Unbounded));
         let mut matching = newer.filter_map(|(_, id)| self.slots.get(id)).filter(is_one_of(states));
@@ -103,7 +103,7 @@ impl ProviderState {
 /// Every state.
 const ANY: u16 = u16::MAX;
 
-/// The states as a set; a number that means none is in no machine.
+/// The states as a bit set; an unknown number matches no machine.
 fn mask(states: &[i32]) -> u16 {
     if states.is_empty() {
         return ANY;

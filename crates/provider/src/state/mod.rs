@@ -5,10 +5,10 @@
 //! journal.
 //!
 //! **Invariants**
-//! - The fence comes before everything that tells whether a machine exists or what was answered.
-//! - A token that passes raises its mark, whatever is answered then.
-//! - No operation id is given twice, and a machine has at most one operation in hand.
-//! - Every change of a machine has a revision of its own; what did not change keeps its own.
+//! - The fence comes before any answer that depends on the machine.
+//! - A token that passes raises its mark, even if the request is then refused.
+//! - Operation ids are never reused, and a machine has at most one operation in progress.
+//! - Every change of a machine has a revision of its own.
 
 mod cursor;
 mod entry;
@@ -28,75 +28,75 @@ pub use verb::{Kind, TransitionRequest, Verb};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use fence::{Marks, Strangers};
+use fence::{ForeignMarks, Marks};
 use thiserror::Error;
 use usher_wire::fleet::{Machine, MachineState};
 
-/// How many marks are kept of machines that are not ours.
-const STRANGERS_MAX: usize = 65_536;
+/// Foreign machines with marks.
+const FOREIGN_MARKS_MAX: usize = 65_536;
 
-/// Why a question is not granted.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Which machine is not said.
-    #[error("cannot find a machine without an id")]
+    /// The machine id is empty.
+    #[error("the machine id is empty")]
     NoId,
-    /// Something about the request cannot be taken.
-    #[error("cannot take the request: {what}")]
+    /// A field of the request is invalid.
+    #[error("invalid request: {what}")]
     Malformed {
-        /// What.
+        /// What is wrong.
         what: String,
     },
-    /// Machines are not given back here.
-    #[error("cannot give machines back: this provider keeps them")]
+    /// This provider cannot delete machines.
+    #[error("this provider cannot delete machines")]
     Unsupported,
-    /// The token is not newer than the last one.
-    #[error("cannot act for shard \"{shard}\": a newer token was seen")]
+    /// The token is not newer than the shard's mark.
+    #[error("fenced: a newer token of shard \"{shard}\" was seen")]
     Fenced {
         /// The shard.
         shard: String,
     },
-    /// No such machine.
-    #[error("cannot find machine \"{id}\"")]
+    /// The machine does not exist.
+    #[error("machine \"{id}\" not found")]
     Unknown {
         /// Its id.
         id: String,
     },
-    /// The machine is not where the verb begins.
+    /// The machine is in the wrong state for the verb.
     #[error("cannot {verb} machine \"{id}\": it is {state}")]
     Position {
         /// The verb.
         verb: &'static str,
         /// The machine.
         id: String,
-        /// Where it is.
+        /// Its state.
         state: &'static str,
     },
-    /// The machine is bound to somebody else.
+    /// The machine is bound to another cluster.
     #[error("cannot configure machine \"{id}\" for \"{asked}\": it is bound to \"{bound}\"")]
     Bound {
         /// The machine.
         id: String,
-        /// For whom it was asked.
+        /// The requested cluster.
         asked: String,
-        /// To whom it belongs.
+        /// The cluster it is bound to.
         bound: String,
     },
 }
 
-/// What a host is asked of when it may have vanished.
+/// A machine with a host and no operation in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostedMachine {
     /// The machine.
     pub machine: String,
     /// Its host.
     pub host: usher_wire::fleet::HostRef,
-    /// Whether it is a node of a cluster.
+    /// Whether it is bound to a cluster.
     pub is_bound: bool,
 }
 
 impl HostedMachine {
-    /// How a machine stands, if it stands on a host and is not in anybody's hand.
+    /// `None` without a host, or while an operation is in progress.
     fn of(record: &Record) -> Option<Self> {
         let is_bound = match record.state() {
             MachineState::Idle => false,
@@ -115,17 +115,17 @@ impl HostedMachine {
     }
 }
 
-/// Everything that is known.
+/// All machines and marks of a provider.
 #[derive(Debug)]
 pub struct ProviderState {
     slots: HashMap<Arc<str>, Slot>,
     by_revision: BTreeMap<u64, Arc<str>>,
-    strangers: Strangers,
+    foreign_marks: ForeignMarks,
     head: u64,
     next_operation: u64,
     /// Drawn when the state was created; it marks cursors and operation ids of this state.
     nonce: u64,
-    /// Where the next capped list begins, by the states it is asked for.
+    /// Where the next limited list begins, by its states.
     rotation: HashMap<u16, u64>,
 }
 
@@ -141,7 +141,7 @@ impl ProviderState {
         Self {
             slots: HashMap::new(),
             by_revision: BTreeMap::new(),
-            strangers: Strangers::new(STRANGERS_MAX),
+            foreign_marks: ForeignMarks::new(FOREIGN_MARKS_MAX),
             head: 0,
             next_operation: 1,
             nonce,
@@ -149,7 +149,7 @@ impl ProviderState {
         }
     }
 
-    /// What it was begun with.
+    /// The nonce of the state.
     pub const fn nonce(&self) -> u64 {
         self.nonce
     }
@@ -173,13 +173,13 @@ impl ProviderState {
         Ok(slot.record.machine())
     }
 
-    /// Everything that is to be done again after a restart.
+    /// The operations to resume after a restart.
     pub fn pending(&self) -> Vec<Work> {
         let records = self.by_revision.values().filter_map(|id| self.slots.get(id));
         records.filter_map(|slot| Work::of(&slot.record)).collect()
     }
 
-    /// Machines that stand on a host and are not in anybody's hand.
+    /// Machines with a host and no operation in progress.
     pub fn hosted_machines(&self) -> Vec<HostedMachine> {
         self.slots.values().filter_map(|slot| HostedMachine::of(&slot.record)).collect()
     }
@@ -195,7 +195,7 @@ impl ProviderState {
             let token = Token { shard: mark.shard, epoch: mark.epoch, sequence: mark.sequence };
             match self.slots.get_mut(mark.machine.as_str()) {
                 Some(slot) => slot.marks.raise(token),
-                None => self.strangers.raise(&mark.machine, token),
+                None => self.foreign_marks.raise(&mark.machine, token),
             }
         }
     }
@@ -207,7 +207,7 @@ impl ProviderState {
         let records: Vec<Arc<Record>> =
             self.slots.values().map(|slot| Arc::clone(&slot.record)).collect();
         let owned = self.slots.iter().flat_map(|(id, slot)| slot.marks.of_machine(id));
-        let marks: Vec<Mark> = owned.chain(self.strangers.marks()).collect();
+        let marks: Vec<Mark> = owned.chain(self.foreign_marks.marks()).collect();
         let records = records
             .into_iter()
             .map(move |it| Entry { record: Some(Record::clone(&it)), ..empty() });
@@ -219,8 +219,8 @@ impl ProviderState {
         let id: Arc<str> = record.id().into();
         self.by_revision.insert(record.revision, Arc::clone(&id));
         let Some(slot) = self.slots.get_mut(&id) else {
-            // Whoever asked for it before it was ours is still held to that.
-            let marks = self.strangers.take(&id);
+            // Marks that were raised before the machine was ours still hold.
+            let marks = self.foreign_marks.take(&id);
             self.slots.insert(id, Slot { record, marks });
             return;
         };

@@ -1,4 +1,4 @@
-//! What is granted, what it changes, and how it ends.
+//! Which requests are accepted, what they change, and how operations end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,61 +10,61 @@ use super::entry::{Entry, Mark, Pending, Record};
 use super::verb::{Kind, TransitionRequest, Verb};
 use super::{HostedMachine, ProviderState, Refusal};
 
-/// What a machine may need to join.
+/// The largest bootstrap blob.
 const BLOB_BYTES_MAX: usize = 8 << 20;
-/// What may be kept with a binding. It comes back with every list, which is one message.
+/// The largest metadata of a binding. A list, which is one message, holds those of all machines.
 const METADATA_BYTES_MAX: usize = 5 << 19;
 
-/// A granted question.
+/// An accepted request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
-    /// The operation.
+    /// The operation id.
     pub operation: String,
-    /// The machine as it is now.
+    /// The machine after the request.
     pub machine: Machine,
-    /// What is to be done, unless that was asked for before.
+    /// The work to do; `None` for a repeated request.
     pub work: Option<Work>,
 }
 
-/// What a question changes, and what is answered when that is written down.
+/// The result of a request and the entry that must be durable before it is returned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// To be written down before anything is said.
+    /// The entry to write; `None` if nothing changed.
     pub entry: Option<Entry>,
-    /// What is said.
+    /// The result for the caller.
     pub result: Result<Accepted, Refusal>,
 }
 
-/// What is to be done to a machine.
+/// A verb to run on a machine.
 #[derive(Clone, PartialEq)]
 pub struct Work {
-    /// The same each time it is tried.
+    /// The operation id, the same for each retry.
     pub operation: String,
     /// The verb.
     pub kind: Kind,
-    /// The machine as it was when that began.
+    /// The machine when the operation began.
     pub machine: Machine,
-    /// What it needs to join.
+    /// The bootstrap blob of a Configure.
     pub blob: Bytes,
-    /// How long its work may take to end.
+    /// The grace period of a Drain.
     pub grace: Duration,
-    /// The operation of its last Create, if one ever began.
+    /// The operation id of its last Create, if any.
     pub made_by: Option<String>,
 }
 
-/// How work ended.
+/// How a verb ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum VerbOutcome {
-    /// It is made: the host, and what is known better now.
+    /// The host was created, with the resources it has.
     Created { host: HostRef, resources: Option<Resources>, allocatable: Option<Resources> },
-    /// It is done.
+    /// The verb succeeded.
     Done,
-    /// It failed.
+    /// The verb failed with this error.
     Failed(String),
 }
 
 impl Work {
-    /// What is being done to a machine.
+    /// The operation in progress on a machine.
     pub(super) fn of(record: &Record) -> Option<Self> {
         let pending = record.pending.as_ref()?;
         Some(Self {
@@ -97,8 +97,8 @@ impl ProviderState {
         if !self.admits(request) {
             return refused(Refusal::Fenced { shard: request.token.shard.clone() });
         }
-        let mut entry = self.marked(request);
-        let result = match self.judge(request) {
+        let mut entry = self.raise_mark(request);
+        let result = match self.check(request) {
             Ok(Verdict::Repeated(record)) => {
                 let operation =
                     record.operation(request.verb.kind()).unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ impl ProviderState {
         Decision { entry, result }
     }
 
-    /// Ends an operation; nothing if it is not the one in hand any more.
+    /// Ends an operation; `None` if it is no longer the one in progress.
     pub(crate) fn end(
         &mut self,
         machine: &str,
@@ -133,13 +133,13 @@ impl ProviderState {
         record.pending = None;
         match outcome {
             VerbOutcome::Failed(why) => fail(record.machine.get_or_insert_default(), why),
-            VerbOutcome::Created { .. } | VerbOutcome::Done => settle(&mut record, kind, outcome),
+            VerbOutcome::Created { .. } | VerbOutcome::Done => succeed(&mut record, kind, outcome),
         }
         self.change(record)
     }
 
-    /// Notes that a host vanished; nothing if the machine does not stand as it did when that was
-    /// found: elsewhere by now, or not bound any more and so without what a node has.
+    /// Fails a machine whose host is gone; `None` if the machine has changed since the check, for
+    /// example moved to another host or left its cluster.
     pub(crate) fn mark_lost(&mut self, machine: &HostedMachine, why: String) -> Option<Entry> {
         let slot = self.slots.get(machine.machine.as_str())?;
         if HostedMachine::of(&slot.record).as_ref() != Some(machine) {
@@ -150,8 +150,8 @@ impl ProviderState {
         self.change(record)
     }
 
-    /// Takes over what is offered: a new machine as it is, of a known one what may change by
-    /// itself. Nothing if nothing did.
+    /// Adds an offered machine, or updates price, probability, labels and, without a host,
+    /// resources of a known one; `None` if nothing changed.
     pub(crate) fn offer(&mut self, offered: Machine) -> Option<Entry> {
         let Some(slot) = self.slots.get(offered.id.as_str()) else {
             return self.change(Record { machine: Some(offered), ..Record::default() });
@@ -161,7 +161,7 @@ impl ProviderState {
         it.price_per_hour = offered.price_per_hour;
         it.interruption_probability = offered.interruption_probability;
         it.labels = offered.labels;
-        // What a host really has is known better than by its offer.
+        // A host's own resources override its offer.
         if it.host.is_none() {
             it.resources = offered.resources;
             it.allocatable = offered.allocatable;
@@ -178,12 +178,12 @@ impl ProviderState {
         }
         match self.slots.get(request.machine.as_str()) {
             Some(slot) => slot.marks.admits(&request.token),
-            None => self.strangers.admits(&request.machine, &request.token),
+            None => self.foreign_marks.admits(&request.machine, &request.token),
         }
     }
 
-    /// An entry with the mark that a token raises.
-    fn marked(&self, request: &TransitionRequest) -> Entry {
+    /// An entry that raises the mark of the request's token.
+    fn raise_mark(&self, request: &TransitionRequest) -> Entry {
         let mark = (!request.token.is_zero()).then(|| Mark {
             shard: request.token.shard.clone(),
             machine: request.machine.clone(),
@@ -193,7 +193,7 @@ impl ProviderState {
         Entry { head: self.head, next_operation: self.next_operation, record: None, mark }
     }
 
-    fn judge(&self, request: &TransitionRequest) -> Result<Verdict, Refusal> {
+    fn check(&self, request: &TransitionRequest) -> Result<Verdict, Refusal> {
         let id = || request.machine.clone();
         let slot = self.slots.get(request.machine.as_str());
         let record = &slot.ok_or_else(|| Refusal::Unknown { id: id() })?.record;
@@ -212,7 +212,7 @@ impl ProviderState {
             let state = state.as_str_name().trim_start_matches("MACHINE_STATE_");
             return Err(Refusal::Position { verb: kind.as_str(), id: id(), state });
         }
-        measure(&request.verb)?;
+        check_size(&request.verb)?;
         Ok(Verdict::Begins(Arc::clone(record)))
     }
 
@@ -244,7 +244,7 @@ impl ProviderState {
         self.write(Entry { head, next_operation, record: Some(record), mark: None })
     }
 
-    /// Numbers an entry and applies it; nothing if it says nothing.
+    /// Assigns revision and operation numbers and applies the entry; `None` if it is empty.
     fn write(&mut self, mut entry: Entry) -> Option<Entry> {
         if let Some(record) = &mut entry.record {
             entry.head = self.head + 1;
@@ -261,32 +261,32 @@ impl ProviderState {
 }
 
 enum Verdict {
-    /// It was asked for before.
+    /// The same request was accepted before.
     Repeated(Arc<Record>),
-    /// It begins.
+    /// A new operation begins.
     Begins(Arc<Record>),
 }
 
-fn measure(verb: &Verb) -> Result<(), Refusal> {
+fn check_size(verb: &Verb) -> Result<(), Refusal> {
     let Verb::Configure { cluster, blob, metadata } = verb else { return Ok(()) };
     let malformed = |what: String| Err(Refusal::Malformed { what });
     if cluster.is_empty() {
-        return malformed("no cluster is named".to_owned());
+        return malformed("the cluster is empty".to_owned());
     }
     if blob.len() > BLOB_BYTES_MAX {
-        return malformed(format!("the blob has more than {BLOB_BYTES_MAX} bytes"));
+        return malformed(format!("the blob exceeds {BLOB_BYTES_MAX} bytes"));
     }
     let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > METADATA_BYTES_MAX {
-        return malformed(format!("the metadata have more than {METADATA_BYTES_MAX} bytes"));
+        return malformed(format!("the metadata exceed {METADATA_BYTES_MAX} bytes"));
     }
     Ok(())
 }
 
-fn settle(record: &mut Record, kind: Kind, outcome: VerbOutcome) {
+fn succeed(record: &mut Record, kind: Kind, outcome: VerbOutcome) {
     let was_made = record.operation(Kind::Create).is_some();
     let machine = record.machine.get_or_insert_default();
-    // One that never got its host still has the shape that was offered.
+    // Without a host the machine still has its offered resources.
     let was_made = was_made && machine.host.is_some();
     machine.set_state(kind.goal());
     match kind {
@@ -314,7 +314,7 @@ fn settle(record: &mut Record, kind: Kind, outcome: VerbOutcome) {
 
 fn fail(machine: &mut Machine, why: String) {
     machine.set_state(MachineState::Failed);
-    machine.last_error = if why.is_empty() { "nobody result why".to_owned() } else { why };
+    machine.last_error = if why.is_empty() { "unknown error".to_owned() } else { why };
     unbind(machine);
 }
 

@@ -1,4 +1,4 @@
-//! What a machine can be asked for.
+//! The verbs on a machine.
 
 use std::collections::BTreeMap;
 
@@ -7,59 +7,59 @@ use usher_wire::fleet::MachineState;
 
 use super::fence::Token;
 
-/// A question that changes a machine.
+/// A request that changes a machine.
 #[derive(Clone)]
 pub struct TransitionRequest {
-    /// Which machine.
+    /// The machine id.
     pub machine: String,
-    /// Who asks.
+    /// The fencing token of the caller.
     pub token: Token,
-    /// For what.
+    /// The verb.
     pub verb: Verb,
 }
 
-/// A verb with what it brings.
+/// A verb with its arguments.
 #[derive(Clone)]
 pub enum Verb {
-    /// Make the machine.
+    /// Make the host.
     Create,
-    /// Bind it.
+    /// Join it to a cluster.
     Configure {
-        /// To this cluster.
+        /// The cluster.
         cluster: String,
-        /// What it needs to join.
+        /// The bootstrap blob.
         blob: Bytes,
-        /// What is kept with the binding.
+        /// Returned with the binding, unchanged.
         metadata: BTreeMap<String, String>,
     },
-    /// Take it out of its cluster.
+    /// Remove it from its cluster.
     Drain {
-        /// Within so many seconds.
+        /// The grace period.
         grace_seconds: i64,
     },
-    /// Give it back.
+    /// Delete the host.
     Delete,
-    /// Take away what is left of it, since it failed.
+    /// Remove what is left of it after a failure.
     Salvage,
 }
 
-/// A verb by itself.
+/// A verb without its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Make the machine.
+    /// Make the host.
     Create,
-    /// Bind it.
+    /// Join it to a cluster.
     Configure,
-    /// Take it out of its cluster.
+    /// Remove it from its cluster.
     Drain,
-    /// Give it back.
+    /// Delete the host.
     Delete,
-    /// Take away what is left of it, since it failed.
+    /// Remove what is left of it after a failure.
     Salvage,
 }
 
 impl Verb {
-    /// The verb by itself.
+    /// The verb without its arguments.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Create => Kind::Create,
@@ -75,10 +75,10 @@ impl Kind {
     /// Every verb.
     pub const ALL: [Self; 5] =
         [Self::Create, Self::Configure, Self::Drain, Self::Delete, Self::Salvage];
-    /// Those of the public service, in the order of a life. None of them leaves FAILED.
+    /// The verbs of BigFleet's service, in the order of use. None of them leaves FAILED.
     pub const PUBLIC: [Self; 4] = [Self::Create, Self::Configure, Self::Drain, Self::Delete];
 
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// Where it begins.
+    /// The state it begins in.
     pub const fn origin(self) -> MachineState {
         match self {
             Self::Create => MachineState::Speculative,
@@ -99,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// Where a machine is meanwhile.
+    /// The state while it runs.
     pub const fn passing(self) -> MachineState {
         match self {
             Self::Create => MachineState::Creating,
@@ -109,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// Where it leads.
+    /// The state after success.
     pub const fn goal(self) -> MachineState {
         match self {
             Self::Create | Self::Drain => MachineState::Idle,
@@ -118,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// Its place among the verbs.
+    /// Its index, as written to the journal.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Create => 0,
