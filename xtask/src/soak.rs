@@ -41,7 +41,7 @@ const WALK_SIZES: [(&str, &str); 7] = [
 
 /// The tests of shards and providers that grow with these variables, and their values.
 const FLEET_TESTS: [&str; 1] = ["kills::"];
-const PROVIDER_TESTS: [&str; 1] = ["killed::"];
+const PROVIDER_TESTS: [&str; 1] = ["crash::"];
 const FLEET_SIZES: [(&str, &str); 3] = [
     ("USHER_SOAK_PASSINGS", "12"),
     ("USHER_SOAK_LIFECYCLES", "1000"),

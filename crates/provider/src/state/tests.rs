@@ -1,4 +1,4 @@
-//! The rules against a reader's own idea of them, and lists against what is there.
+//! The rules against reference models, and lists against the machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -51,7 +51,7 @@ const FREE: (&str, i64, i64) = ("", 0, 0);
 
 fn made() -> VerbOutcome {
     let host = HostRef { provider: "p".to_owned(), r#ref: "h".to_owned() };
-    // More is known of a host than was offered.
+    // The host has more resources than its offer.
     let resources = BTreeMap::from([("cpu".to_owned(), "4".to_owned())]);
     let known = Some(Resources { resources });
     VerbOutcome::Created { host, resources: known.clone(), allocatable: known }
@@ -67,7 +67,7 @@ fn drive(state: &mut ProviderState, id: &str, kind: Kind) -> String {
 
 // Requirement: PM-7
 #[test]
-fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
+fn a_full_cycle_leaves_nothing_behind_and_ids_are_unique() {
     let mut state = state_with(1);
     let before = state.get("m0").unwrap();
     let mut operations = BTreeSet::new();
@@ -81,7 +81,7 @@ fn a_life_leaves_nothing_behind_and_every_operation_has_its_own_id() {
 
 // Requirement: PM-3
 #[test]
-fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
+fn a_binding_is_visible_from_configure_to_the_end_of_drain() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     let accepted = state.decide(&request("m0", FREE, configure("c")), true).result.unwrap();
@@ -94,7 +94,7 @@ fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
     assert!(!format!("{work:?} {:?}", state.pending()).contains("secret"));
     state.end("m0", &accepted.operation, VerbOutcome::Done).unwrap();
     let accepted = state.decide(&request("m0", FREE, verb(Kind::Drain)), true).result.unwrap();
-    assert_eq!(accepted.machine.cluster, "c", "a machine that drains is still bound");
+    assert_eq!(accepted.machine.cluster, "c", "a draining machine is still bound");
     state.end("m0", &accepted.operation, VerbOutcome::Done).unwrap();
     let idle = state.get("m0").unwrap();
     assert_eq!((idle.cluster.as_str(), idle.shard_metadata.len()), ("", 0));
@@ -102,15 +102,15 @@ fn a_binding_is_seen_from_its_acceptance_to_the_end_of_its_drain() {
 
 // Requirement: PM-7
 #[test]
-fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
+fn every_verb_begins_in_one_state_and_is_idempotent_in_two() {
     for kind in Kind::ALL {
         let mut state = state_with(1);
-        let way: &[Kind] = match kind {
+        let steps: &[Kind] = match kind {
             Kind::Create => &[],
             Kind::Configure | Kind::Delete | Kind::Salvage => &[Kind::Create],
             Kind::Drain => &[Kind::Create, Kind::Configure],
         };
-        for step in way {
+        for step in steps {
             drive(&mut state, "m0", *step);
         }
         if kind == Kind::Salvage {
@@ -134,7 +134,7 @@ fn every_verb_begins_in_one_state_and_is_repeated_in_two() {
 
 // Requirement: PM-7
 #[test]
-fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_this_one() {
+fn configure_for_another_cluster_is_refused() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
@@ -144,7 +144,7 @@ fn a_machine_bound_to_another_cluster_is_not_answered_as_if_it_were_bound_to_thi
 
 // Requirement: PM-6
 #[test]
-fn a_fenced_question_learns_nothing_and_changes_nothing() {
+fn a_fenced_request_reveals_nothing_and_changes_nothing() {
     let mut state = state_with(1);
     let accepted = state.decide(&request("m0", ("s", 2, 1), Verb::Create), true).result.unwrap();
     for (machine, token) in [("m0", ("s", 2, 1)), ("m0", ("s", 1, 9)), ("m0", ("s", 2, 0))] {
@@ -164,7 +164,7 @@ fn a_fenced_question_learns_nothing_and_changes_nothing() {
 
 // Requirement: PM-11, PM-17
 #[test]
-fn what_ends_after_it_was_given_up_changes_nothing() {
+fn a_late_outcome_changes_nothing() {
     let mut state = state_with(1);
     let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
     state.end("m0", &accepted.operation, VerbOutcome::Failed("too late".to_owned())).unwrap();
@@ -180,7 +180,7 @@ fn what_ends_after_it_was_given_up_changes_nothing() {
 
 // Requirement: F-76, PM-17
 #[test]
-fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
+fn a_salvaged_machine_is_offered_as_before() {
     let mut state = state_with(1);
     let offered = state.get("m0").unwrap();
     let accepted = state.decide(&request("m0", FREE, Verb::Create), true).result.unwrap();
@@ -196,9 +196,9 @@ fn what_failed_can_be_salvaged_and_is_offered_as_it_was() {
     assert_eq!(state.get("m0").unwrap(), offered);
 }
 
-/// Red by: a check that ran while a drain ended and missed the node that the drain took away.
+/// Red by: a check that ran while a drain ended and missed the node that the drain removed.
 #[test]
-fn a_machine_that_is_not_bound_any_more_is_not_lost_for_the_want_of_a_node() {
+fn a_drained_machine_is_not_lost_for_lack_of_a_node() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
@@ -219,7 +219,7 @@ fn a_lost_host_fails_its_machine_once() {
     let [standing] = state.hosted_machines().try_into().unwrap();
     let host = HostRef { r#ref: "other".to_owned(), ..standing.host.clone() };
     let other = HostedMachine { host, ..standing.clone() };
-    assert_eq!(state.mark_lost(&other, "gone".to_owned()), None, "it stands elsewhere");
+    assert_eq!(state.mark_lost(&other, "gone".to_owned()), None, "it has another host");
     let head = state.head;
     assert!(state.mark_lost(&standing, "gone".to_owned()).is_some());
     assert_eq!(state.mark_lost(&standing, "gone".to_owned()), None);
@@ -231,7 +231,7 @@ fn a_lost_host_fails_its_machine_once() {
 
 // Requirement: PM-12
 #[test]
-fn an_offer_that_says_the_same_bumps_nothing() {
+fn an_unchanged_offer_makes_no_revision() {
     let mut state = state_with(3);
     let head = state.head;
     assert_eq!(state.offer(slot("m1")), None);
@@ -242,7 +242,7 @@ fn an_offer_that_says_the_same_bumps_nothing() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_nothing_happens() {
+fn oversized_requests_are_refused_without_effect() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     let before = state.get("m0").unwrap();
@@ -274,7 +274,7 @@ fn page(
 
 // Requirement: PM-8
 #[test]
-fn capped_lists_of_a_state_begin_elsewhere_each_time() {
+fn limited_lists_of_a_state_rotate() {
     let mut state = state_with(5);
     let mut seen = Vec::new();
     for _ in 0..6 {
@@ -292,7 +292,7 @@ fn changes_during_paging_come_with_the_last_page() {
     drive(&mut state, "m5", Kind::Create);
     drive(&mut state, "m0", Kind::Create);
     let (second, next) = page(&mut state, &[], 4, &next);
-    assert_eq!(second, ["m4"], "what moved on is not of this list any more");
+    assert_eq!(second, ["m4"], "a changed machine is not in this list");
     let (third, next) = page(&mut state, &[], 4, &next);
     assert_eq!(third, ["m5", "m0"]);
     assert_eq!(page(&mut state, &[], 4, &next).0, Vec::<String>::new());
@@ -301,7 +301,7 @@ fn changes_during_paging_come_with_the_last_page() {
 proptest! {
     // Requirement: PM-8
     #[test]
-    fn pages_skip_nobody_and_repeat_nobody(
+    fn pages_neither_skip_nor_repeat_a_machine(
         slots in 1_usize..40,
         most in 1_i32..9,
         created in proptest::collection::vec(0_usize..40, 0..20),

@@ -1,4 +1,4 @@
-//! The conformance suite, asked of our own fake, of the smallest example, and of liars.
+//! The conformance suite against the fake, the smallest example and broken providers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use usher_provider::conformance::{
     Certificate, Exercised, Finding, Launcher, Profile, Suite, Target, list, run,
 };
 
-#[expect(dead_code, unreachable_pub, reason = "it is a program of its own, too")]
+#[expect(dead_code, unreachable_pub, reason = "it is also a program")]
 #[path = "../../examples/smallest.rs"]
 mod smallest;
 
@@ -40,7 +40,7 @@ fn failures(findings: &[Finding]) -> Vec<String> {
 
 // Requirement: PM-13, PM-17
 #[tokio::test]
-async fn the_fake_does_all_that_is_public_and_all_of_our_own() {
+async fn the_fake_passes_every_behaviour() {
     let scratch = tempfile::tempdir().unwrap();
     let all = [
         Profile::Core,
@@ -51,7 +51,7 @@ async fn the_fake_does_all_that_is_public_and_all_of_our_own() {
         Profile::Salvage,
         Profile::Scale,
     ];
-    // Verbs take a while, so that what passes is really seen.
+    // Slow verbs, so that transient states are seen.
     let suite = suite(program(&["--fake-latency=1ms:20ms"]), &all, &scratch);
     let findings = run(&suite, |_| ()).await;
     assert_eq!(failures(&findings), Vec::<String>::new());
@@ -60,8 +60,8 @@ async fn the_fake_does_all_that_is_public_and_all_of_our_own() {
     assert_eq!(Certificate::of(&findings), Certificate::Certified);
 }
 
-/// Waits until something listens there.
-async fn listens(address: &str) {
+/// Waits until the address accepts connections.
+async fn wait_until_listening(address: &str) {
     let connects = async {
         while tokio::net::TcpStream::connect(address).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -72,11 +72,11 @@ async fn listens(address: &str) {
 
 // Requirement: PM-14
 #[tokio::test]
-async fn the_smallest_provider_that_we_show_is_one() {
+async fn the_smallest_example_passes() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     tokio::spawn(smallest::provide(address));
     let address = address.to_string();
-    listens(&address).await;
+    wait_until_listening(&address).await;
     let scratch = tempfile::tempdir().unwrap();
     let profiles = [Profile::Core, Profile::Cloud, Profile::Spot];
     let suite = suite(Target::Address(address, None), &profiles, &scratch);
@@ -88,10 +88,10 @@ async fn the_smallest_provider_that_we_show_is_one() {
 
 // Requirement: PM-13
 #[tokio::test]
-async fn lanes_that_need_a_program_are_incomplete_without_one() {
+async fn lanes_that_need_a_program_are_skipped_without_one() {
     let scratch = tempfile::tempdir().unwrap();
-    let nobody = Target::Address("127.0.0.1:1".to_owned(), None);
-    let suite = suite(nobody, &[Profile::Durable, Profile::Fault], &scratch);
+    let closed = Target::Address("127.0.0.1:1".to_owned(), None);
+    let suite = suite(closed, &[Profile::Durable, Profile::Fault], &scratch);
     let findings = run(&suite, |_| ()).await;
     assert_eq!(findings.len(), 15);
     assert!(findings.iter().all(|it| matches!(it.result, Exercised::Skipped(_))));
@@ -100,13 +100,13 @@ async fn lanes_that_need_a_program_are_incomplete_without_one() {
 
 // Requirement: PM-13
 #[tokio::test]
-async fn a_provider_without_slots_is_incomplete_and_one_that_loses_answers_fails() {
+async fn no_slots_is_incomplete_and_lost_responses_fail() {
     let scratch = tempfile::tempdir().unwrap();
     let mut empty = suite(program(&[]), &[Profile::Core], &scratch);
     (empty.seed_count, empty.only) = (0, Some(101));
     let findings = run(&empty, |_| ()).await;
     assert_eq!(Certificate::of(&findings), Certificate::Incomplete, "{:?}", failures(&findings));
-    let mut deaf = suite(program(&["--fake-lost=1"]), &[Profile::Core], &scratch);
-    deaf.only = Some(101);
-    assert_eq!(Certificate::of(&run(&deaf, |_| ()).await), Certificate::Failed);
+    let mut lossy = suite(program(&["--fake-lost=1"]), &[Profile::Core], &scratch);
+    lossy.only = Some(101);
+    assert_eq!(Certificate::of(&run(&lossy, |_| ()).await), Certificate::Failed);
 }

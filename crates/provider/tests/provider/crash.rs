@@ -1,7 +1,6 @@
-//! A provider that is killed at every failpoint and at any moment while machines come and go.
+//! A provider that is killed at every failpoint and at random moments while it works.
 //!
-//! `USHER_SOAK_PROVIDER_KILLS` says how often it is killed at each failpoint, and so often at
-//! random moments.
+//! `USHER_SOAK_PROVIDER_KILLS` is the number of kills per failpoint, and of random kills.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,16 +18,16 @@ use usher_wire::fleet::{
     MachineState as State, TransitionAck,
 };
 
-use super::stage;
+use super::server;
 
 const MACHINES: usize = 6;
 
-/// One provider over all its deaths.
-struct House {
+/// One provider across its restarts.
+struct TestProvider {
     folder: TempDir,
     rng: Rng,
     sequence: i64,
-    /// The last operation that was acknowledged, by machine and verb.
+    /// The last acknowledged operation id, by machine and verb.
     acknowledged: BTreeMap<(String, &'static str), String>,
     operations: BTreeSet<String>,
 }
@@ -45,7 +44,7 @@ impl Drop for Running {
     }
 }
 
-impl House {
+impl TestProvider {
     fn new(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (acknowledged, operations) = (BTreeMap::new(), BTreeSet::new());
@@ -67,7 +66,7 @@ impl House {
             .arg(format!("--state={}", self.folder.path().join("state").display()))
             .arg(format!("--fake-hosts={}", self.hosts().display()))
             .arg(format!("--fake-seed={}", self.rng.next() >> 1))
-            // Small, so that snapshots are taken all the time.
+            // Small, so that snapshots are frequent.
             .arg("--snapshot-after-bytes=2000")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -76,18 +75,17 @@ impl House {
             command.arg("--failpoint").arg(failpoint);
         }
         let child = command.spawn().unwrap();
-        let mut running = Running { child, client: stage::client(&address) };
+        let mut running = Running { child, client: server::client(&address) };
         for _ in 0..12_000 {
             if tokio::net::TcpStream::connect(&address).await.is_ok() {
                 return Some(running);
             }
             if running.child.try_wait().unwrap().is_some() {
-                // It died before it listened.
                 return None;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("it does not listen");
+        panic!("the provider does not listen");
     }
 
     async fn all(client: &mut Client) -> Result<Vec<Machine>, Status> {
@@ -95,7 +93,7 @@ impl House {
         Ok(list.machines)
     }
 
-    /// Asks for the next verb of one machine; whoever asks in vain has lost the provider.
+    /// Calls the next verb of one machine; an error means that the provider died.
     async fn step(&mut self, client: &mut Client) -> Result<(), Status> {
         let all = Self::all(client).await?;
         let at = self.rng.below(all.len());
@@ -172,7 +170,7 @@ impl House {
         client.delete(request).await.map(Response::into_inner)
     }
 
-    /// Lets everything come to rest, and compares what is known with what stands.
+    /// Waits for stable states and compares recorded hosts with existing ones.
     async fn examine(&mut self, what: &str) {
         let mut running = self.start(None).await.expect("it starts");
         let rests = async {
@@ -189,13 +187,13 @@ impl House {
         let all = tokio::time::timeout(Duration::from_mins(2), rests).await.unwrap();
         assert_eq!(all.len(), MACHINES, "{what}");
         let failed = all.iter().find(|it| it.state() == State::Failed);
-        assert_eq!(failed, None, "{what}: what was interrupted is done again");
-        let known: BTreeSet<String> =
+        assert_eq!(failed, None, "{what}: an interrupted verb failed");
+        let recorded: BTreeSet<String> =
             all.iter().filter_map(|it| it.host.clone()).map(|it| it.r#ref).collect();
-        let standing = fs::read_dir(self.hosts()).unwrap();
-        let standing: BTreeSet<String> =
-            standing.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-        assert_eq!(standing, known, "{what}: hosts that stand, and hosts that are known");
+        let existing = fs::read_dir(self.hosts()).unwrap();
+        let existing: BTreeSet<String> =
+            existing.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(existing, recorded, "{what}: existing and recorded hosts");
         for machine in &all {
             let created = self.acknowledged.get(&(machine.id.clone(), "create"));
             if let (Some(host), Some(operation)) = (&machine.host, created) {
@@ -209,7 +207,7 @@ impl House {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long to soak is said to the test alone")]
+#[expect(clippy::disallowed_methods, reason = "the length of the soak is a setting of the test")]
 fn kills() -> u64 {
     let text = std::env::var("USHER_SOAK_PROVIDER_KILLS").ok();
     text.and_then(|it| it.parse().ok()).unwrap_or(2)
@@ -217,16 +215,16 @@ fn kills() -> u64 {
 
 // Requirement: PM-10
 #[tokio::test]
-async fn a_provider_killed_at_every_failpoint_leaks_nothing_and_repeats_nothing() {
-    let mut house = House::new(11);
-    for point in Failpoint::ALL.iter().filter(|it| it.as_str().starts_with("provider-")) {
+async fn a_kill_at_any_failpoint_leaks_no_host() {
+    let mut provider = TestProvider::new(11);
+    for point in Point::ALL {
         for passing in 1..=kills() {
             let armed = format!("{point}:{}", passing * 3);
-            if let Some(mut running) = house.start(Some(armed.clone())).await {
+            if let Some(mut running) = provider.start(Some(armed.clone())).await {
                 let mut died = false;
                 for _ in 0..2_000 {
                     let mut client = running.client.clone();
-                    if house.step(&mut client).await.is_err() {
+                    if provider.step(&mut client).await.is_err() {
                         died = true;
                         break;
                     }
@@ -234,24 +232,24 @@ async fn a_provider_killed_at_every_failpoint_leaks_nothing_and_repeats_nothing(
                 assert!(died, "{armed} was never passed");
                 running.child.wait().unwrap();
             }
-            house.examine(&armed).await;
+            provider.examine(&armed).await;
         }
     }
 }
 
 // Requirement: PM-10
 #[tokio::test]
-async fn a_provider_killed_at_any_moment_leaks_nothing_and_repeats_nothing() {
-    let mut house = House::new(12);
+async fn a_kill_at_any_moment_leaks_no_host() {
+    let mut provider = TestProvider::new(12);
     for round in 0..kills() * 3 {
-        let mut running = house.start(None).await.expect("it starts");
-        let steps = 5 + house.rng.below(60);
+        let mut running = provider.start(None).await.expect("it starts");
+        let steps = 5 + provider.rng.below(60);
         for _ in 0..steps {
             let mut client = running.client.clone();
-            house.step(&mut client).await.unwrap();
+            provider.step(&mut client).await.unwrap();
         }
         running.child.kill().unwrap();
         running.child.wait().unwrap();
-        house.examine(&format!("round {round}")).await;
+        provider.examine(&format!("round {round}")).await;
     }
 }

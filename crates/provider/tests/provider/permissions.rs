@@ -1,4 +1,4 @@
-//! Who is at the other end, and what that one may ask.
+//! What a caller may do, by its certificate.
 
 #[path = "../../../wire/src/fleet/tests/house.rs"]
 mod house;
@@ -12,7 +12,7 @@ use usher_provider::fake::{Fake, Settings};
 use usher_provider::{Kit, Options};
 use usher_wire::fleet::{self, Client, CreateRequest, Files, Keyring, MachineRef};
 
-use super::stage;
+use super::server;
 use house::House;
 
 impl House {
@@ -26,10 +26,10 @@ async fn served(house: &House) -> String {
     let options = Options { poll_interval: None, ..Options::default() };
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), options).await.unwrap();
     let keyring = Arc::new(Keyring::open(house.sign("server", &[])).unwrap());
-    stage::serve_kit(&kit, Some(keyring)).await
+    server::serve_kit(&kit, Some(keyring)).await
 }
 
-/// What is said to a read, and to a change in the name of a shard.
+/// The codes of a read, and of a change on behalf of a shard.
 async fn rights(client: &mut Client, shard: &str) -> (Code, Code) {
     let id = "fake-slot-000000".to_owned();
     let code = |status: Result<(), tonic::Status>| status.err().map_or(Code::Ok, |it| it.code());
@@ -38,13 +38,12 @@ async fn rights(client: &mut Client, shard: &str) -> (Code, Code) {
         machine_id: id,
         shard_id: shard.to_owned(),
         shard_epoch: 1,
-        // Each asks once.
         sequence_number: 1,
     };
     (code(read), code(client.create(create).await.map(|_| ())))
 }
 
-/// A bearer, its names, the shard it acts for, and what is said to it.
+/// A caller, its URIs, the shard it acts for, and the expected codes.
 type Case<'a> = (&'a str, &'a [&'a str], &'a str, (Code, Code));
 
 // Requirement: PM-5
@@ -71,7 +70,7 @@ async fn a_shard_acts_for_itself_only() {
 
 // Requirement: PM-4
 #[test]
-fn some_of_the_files_end_the_program() {
+fn incomplete_tls_files_are_a_usage_error() {
     let house = House::new();
     let files = house.sign("server", &[]);
     let usher = |flags: &[(&str, &Path)]| {
@@ -87,5 +86,5 @@ fn some_of_the_files_end_the_program() {
     let wrong = house.folder.path().join("server.ca");
     let torn: [(&str, &Path); 3] =
         [("--tls-cert", &files.cert), ("--tls-key", &wrong), ("--tls-ca", &files.ca)];
-    assert_eq!(usher(&torn), Some(5), "a key that is none");
+    assert_eq!(usher(&torn), Some(5), "an invalid key");
 }

@@ -1,4 +1,4 @@
-//! Providers to ask.
+//! Providers that serve gRPC.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ pub(crate) async fn get(client: &mut Client, id: &str) -> Machine {
     client.get(MachineRef { id: id.to_owned() }).await.map(Response::into_inner).unwrap()
 }
 
-/// Looks until a machine is in a state; the test's own time limit is generous.
+/// Waits until a machine reaches a state.
 pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -> Machine {
-    let looks = async {
+    let reached = async {
         loop {
             let now = get(client, id).await;
             if now.state() == state {
@@ -44,5 +44,5 @@ pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(2), looks).await.unwrap()
+    tokio::time::timeout(Duration::from_mins(2), reached).await.unwrap()
 }
