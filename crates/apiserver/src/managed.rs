@@ -7,49 +7,49 @@ use crate::clock;
 use crate::kinds::{Nature, Resource};
 use crate::shape;
 use crate::status::Refusal;
-use crate::verbs::{Ask, Sub, decode};
+use crate::verbs::{RequestContext, Sub, decode};
 
 /// Records the writer of a new object's fields.
-pub(crate) fn on_create(ask: &Ask<'_>, object: &mut Value) {
+pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    let live = nothing(ask.resource);
-    with_view(ask.resource, |view| {
-        let request = request(ask, &version, &now);
+    let version = ctx.resource.api_version();
+    let live = nothing(ctx.resource);
+    with_view(ctx.resource, |view| {
+        let request = request(ctx, &version, &now);
         apply::update(view, &live, object, request).write(object);
     });
 }
 
 /// Records the writer of changed fields.
-pub(crate) fn on_update(ask: &Ask<'_>, old: &Value, next: &mut Value) {
+pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    with_view(ask.resource, |view| {
-        let request = request(ask, &version, &now);
+    let version = ctx.resource.api_version();
+    with_view(ctx.resource, |view| {
+        let request = request(ctx, &version, &now);
         apply::update(view, old, next, request).write(next);
     });
     managed::restore_times(next, old);
-    if ask.sub == Sub::Scale {
+    if ctx.sub == Sub::Scale {
         forget_scale_time(next);
     }
 }
 
 /// Lays an applied configuration over an object.
 pub(crate) fn apply(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     current: Option<&Value>,
     config: &Value,
 ) -> Result<Value, Refusal> {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    let live = current.map_or_else(|| json!({}), |current| unsaid(ask.resource, current));
-    let force = ask.options.force;
-    let applied = with_view(ask.resource, |view| {
-        apply::apply(view, &live, config, request(ask, &version, &now), force)
+    let version = ctx.resource.api_version();
+    let live = current.map_or_else(|| json!({}), |current| unsaid(ctx.resource, current));
+    let force = ctx.options.force;
+    let applied = with_view(ctx.resource, |view| {
+        apply::apply(view, &live, config, request(ctx, &version, &now), force)
     });
     let mut object = applied.map_err(refused)?.object;
-    let unknown = shape::bring_applied(ask.resource, &mut object).map_err(Refusal::bad_request)?;
-    if let Some(strict) = decode::complain(ask, Vec::new(), unknown) {
+    let unknown = shape::bring_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
+    if let Some(strict) = decode::complain(ctx, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
     }
     if let Some(current) = current {
@@ -100,15 +100,15 @@ fn refused(refusal: apply::Refusal) -> Refusal {
     }
 }
 
-fn request<'a>(ask: &'a Ask<'_>, version: &'a str, now: &'a str) -> Request<'a> {
-    let (subresource, reset) = match ask.sub {
-        Sub::Main if ask.resource.has_status() => ("", Reset::Status),
+fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> Request<'a> {
+    let (subresource, reset) = match ctx.sub {
+        Sub::Main if ctx.resource.has_status() => ("", Reset::Status),
         Sub::Main => ("", Reset::Nothing),
         Sub::Status => ("status", Reset::AllButStatus),
         Sub::Scale => ("scale", Reset::Status),
         Sub::Finalize => ("finalize", Reset::Nothing),
     };
-    Request { manager: &ask.options.manager, api_version: version, subresource, now, reset }
+    Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }
 
 /// What an object is before anybody says anything.

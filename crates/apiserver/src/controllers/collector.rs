@@ -20,7 +20,7 @@ use crate::faults::{Asked, Fault};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
-use crate::verbs::Ask;
+use crate::verbs::RequestContext;
 use crate::verbs::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Policy};
 use crate::verbs::update::{Edit, update};
 
@@ -296,14 +296,14 @@ impl Collector {
         Some(owners)
     }
 
-    fn ask<'a>(&'a self, node: &'a Node) -> Ask<'a> {
+    fn context<'a>(&'a self, node: &'a Node) -> RequestContext<'a> {
         let place = (node.namespace.as_str(), node.name.as_str());
-        Ask::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
+        RequestContext::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
     }
 
     async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {
-        let mut ask = self.ask(node);
-        let deed = async { update(&mut ask, edit).await.map(|_| ()) };
+        let mut ctx = self.context(node);
+        let deed = async { update(&mut ctx, edit).await.map(|_| ()) };
         self.fault("patch", node).befalls(deed, &self.core.ending).await
     }
 
@@ -342,8 +342,8 @@ impl Collector {
                 "propagationPolicy": word,
             }),
         };
-        let mut ask = self.ask(node);
-        let deed = async { delete::delete(&mut ask, &options).await.map(|_| ()) };
+        let mut ctx = self.context(node);
+        let deed = async { delete::delete(&mut ctx, &options).await.map(|_| ()) };
         self.fault("delete", node).befalls(deed, &self.core.ending).await
     }
 }
@@ -366,7 +366,7 @@ struct Strip {
 }
 
 impl Edit for Disown {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
         let Some(list) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else {
@@ -385,7 +385,7 @@ impl Edit for Disown {
 }
 
 impl Edit for Unblock {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let owners = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
         for owner in owners.into_iter().flatten() {
@@ -402,7 +402,7 @@ impl Edit for Unblock {
 }
 
 impl Edit for Strip {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
         let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else {

@@ -14,7 +14,7 @@ use crate::kinds::{Resource, builtin, custom};
 use crate::status::Refusal;
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::update::Edit;
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Sub};
 
 const MANAGER: &str = "kube-apiserver";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -220,8 +220,8 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Ref
         }
         let place =
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
-        let mut ask = Ask::new(core, resource, place, &user).by(MANAGER);
-        match delete::delete(&mut ask, &DeleteOptions::default()).await {
+        let mut ctx = RequestContext::new(core, resource, place, &user).by(MANAGER);
+        match delete::delete(&mut ctx, &DeleteOptions::default()).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => refused = Some(refusal),
@@ -235,7 +235,7 @@ struct Release {
 }
 
 impl Edit for Release {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         if let Some(list) = next["metadata"]["finalizers"].as_array_mut() {
             list.retain(|finalizer| finalizer.as_str() != Some(CLEANUP));
@@ -268,7 +268,7 @@ async fn write(
     let Some(resource) = resource else { return Ok(()) };
     let user = User::with_groups("system:apiserver", &["system:masters"]);
     let name = text(definition, "/metadata/name");
-    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
-    ask.sub = sub;
-    status::write(ask, edit).await
+    let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by(MANAGER);
+    ctx.sub = sub;
+    status::write(ctx, edit).await
 }

@@ -13,7 +13,7 @@ use crate::status::Refusal;
 use crate::store::Entry;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::update::Edit;
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Sub};
 
 const MANAGER: &str = "kube-controller-manager";
 const BATCH: usize = 64;
@@ -113,8 +113,8 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
             continue;
         }
         let name = text(&entry.value, "/metadata/name");
-        let mut ask = Ask::new(core, resource, (namespace, name), &user).by(MANAGER);
-        match delete::delete(&mut ask, &options).await {
+        let mut ctx = RequestContext::new(core, resource, (namespace, name), &user).by(MANAGER);
+        match delete::delete(&mut ctx, &options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => left.failures.push(refusal.message),
@@ -190,9 +190,9 @@ fn user() -> User {
 async fn write(core: &Arc<Core>, name: &str, sub: Sub, edit: &dyn Edit) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = user();
-    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
-    ask.sub = sub;
-    status::write(ask, edit).await
+    let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by(MANAGER);
+    ctx.sub = sub;
+    status::write(ctx, edit).await
 }
 
 struct Finalize {
@@ -200,7 +200,7 @@ struct Finalize {
 }
 
 impl Edit for Finalize {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         if let Some(spec) = next["spec"].as_object_mut() {
             let list = spec.get_mut("finalizers").and_then(Value::as_array_mut);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::status::Refusal;
-use crate::verbs::Ask;
+use crate::verbs::RequestContext;
 use crate::verbs::update::{Edit, update};
 
 /// Replaces the status of one object.
@@ -14,7 +14,7 @@ pub(super) struct SetStatus {
 }
 
 impl Edit for SetStatus {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         next["status"] = self.status.clone();
         Ok(next)
@@ -26,8 +26,8 @@ impl Edit for SetStatus {
 }
 
 /// Writes; an object that is gone or became another one needs no write.
-pub(super) async fn write(mut ask: Ask<'_>, edit: &dyn Edit) -> Result<(), Refusal> {
-    match update(&mut ask, edit).await {
+pub(super) async fn write(mut ctx: RequestContext<'_>, edit: &dyn Edit) -> Result<(), Refusal> {
+    match update(&mut ctx, edit).await {
         Ok(_) => Ok(()),
         Err(refusal) if refusal.code == 404 || refusal.code == 409 => Ok(()),
         Err(refusal) => Err(refusal),

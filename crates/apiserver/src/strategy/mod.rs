@@ -10,7 +10,7 @@ use crate::events;
 use crate::kinds::{Builtin, Nature, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::meta::object::{self, MetaRules};
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Sub};
 
 /// Brings a new object into the form in which its kind begins.
 pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
@@ -37,8 +37,8 @@ pub(crate) fn reset_system(object: &mut Value) {
 }
 
 /// Takes over what a write of this face may not touch.
-pub(crate) fn before_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
-    let (resource, sub) = (ask.resource, ask.sub);
+pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
+    let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
         Sub::Main | Sub::Scale => {
             if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
@@ -102,17 +102,17 @@ fn system_fields(next: &mut Value, old: &Value) {
 }
 
 /// Counts the wish and fills in what the kind fills in.
-pub(crate) fn prepare_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     if let Some(metadata) = next.get_mut("metadata") {
         object::deduplicate_owners(metadata);
     }
-    if let Nature::Builtin(builtin) = &ask.resource.nature {
+    if let Nature::Builtin(builtin) = &ctx.resource.nature {
         default_builtin(*builtin, next, false);
     }
     next["metadata"]["resourceVersion"] =
         old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-    let counts = ask.resource.builtin().is_none_or(Builtin::has_generation);
-    if !counts || ask.sub == Sub::Status || !wish_changed(ask.resource, next, old) {
+    let counts = ctx.resource.builtin().is_none_or(Builtin::has_generation);
+    if !counts || ctx.sub == Sub::Status || !wish_changed(ctx.resource, next, old) {
         return;
     }
     let generation = old.pointer("/metadata/generation").and_then(Value::as_i64);
@@ -155,9 +155,13 @@ pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldEr
 }
 
 /// What is wrong with a changed object.
-pub(crate) fn validate_update(ask: &Ask<'_>, next: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_update(
+    ctx: &RequestContext<'_>,
+    next: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
     let path = Path::new("metadata");
-    let resource = ask.resource;
+    let resource = ctx.resource;
     let null = Value::Null;
     let (new_meta, old_meta) =
         (next.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));

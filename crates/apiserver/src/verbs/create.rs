@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ask, Sub, add_new, decode, written};
+use super::{RequestContext, Sub, add_new, decode, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{DEFINITIONS, NAMESPACES, text};
 use crate::http::negotiate::Form;
@@ -21,27 +21,31 @@ use crate::{clock, managed, strategy, view};
 const DRAWS: usize = 8;
 
 /// Serves a POST.
-pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    if ask.sub != Sub::Main {
+pub(crate) async fn serve(
+    mut ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    if ctx.sub != Sub::Main {
         return Err(Refusal::method_not_allowed());
     }
-    let object = decode::object(&mut ask, call).map_err(|refusal| warned(&ask, refusal))?;
-    at_home(ask.resource, ask.namespace, &object)?;
+    let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
+    at_home(ctx.resource, ctx.namespace, &object)?;
     let version = text(&object, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" {
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
     }
     let mut object = object;
     strategy::reset_system(&mut object);
-    managed::on_create(&ask, &mut object);
-    let object = view::to_stored(ask.resource, object);
-    let made = create(&mut ask, object).await.map_err(|refusal| warned(&ask, refusal))?;
-    written(201, &ask, &made, (form, call))
+    managed::on_create(&ctx, &mut object);
+    let object = view::to_stored(ctx.resource, object);
+    let made = create(&mut ctx, object).await.map_err(|refusal| warned(&ctx, refusal))?;
+    written(201, &ctx, &made, (form, call))
 }
 
 /// A refusal takes along what was to be warned of.
-pub(crate) fn warned(ask: &Ask<'_>, mut refusal: Refusal) -> Refusal {
-    add_new(&mut refusal.warnings, ask.warnings.iter().cloned());
+pub(crate) fn warned(ctx: &RequestContext<'_>, mut refusal: Refusal) -> Refusal {
+    add_new(&mut refusal.warnings, ctx.warnings.iter().cloned());
     refusal
 }
 
@@ -57,43 +61,46 @@ pub(crate) fn at_home(resource: &Resource, namespace: &str, object: &Value) -> R
 }
 
 /// Makes an object, in the stored form. The name may be made up here.
-pub(crate) async fn create(ask: &mut Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
-    lifecycle(ask, text(&object, "/metadata/name"))?;
-    ask.warn(strategy::doubled_owners(&object));
-    strategy::prepare_create(ask.resource, &mut object);
-    system_fields(ask, &mut object)?;
-    ask.warn(strategy::warnings(ask.resource, &object));
-    let errors = strategy::validate_create(ask.resource, &object);
+pub(crate) async fn create(
+    ctx: &mut RequestContext<'_>,
+    mut object: Value,
+) -> Result<Arc<Entry>, Refusal> {
+    lifecycle(ctx, text(&object, "/metadata/name"))?;
+    ctx.warn(strategy::doubled_owners(&object));
+    strategy::prepare_create(ctx.resource, &mut object);
+    system_fields(ctx, &mut object)?;
+    ctx.warn(strategy::warnings(ctx.resource, &object));
+    let errors = strategy::validate_create(ctx.resource, &object);
     if !errors.is_empty() {
         let name = text(&object, "/metadata/name");
-        return Err(Refusal::invalid(ask.resource, name, &errors));
+        return Err(Refusal::invalid(ctx.resource, name, &errors));
     }
     let reviewed = Reviewed { operation: Operation::Create, object: Some(&object), old: None };
-    let warnings = admission::review(ask, &reviewed).await?;
-    ask.warn(warnings);
-    store(ask, object).await
+    let warnings = admission::review(ctx, &reviewed).await?;
+    ctx.warn(warnings);
+    store(ctx, object).await
 }
 
 /// Where nothing may be made: in no namespace, in one that goes, of a kind that goes.
-fn lifecycle(ask: &Ask<'_>, name: &str) -> Result<(), Refusal> {
-    if ask.resource.custom().is_some_and(|custom| custom.terminating) {
-        return Err(terminating(ask.resource, name));
+fn lifecycle(ctx: &RequestContext<'_>, name: &str) -> Result<(), Refusal> {
+    if ctx.resource.custom().is_some_and(|custom| custom.terminating) {
+        return Err(terminating(ctx.resource, name));
     }
-    if !ask.resource.namespaced {
+    if !ctx.resource.namespaced {
         return Ok(());
     }
-    let Some(namespace) = ask.core.namespace(ask.namespace) else {
-        let message = format!("namespaces {} not found", quoted(ask.namespace));
-        let details = json!({"name": ask.namespace, "kind": "namespaces"});
+    let Some(namespace) = ctx.core.namespace(ctx.namespace) else {
+        let message = format!("namespaces {} not found", quoted(ctx.namespace));
+        let details = json!({"name": ctx.namespace, "kind": "namespaces"});
         return Err(Refusal::new(404, "NotFound", message).about(details));
     };
     if namespace.value.pointer("/metadata/deletionTimestamp").is_none() {
         return Ok(());
     }
-    let place = ask.namespace;
+    let place = ctx.namespace;
     let why =
         format!("unable to create new content in namespace {place} because it is being terminated");
-    let mut refusal = Refusal::forbidden(ask.resource, name, &why);
+    let mut refusal = Refusal::forbidden(ctx.resource, name, &why);
     if let Some(details) = refusal.details.as_mut() {
         details["causes"] = json!([{
             "reason": "NamespaceTerminating",
@@ -111,22 +118,22 @@ fn terminating(resource: &Resource, name: &str) -> Refusal {
 
 /// What [`lifecycle`] looked at, to be looked at again when the object is entered: whoever clears a
 /// namespace or a definition that goes must not be overtaken.
-fn needs(ask: &Ask<'_>) -> Vec<Need> {
-    let namespace = ask.resource.namespaced.then(|| Need {
+fn needs(ctx: &RequestContext<'_>) -> Vec<Need> {
+    let namespace = ctx.resource.namespaced.then(|| Need {
         table: Arc::from(NAMESPACES),
-        key: Arc::from(ask.namespace),
+        key: Arc::from(ctx.namespace),
         uid: None,
     });
-    let definition = ask.resource.custom().map(|custom| Need {
+    let definition = ctx.resource.custom().map(|custom| Need {
         table: Arc::from(DEFINITIONS),
-        key: Arc::from(ask.resource.qualified()),
+        key: Arc::from(ctx.resource.qualified()),
         uid: Some(custom.uid.clone()),
     });
     namespace.into_iter().chain(definition).collect()
 }
 
 /// What the server alone says about an object.
-fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
+fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Refusal> {
     let Some(root) = object.as_object_mut() else { return Ok(()) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
@@ -141,12 +148,12 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
     }
     metadata.insert("uid".to_owned(), json!(clock::uid()?));
     metadata.insert("creationTimestamp".to_owned(), json!(clock::now()));
-    if ask.resource.namespaced {
-        metadata.insert("namespace".to_owned(), json!(ask.namespace));
+    if ctx.resource.namespaced {
+        metadata.insert("namespace".to_owned(), json!(ctx.namespace));
     } else {
         metadata.remove("namespace");
     }
-    if ask.resource.builtin().is_none_or(Builtin::has_generation) {
+    if ctx.resource.builtin().is_none_or(Builtin::has_generation) {
         metadata.insert("generation".to_owned(), json!(1));
     }
     let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
@@ -162,7 +169,7 @@ fn system_fields(ask: &Ask<'_>, object: &mut Value) -> Result<(), Refusal> {
 /// Marks a name that was drawn, until the object is stored.
 const DRAWN: &str = "\u{0}drawn";
 
-async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
+async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
     let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
     keepable(&object)?;
     let mut name = text(&object, "/metadata/name").to_owned();
@@ -172,35 +179,35 @@ async fn store(ask: &Ask<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> 
             name = generated(text(&object, "/metadata/generateName"), &clock::suffix()?);
             object["metadata"]["name"] = json!(name);
         }
-        let key = ask.resource.key(ask.namespace, &name);
-        let there = ask.core.store.get(&ask.resource.table, &key);
-        if there.is_none() && ask.options.dry_run {
+        let key = ctx.resource.key(ctx.namespace, &name);
+        let there = ctx.core.store.get(&ctx.resource.table, &key);
+        if there.is_none() && ctx.options.dry_run {
             return Ok(Arc::new(Entry::new(0, object)));
         }
         if there.is_none() {
-            let table = Arc::clone(&ask.resource.table);
+            let table = Arc::clone(&ctx.resource.table);
             let value = if drawn { object.clone() } else { std::mem::take(&mut object) };
             let value = Some(value);
-            let needs = needs(ask);
+            let needs = needs(ctx);
             let write = Write { table, key, expect: Expect::Absent, value, needs };
-            match ask.core.store.write(write).await {
+            match ctx.core.store.write(write).await {
                 Ok(entry) => {
                     return entry.ok_or_else(|| Refusal::bare("cannot read what was written"));
                 }
-                Err(WriteError::Changed(revision)) => seen(ask, revision).await?,
+                Err(WriteError::Changed(revision)) => seen(ctx, revision).await?,
                 Err(WriteError::Leaving(revision)) => {
-                    seen(ask, revision).await?;
-                    lifecycle(ask, &name)?;
-                    return Err(terminating(ask.resource, &name));
+                    seen(ctx, revision).await?;
+                    lifecycle(ctx, &name)?;
+                    return Err(terminating(ctx.resource, &name));
                 }
                 Err(WriteError::Failed) => return Err(not_kept()),
             }
         }
     }
-    let there = ask.core.store.get(&ask.resource.table, &ask.resource.key(ask.namespace, &name));
+    let there = ctx.core.store.get(&ctx.resource.table, &ctx.resource.key(ctx.namespace, &name));
     let leaving =
         there.is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some());
-    let mut refusal = Refusal::already_exists(ask.resource, &name, leaving);
+    let mut refusal = Refusal::already_exists(ctx.resource, &name, leaving);
     if drawn {
         refusal.retry_after = Some(1);
     }
@@ -218,8 +225,8 @@ pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
 }
 
 /// Waits until what stood in the way can be read, or will never be there.
-async fn seen(ask: &Ask<'_>, revision: u64) -> Result<(), Refusal> {
-    if ask.core.store.published(revision).await { Ok(()) } else { Err(not_kept()) }
+async fn seen(ctx: &RequestContext<'_>, revision: u64) -> Result<(), Refusal> {
+    if ctx.core.store.published(revision).await { Ok(()) } else { Err(not_kept()) }
 }
 
 /// The file does not take writes any more.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Ask;
+use super::RequestContext;
 use super::json::{self, Parsed};
 use super::options::FieldValidation;
 use crate::core::text;
@@ -61,36 +61,36 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
 }
 
 /// Reads an object to be created or replaced, as its resource wants it.
-pub(crate) fn object(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
-    let parsed = body(call, ask.resource)?;
+pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
+    let parsed = body(call, ctx.resource)?;
     let mut value = parsed.value;
-    identify(ask.resource, &mut value, &call.body)?;
+    identify(ctx.resource, &mut value, &call.body)?;
     let (kind, version) = named(&value);
     let handled =
-        format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
-    let unknown = shape::bring(ask.resource, &mut value)
+        format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
+    let unknown = shape::bring(ctx.resource, &mut value)
         .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
-    if let Some(strict) = complain(ask, parsed.duplicates, unknown) {
+    if let Some(strict) = complain(ctx, parsed.duplicates, unknown) {
         let message = format!("{handled}: strict decoding error: {strict}");
         return Err(Refusal::bad_request(message));
     }
-    kind_matches(ask.resource, &value)?;
+    kind_matches(ctx.resource, &value)?;
     Ok(value)
 }
 
 /// Unknown and doubled fields are warned of; the answer is the complaint of a strict caller.
 pub(crate) fn complain(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     doubled: Vec<String>,
     unknown: Vec<String>,
 ) -> Option<String> {
     let doubled = doubled.into_iter().map(|path| format!("duplicate field \"{path}\""));
     let unknown = unknown.into_iter().map(|path| format!("unknown field \"{path}\""));
     let complaints: Vec<String> = doubled.chain(unknown).collect();
-    match ask.options.validation {
+    match ctx.options.validation {
         FieldValidation::Ignore => None,
         FieldValidation::Warn => {
-            ask.warn(complaints);
+            ctx.warn(complaints);
             None
         }
         FieldValidation::Strict if complaints.is_empty() => None,

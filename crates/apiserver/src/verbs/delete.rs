@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::create::not_kept;
 use super::options::dry_run_errors;
 use super::select::Selection;
-use super::{Ask, Sub, json as text_json};
+use super::{RequestContext, Sub, json as text_json};
 use crate::admission::{self, Operation, Reviewed};
 use crate::auth::User;
 use crate::clock;
@@ -57,24 +57,28 @@ pub(crate) enum Outcome {
 }
 
 /// Serves the deletion of one object.
-pub(super) async fn serve(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    if ask.sub != Sub::Main {
+pub(super) async fn serve(
+    ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    if ctx.sub != Sub::Main {
         return Err(Refusal::method_not_allowed());
     }
     let options = read(call)?;
-    let mut ask = ask;
-    ask.options.dry_run = options.dry_run;
-    let outcome = delete(&mut ask, &options).await?;
+    let mut ctx = ctx;
+    ctx.options.dry_run = options.dry_run;
+    let outcome = delete(&mut ctx, &options).await?;
     let code = if options.legacy { 202 } else { 200 };
     let answer = match outcome {
-        Outcome::Waits(object) => view::one(code, ask.resource, &object, (form, &call.query))?,
+        Outcome::Waits(object) => view::one(code, ctx.resource, &object, (form, &call.query))?,
         Outcome::Gone(object)
-            if ask.resource.builtin().is_some_and(Builtin::deletion_returns_object) =>
+            if ctx.resource.builtin().is_some_and(Builtin::deletion_returns_object) =>
         {
-            view::one(200, ask.resource, &object, (form, &call.query))?
+            view::one(200, ctx.resource, &object, (form, &call.query))?
         }
         Outcome::Gone(object) => {
-            let mut details = details(&ask.resource.group, &ask.resource.plural, ask.name);
+            let mut details = details(&ctx.resource.group, &ctx.resource.plural, ctx.name);
             details["uid"] = object.pointer("/metadata/uid").cloned().unwrap_or_default();
             Answer::json(
                 200,
@@ -88,7 +92,7 @@ pub(super) async fn serve(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answ
             )
         }
     };
-    Ok(answer.warn(ask.warnings))
+    Ok(answer.warn(ctx.warnings))
 }
 
 /// Serves the deletion of everything that a query selects.
@@ -120,59 +124,66 @@ async fn all(
     for entry in chosen {
         let place =
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
-        let mut ask = Ask::new(core, resource, place, user);
-        ask.options.dry_run = options.dry_run;
-        match delete_as(&mut ask, options, true).await {
+        let mut ctx = RequestContext::new(core, resource, place, user);
+        ctx.options.dry_run = options.dry_run;
+        match delete_as(&mut ctx, options, true).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => return Err(refusal),
         }
-        warnings.extend(ask.warnings);
+        warnings.extend(ctx.warnings);
     }
     Ok(warnings)
 }
 
 /// Deletes an object, or marks it.
-pub(crate) async fn delete(ask: &mut Ask<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
-    delete_as(ask, options, false).await
+pub(crate) async fn delete(
+    ctx: &mut RequestContext<'_>,
+    options: &DeleteOptions,
+) -> Result<Outcome, Refusal> {
+    delete_as(ctx, options, false).await
 }
 
 async fn delete_as(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     options: &DeleteOptions,
     collection: bool,
 ) -> Result<Outcome, Refusal> {
-    protected(ask)?;
+    protected(ctx)?;
     for _ in 0..TRIES {
-        let current = ask.current().ok_or_else(|| ask.not_found())?;
-        preconditions(ask, options, &current.value)?;
+        let current = ctx.current().ok_or_else(|| ctx.not_found())?;
+        preconditions(ctx, options, &current.value)?;
         let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
         let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
         let mut told = options.told.clone();
-        if ask.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
+        if ctx.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
             told["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
         }
-        let told = std::mem::replace(&mut ask.options.told, told);
-        let warnings = admission::review(ask, &reviewed).await;
-        ask.options.told = told;
-        ask.warn(warnings?);
-        let next = marked(ask.resource, &current.value, options);
-        if let Some(outcome) = commit(ask, &current, next).await? {
+        let told = std::mem::replace(&mut ctx.options.told, told);
+        let warnings = admission::review(ctx, &reviewed).await;
+        ctx.options.told = told;
+        ctx.warn(warnings?);
+        let next = marked(ctx.resource, &current.value, options);
+        if let Some(outcome) = commit(ctx, &current, next).await? {
             return Ok(outcome);
         }
     }
-    Err(Refusal::modified(ask.resource, ask.name))
+    Err(Refusal::modified(ctx.resource, ctx.name))
 }
 
-fn protected(ask: &Ask<'_>) -> Result<(), Refusal> {
-    if ask.resource.is_builtin(Builtin::Namespace) && PROTECTED.contains(&ask.name) {
+fn protected(ctx: &RequestContext<'_>) -> Result<(), Refusal> {
+    if ctx.resource.is_builtin(Builtin::Namespace) && PROTECTED.contains(&ctx.name) {
         let why = "this namespace may not be deleted";
-        return Err(Refusal::forbidden(ask.resource, ask.name, why));
+        return Err(Refusal::forbidden(ctx.resource, ctx.name, why));
     }
     Ok(())
 }
 
-fn preconditions(ask: &Ask<'_>, options: &DeleteOptions, current: &Value) -> Result<(), Refusal> {
+fn preconditions(
+    ctx: &RequestContext<'_>,
+    options: &DeleteOptions,
+    current: &Value,
+) -> Result<(), Refusal> {
     let uid = text(current, "/metadata/uid");
     let version = text(current, "/metadata/resourceVersion");
     let why = match (&options.uid, &options.version) {
@@ -186,15 +197,15 @@ fn preconditions(ask: &Ask<'_>, options: &DeleteOptions, current: &Value) -> Res
         ),
         (Some(_) | None, Some(_) | None) => return Ok(()),
     };
-    let resource = ask.resource;
-    let mut refusal = Refusal::conflict(resource, ask.name, &why);
+    let resource = ctx.resource;
+    let mut refusal = Refusal::conflict(resource, ctx.name, &why);
     let dotted = if resource.group.is_empty() {
         resource.kind.clone()
     } else {
         format!("{}.{}", resource.kind, resource.group)
     };
-    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ask.name);
-    Err(refusal.about(details(&resource.group, &resource.kind, ask.name)))
+    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ctx.name);
+    Err(refusal.about(details(&resource.group, &resource.kind, ctx.name)))
 }
 
 /// The image that waits, or none when nothing holds the object.
@@ -279,30 +290,30 @@ fn with(mut finalizers: Vec<String>, added: &str) -> Vec<String> {
 }
 
 async fn commit(
-    ask: &Ask<'_>,
+    ctx: &RequestContext<'_>,
     current: &Arc<Entry>,
     next: Option<Value>,
 ) -> Result<Option<Outcome>, Refusal> {
     if next.as_ref() == Some(&current.value) {
         return Ok(Some(Outcome::Waits(current.value.clone())));
     }
-    if ask.options.dry_run {
+    if ctx.options.dry_run {
         let last = current.value.clone();
         return Ok(Some(next.map_or(Outcome::Gone(last), Outcome::Waits)));
     }
     let gone = next.is_none();
     let write = Write {
-        table: ask.resource.table.clone(),
-        key: ask.key(),
+        table: ctx.resource.table.clone(),
+        key: ctx.key(),
         expect: Expect::Revision(current.revision),
         value: next,
         needs: Vec::new(),
     };
-    match ask.core.store.write(write).await {
+    match ctx.core.store.write(write).await {
         Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
-            ask.core.store.published(revision).await;
+            ctx.core.store.published(revision).await;
             Ok(None)
         }
         Err(WriteError::Failed) => Err(not_kept()),

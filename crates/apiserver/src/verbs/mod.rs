@@ -38,7 +38,7 @@ pub(crate) enum Sub {
 }
 
 /// One object, one caller, and how the caller wants it done.
-pub(crate) struct Ask<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: &'a str,
@@ -50,7 +50,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) warnings: Vec<String>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> RequestContext<'a> {
     /// An ask with no options, for the object itself.
     pub(crate) fn new(
         core: &'a Arc<Core>,
@@ -77,7 +77,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-impl Ask<'_> {
+impl RequestContext<'_> {
     /// The key of the object.
     pub(crate) fn key(&self) -> Arc<str> {
         self.resource.key(self.namespace, self.name)
@@ -117,7 +117,7 @@ pub(crate) async fn dispatch(
     let named = !place.name.is_empty();
     let answer = match method {
         "GET" | "HEAD" if named && sub == Sub::Scale => {
-            scale::get(&ask(core, call, place, (&resource, sub))?, &form)
+            scale::get(&context(core, call, place, (&resource, sub))?, &form)
         }
         "GET" | "HEAD" if named && !call.query.flag("watch") => {
             get(core, call, place, &resource).await
@@ -126,11 +126,11 @@ pub(crate) async fn dispatch(
             watch::watch(core, call, place, &resource).await
         }
         "GET" | "HEAD" => list::list(core, call, place, &resource, &form).await,
-        "POST" => create::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
-        "PUT" => update::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
-        "PATCH" => patch::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "POST" => create::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
+        "PUT" => update::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
+        "PATCH" => patch::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
         "DELETE" if named => {
-            delete::serve(ask(core, call, place, (&resource, sub))?, call, &form).await
+            delete::serve(context(core, call, place, (&resource, sub))?, call, &form).await
         }
         "DELETE" => delete::serve_collection(core, call, place, &resource).await,
         _ => Err(Refusal::method_not_allowed()),
@@ -150,12 +150,12 @@ pub(crate) async fn dispatch(
 }
 
 /// What a call asks of a resource.
-fn ask<'a>(
+fn context<'a>(
     core: &'a Arc<Core>,
     call: &'a Call,
     place: &'a Place,
     (resource, sub): (&'a Arc<Resource>, Sub),
-) -> Result<Ask<'a>, Refusal> {
+) -> Result<RequestContext<'a>, Refusal> {
     let kind = match call.method.as_str() {
         "POST" => Some(WriteKind::Create),
         "PUT" => Some(WriteKind::Update),
@@ -164,12 +164,12 @@ fn ask<'a>(
         _ => None,
     };
     let named = (place.namespace.as_str(), place.name.as_str());
-    let mut ask = Ask::new(core, resource, named, &call.user);
-    ask.sub = sub;
+    let mut ctx = RequestContext::new(core, resource, named, &call.user);
+    ctx.sub = sub;
     if let Some(kind) = kind {
-        ask.options = WriteOptions::read(call, kind)?;
+        ctx.options = WriteOptions::read(call, kind)?;
     }
-    Ok(ask)
+    Ok(ctx)
 }
 
 /// The resource of a place, if the method makes sense there.
@@ -251,10 +251,10 @@ async fn get(
 /// What is written is shown in the form that was asked for.
 pub(crate) fn written(
     code: u16,
-    ask: &Ask<'_>,
+    ctx: &RequestContext<'_>,
     entry: &Entry,
     (form, call): (&Form, &Call),
 ) -> Result<Answer, Refusal> {
-    view::entry(code, ask.resource, entry, (form, &call.query))
-        .map(|answer| answer.warn(ask.warnings.clone()))
+    view::entry(code, ctx.resource, entry, (form, &call.query))
+        .map(|answer| answer.warn(ctx.warnings.clone()))
 }
