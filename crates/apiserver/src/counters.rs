@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Requests by verb, resource and status.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(Mutex<BTreeMap<Counted, u64>>);
+pub(crate) struct Counters(Mutex<BTreeMap<RequestKey, u64>>);
 
-/// What is counted apart.
+/// What is key apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Counted {
+pub struct RequestKey {
     /// The verb, as authorisation names it.
     pub verb: String,
     /// `plural.group`; empty for what is no resource that is served.
@@ -19,12 +19,12 @@ pub struct Counted {
 }
 
 impl Counters {
-    pub(crate) fn count(&self, counted: Counted) {
+    pub(crate) fn count(&self, key: RequestKey) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(counted).or_default() += 1;
+        *counts.entry(key).or_default() += 1;
     }
 
-    pub(crate) fn snapshot(&self) -> BTreeMap<Counted, u64> {
+    pub(crate) fn snapshot(&self) -> BTreeMap<RequestKey, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -12,7 +12,7 @@ use crate::status::Refusal;
 /// A request, as a fault hook sees it. What the garbage collector does passes the hook, too: it
 /// deletes, patches, and watches every resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// Who asks.
     pub user: String,
     /// The verb, as authorisation names it.
@@ -46,7 +46,7 @@ pub enum Fault {
     ReadBehind(u64),
 }
 
-type Hook = Arc<dyn Fn(&Asked) -> Fault + Send + Sync>;
+type Hook = Arc<dyn Fn(&RequestInfo) -> Fault + Send + Sync>;
 
 /// The hook that decides what goes wrong.
 pub(crate) struct Faults {
@@ -61,9 +61,9 @@ impl Faults {
     }
 
     /// What befalls a request, which is only described when somebody wants to know.
-    pub(crate) fn befall(&self, asked: impl FnOnce() -> Asked) -> Fault {
+    pub(crate) fn for_request(&self, request: impl FnOnce() -> RequestInfo) -> Fault {
         let hook = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone();
-        hook.map_or(Fault::None, |hook| hook(&asked()))
+        hook.map_or(Fault::None, |hook| hook(&request()))
     }
 
     /// Told whenever another hook decides.
@@ -80,27 +80,27 @@ impl Default for Faults {
 
 impl Fault {
     /// Does a deed as far as the fault lets it happen and be told.
-    pub(crate) async fn befalls<T>(
+    pub(crate) async fn apply<T>(
         self,
-        deed: impl Future<Output = Result<T, Refusal>>,
+        operation: impl Future<Output = Result<T, Refusal>>,
         ending: &watch::Sender<bool>,
     ) -> Result<T, Refusal> {
-        let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
+        let injected = |code: u16| Refusal::new(code, "InternalError", "an injected fault");
         match self {
-            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => deed.await,
-            Self::Refuse(code) => Err(struck(code)),
+            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => operation.await,
+            Self::Refuse(code) => Err(injected(code)),
             Self::Delay(wait) => {
                 tokio::time::sleep(wait).await;
-                deed.await
+                operation.await
             }
             Self::LoseAnswer(code) => {
-                let _ = deed.await;
-                Err(struck(code))
+                let _ = operation.await;
+                Err(injected(code))
             }
             Self::NeverAnswer => {
-                let _ = deed.await;
+                let _ = operation.await;
                 let _ = ending.subscribe().wait_for(|ending| *ending).await;
-                Err(struck(503))
+                Err(injected(503))
             }
         }
     }

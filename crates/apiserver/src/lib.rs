@@ -11,7 +11,7 @@
 //! let client = server.client(); // a kube client without sockets
 //! let address = server.serve(([127, 0, 0, 1], 0).into()).await?; // for everybody else
 //! let kubeconfig = server.kubeconfig(); // for kubectl
-//! server.set_faults(|asked| match asked.verb.as_str() {
+//! server.set_faults(|request| match request.verb.as_str() {
 //!     "update" => Fault::Refuse(500),
 //!     _ => Fault::None,
 //! });
@@ -79,7 +79,7 @@ mod view;
 mod written;
 
 pub use auth::User;
-pub use counters::Counted;
-pub use faults::{Asked, Fault};
+pub use counters::RequestKey;
+pub use faults::{Fault, RequestInfo};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::{Durability, DurabilityError, FileDurability, Kept, Loaded, Record};

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use crate::admission::Webhooks;
 use crate::auth::{Tokens, User};
 use crate::core::{Audit, Core};
-use crate::counters::{Counted, Counters};
-use crate::faults::{Asked, Fault, Faults};
+use crate::counters::{Counters, RequestKey};
+use crate::faults::{Fault, Faults, RequestInfo};
 use crate::http::serve::{self, Door};
 use crate::http::service::Service;
 use crate::kinds::Registry;
@@ -187,7 +187,7 @@ impl ApiServer {
     }
 
     /// Decides from here on what befalls requests, those of the garbage collector among them.
-    pub fn set_faults(&self, hook: impl Fn(&Asked) -> Fault + Send + Sync + 'static) {
+    pub fn set_faults(&self, hook: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) {
         self.core.faults.set(Some(Arc::new(hook)));
     }
 
@@ -202,7 +202,7 @@ impl ApiServer {
     }
 
     /// How often what was asked, by verb, resource and status.
-    pub fn counters(&self) -> BTreeMap<Counted, u64> {
+    pub fn counters(&self) -> BTreeMap<RequestKey, u64> {
         self.core.counters.snapshot()
     }
 

@@ -16,7 +16,7 @@ use super::graph::{Graph, Node};
 use super::until;
 use crate::auth::User;
 use crate::core::{Core, text};
-use crate::faults::{Asked, Fault};
+use crate::faults::{Fault, RequestInfo};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
@@ -303,13 +303,13 @@ impl Collector {
 
     async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {
         let mut ctx = self.context(node);
-        let deed = async { update(&mut ctx, edit).await.map(|_| ()) };
-        self.fault("patch", node).befalls(deed, &self.core.ending).await
+        let operation = async { update(&mut ctx, edit).await.map(|_| ()) };
+        self.fault("patch", node).apply(operation, &self.core.ending).await
     }
 
     /// What befalls a deed of the collector.
     fn fault(&self, verb: &str, node: &Node) -> Fault {
-        self.core.faults.befall(|| Asked {
+        self.core.faults.for_request(|| RequestInfo {
             user: self.user.name.clone(),
             verb: verb.to_owned(),
             resource: node.resource.qualified(),
@@ -343,8 +343,8 @@ impl Collector {
             }),
         };
         let mut ctx = self.context(node);
-        let deed = async { delete::delete(&mut ctx, &options).await.map(|_| ()) };
-        self.fault("delete", node).befalls(deed, &self.core.ending).await
+        let operation = async { delete::delete(&mut ctx, &options).await.map(|_| ()) };
+        self.fault("delete", node).apply(operation, &self.core.ending).await
     }
 }
 

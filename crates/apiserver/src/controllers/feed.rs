@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::core::Core;
-use crate::faults::{Asked, Fault};
+use crate::faults::{Fault, RequestInfo};
 use crate::kinds::Resource;
 use crate::store::{Change, Cursor, Entry};
 
@@ -118,7 +118,7 @@ impl Feed {
 
 /// Whether a fault keeps a resource from being seen.
 pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
-    let fault = core.faults.befall(|| Asked {
+    let fault = core.faults.for_request(|| RequestInfo {
         user: user.name.clone(),
         verb: "watch".to_owned(),
         resource: resource.qualified(),

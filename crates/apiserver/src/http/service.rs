@@ -20,8 +20,8 @@ use super::route::{self, Place, Route};
 use super::{Answer, Call};
 use crate::auth::{self, User};
 use crate::core::Core;
-use crate::counters::Counted;
-use crate::faults::{Asked, Fault};
+use crate::counters::RequestKey;
+use crate::faults::{Fault, RequestInfo};
 use crate::status::Refusal;
 use crate::{discovery, openapi, verbs};
 
@@ -92,11 +92,11 @@ impl Service {
         let answer = answer.unwrap_or_else(Answer::from);
         let resource = place.filter(|place| is_served(&core, place)).map(qualified);
         let resource = resource.unwrap_or_default();
-        let counted = Counted { verb: verb.to_owned(), resource, code: answer.code };
+        let key = RequestKey { verb: verb.to_owned(), resource, code: answer.code };
         if let Some(audit) = &core.audit {
-            audit(&line((&user, &path, place), &counted, started));
+            audit(&line((&user, &path, place), &key, started));
         }
-        core.counters.count(counted);
+        core.counters.count(key);
         answer
     }
 }
@@ -109,17 +109,17 @@ fn is_served(core: &Core, place: &Place) -> bool {
 /// One line about a request; who was not let in has no name.
 fn line(
     (user, path, place): (&str, &str, Option<&Place>),
-    counted: &Counted,
+    key: &RequestKey,
     started: Instant,
 ) -> String {
     json!({
         "user": user,
-        "verb": counted.verb,
-        "resource": counted.resource,
+        "verb": key.verb,
+        "resource": key.resource,
         "namespace": place.map_or("", |place| &place.namespace),
         "name": place.map_or("", |place| &place.name),
         "path": path,
-        "code": counted.code,
+        "code": key.code,
         "micros": u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
     })
     .to_string()
@@ -164,7 +164,7 @@ async fn faulty(
     place: &Place,
     verb: &str,
 ) -> Result<Answer, Refusal> {
-    let fault = core.faults.befall(|| Asked {
+    let fault = core.faults.for_request(|| RequestInfo {
         user: call.user.name.clone(),
         verb: verb.to_owned(),
         resource: qualified(place),
@@ -172,7 +172,7 @@ async fn faulty(
         name: place.name.clone(),
     });
     call.fault.clone_from(&fault);
-    fault.befalls(verbs::dispatch(core, call, place), &core.ending).await
+    fault.apply(verbs::dispatch(core, call, place), &core.ending).await
 }
 
 fn version() -> serde_json::Value {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use usher_apiserver::{ApiServer, Counted, Fault};
+use usher_apiserver::{ApiServer, Fault, RequestKey};
 
 use crate::ask;
 
@@ -58,14 +58,14 @@ async fn an_answer_that_is_lost_was_still_done() {
     assert_eq!(ask(&client, "DELETE", &named, None).await.0, 503);
     server.clear_faults();
     assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
-    let counted = |verb: &str, code| Counted {
+    let key = |verb: &str, code| RequestKey {
         verb: verb.to_owned(),
         resource: "configmaps".to_owned(),
         code,
     };
     let counts = server.counters();
     let counts = [("create", 500), ("get", 200), ("delete", 503), ("delete", 200)]
-        .map(|(verb, code)| counts.get(&counted(verb, code)).copied());
+        .map(|(verb, code)| counts.get(&key(verb, code)).copied());
     assert_eq!(counts, [Some(1); 4]);
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use usher_apiserver::{ApiServer, Asked, Fault};
+use usher_apiserver::{ApiServer, Fault, RequestInfo};
 
 use crate::ask;
 use crate::refused::{defined, definition};
@@ -67,7 +67,7 @@ async fn a_delay_passes_before_anything_happens() {
 async fn a_write_that_is_refused_does_not_happen() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
-    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let asked: Arc<Mutex<Vec<RequestInfo>>> = Arc::default();
     let theirs = asked.clone();
     server.set_faults(move |asked| {
         theirs.lock().expect("questions").push(asked.clone());
@@ -79,7 +79,7 @@ async fn a_write_that_is_refused_does_not_happen() {
     let (refused, told) = ask(&client, "PUT", &named, Some(&made)).await;
     assert_eq!((refused, &told["kind"], &told["code"]), (429, &json!("Status"), &json!(429)));
     assert_eq!(ask(&client, "GET", &named, None).await.1["data"], Value::Null);
-    let wanted = Asked {
+    let wanted = RequestInfo {
         user: "admin".to_owned(),
         verb: "update".to_owned(),
         resource: "configmaps".to_owned(),

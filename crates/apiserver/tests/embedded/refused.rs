@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::{Value, json};
-use usher_apiserver::{ApiServer, Counted};
+use usher_apiserver::{ApiServer, RequestKey};
 
 use crate::ask;
 
@@ -116,8 +116,8 @@ async fn names_that_nobody_serves_are_counted_as_one() {
     for path in ["/api/v1/wells", "/apis/deep.example/v1/wells", "/apis/apps/v9/x"] {
         assert_eq!(ask(&client, "GET", path, None).await.0, 404);
     }
-    let unknown = Counted { verb: "list".to_owned(), resource: String::new(), code: 404 };
-    let counts: Vec<(Counted, u64)> = server.counters().into_iter().collect();
+    let unknown = RequestKey { verb: "list".to_owned(), resource: String::new(), code: 404 };
+    let counts: Vec<(RequestKey, u64)> = server.counters().into_iter().collect();
     assert_eq!(counts, [(unknown, 3)]);
 }
 
