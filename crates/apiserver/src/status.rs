@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
     /// After how many seconds asking again makes sense.
     pub(crate) retry_after: Option<u64>,
     /// A whole `Status` that somebody else wrote, told instead of the fields above.
-    pub(crate) told: Option<Box<Value>>,
+    pub(crate) given: Option<Box<Value>>,
     /// Texts for `Warning` headers that go with the refusal.
     pub(crate) warnings: Vec<String>,
     /// Told as plain text instead of a `Status`.
@@ -36,7 +36,7 @@ impl Refusal {
             message: message.into(),
             details: None,
             retry_after: None,
-            told: None,
+            given: None,
             warnings: Vec::new(),
             plain: false,
         }
@@ -169,8 +169,8 @@ impl Refusal {
 
     /// The refusal as a `Status` object.
     pub(crate) fn to_status(&self) -> Value {
-        if let Some(told) = &self.told {
-            return told.as_ref().clone();
+        if let Some(given) = &self.given {
+            return given.as_ref().clone();
         }
         let mut status = json!({
             "kind": "Status",

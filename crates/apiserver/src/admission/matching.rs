@@ -71,7 +71,7 @@ fn rule_matches(
 ) -> bool {
     let listed = |field: &str, wanted: &str| {
         let list = rule[field].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str).any(|told| told == "*" || told == wanted)
+        list.filter_map(Value::as_str).any(|given| given == "*" || given == wanted)
     };
     let resource = ctx.resource;
     let version = listed("apiVersions", &resource.version)
@@ -86,8 +86,8 @@ fn rule_matches(
     };
     let face = subresource(ctx.sub);
     let resources = rule["resources"].as_array().into_iter().flatten();
-    let named = resources.filter_map(Value::as_str).any(|told| {
-        let (plural, sub) = told.split_once('/').unwrap_or((told, ""));
+    let named = resources.filter_map(Value::as_str).any(|given| {
+        let (plural, sub) = given.split_once('/').unwrap_or((given, ""));
         (plural == "*" || plural == resource.plural) && (sub == face || sub == "*")
     });
     listed("operations", reviewed.operation.word())

@@ -104,7 +104,7 @@ fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     let plural = json!({"group": group, "version": version, "resource": resource.plural});
     let shown =
         |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
-    let mut options = ctx.options.told.clone();
+    let mut options = ctx.options.given.clone();
     if options.is_null() {
         let word = match reviewed.operation {
             Operation::Create => "CreateOptions",

@@ -335,7 +335,7 @@ impl Collector {
             policy: Some(policy),
             dry_run: false,
             legacy: false,
-            told: json!({
+            given: json!({
                 "kind": "DeleteOptions",
                 "apiVersion": "meta.k8s.io/v1",
                 "preconditions": {"uid": node.uid, "resourceVersion": version},

@@ -101,7 +101,7 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
     let prefix = resource.prefix(namespace);
     let options = DeleteOptions {
         policy: Some(Policy::Background),
-        told: json!({
+        given: json!({
             "kind": "DeleteOptions",
             "apiVersion": "meta.k8s.io/v1",
             "propagationPolicy": "Background",

@@ -87,7 +87,7 @@ impl Answer {
         if let Ok(value) = HeaderValue::from_str(&self.content_type) {
             headers.insert(CONTENT_TYPE, value);
         }
-        for warning in told(&self.warnings) {
+        for warning in fitting(&self.warnings) {
             let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
                 headers.append(WARNING, value);
@@ -118,7 +118,7 @@ impl From<Refusal> for Answer {
 
 /// The warnings that fit into headers: when they are too long together each is cut, and those that
 /// still do not fit are left out.
-fn told(warnings: &[String]) -> Vec<String> {
+fn fitting(warnings: &[String]) -> Vec<String> {
     let length = |text: &String| text.chars().count();
     if warnings.iter().map(length).sum::<usize>() <= WARNINGS_MAX {
         return warnings.to_vec();
@@ -137,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_told_whole_until_they_are_too_long_together() {
+    fn warnings_are_cut_when_they_are_too_long_together() {
         let long = "x".repeat(1000);
-        assert_eq!(told(&vec![long.clone(); 4]), vec![long.clone(); 4]);
-        assert_eq!(told(&vec![long.clone(); 5]), vec!["x".repeat(256); 5]);
-        assert_eq!(told(&vec![long; 100]), vec!["x".repeat(256); 16]);
+        assert_eq!(fitting(&vec![long.clone(); 4]), vec![long.clone(); 4]);
+        assert_eq!(fitting(&vec![long.clone(); 5]), vec!["x".repeat(256); 5]);
+        assert_eq!(fitting(&vec![long; 100]), vec!["x".repeat(256); 16]);
     }
 }

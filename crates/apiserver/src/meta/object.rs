@@ -103,12 +103,12 @@ pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
         return Vec::new();
     };
     let mut seen = HashSet::with_capacity(owners.len());
-    let mut told = HashSet::new();
+    let mut given = HashSet::new();
     let mut doubled = Vec::new();
     owners.retain(|owner| {
         let new = seen.insert(owner.clone());
         let uid = text(owner, "uid");
-        if !new && told.insert(uid.to_owned()) {
+        if !new && given.insert(uid.to_owned()) {
             doubled.push(uid.to_owned());
         }
         new

@@ -30,9 +30,9 @@ fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
         (sets("replace", 98), sets("replace", 99)),
     ] {
         assert!(patched(&document, &fits).is_ok(), "{fits}");
-        let told = patched(&document, &refused);
+        let given = patched(&document, &refused);
         let deep = "the document would be deeper than 100 levels".to_owned();
-        assert_eq!(told, Err(Refusal::DoesNotApply(deep)), "{refused}");
+        assert_eq!(given, Err(Refusal::DoesNotApply(deep)), "{refused}");
     }
 }
 

@@ -43,9 +43,9 @@ pub(crate) fn read(bytes: &[u8], (group, kind): (&str, &str)) -> Result<Value, U
     let envelope = bytes.strip_prefix(MAGIC).ok_or(Unreadable::NotMarked)?;
     let envelope = message(envelope, &messages::ENVELOPE)?;
     let named = &envelope["typeMeta"];
-    let told = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
+    let given = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
     let mut object = Map::new();
-    if let Some(fields) = messages::of(group, kind).filter(|_| told("kind") == kind) {
+    if let Some(fields) = messages::of(group, kind).filter(|_| given("kind") == kind) {
         let raw = envelope["raw"].as_str().unwrap_or_default();
         let raw = STANDARD.decode(raw).map_err(|_| Unreadable::Broken)?;
         if let Value::Object(read) = message(&raw, fields)? {
@@ -53,8 +53,8 @@ pub(crate) fn read(bytes: &[u8], (group, kind): (&str, &str)) -> Result<Value, U
         }
     }
     for key in ["apiVersion", "kind"] {
-        if !told(key).is_empty() {
-            object.insert(key.to_owned(), json!(told(key)));
+        if !given(key).is_empty() {
+            object.insert(key.to_owned(), json!(given(key)));
         }
     }
     Ok(Value::Object(object))

@@ -16,7 +16,7 @@ fn of_spec(spec: &Value) -> Schema {
     read(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-fn told(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
+fn errors_of(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
     let whole = |spec: &Value| json!({"spec": spec});
     let old = old.map(whole);
     let errors = schema.validate(&whole(spec), old.as_ref());
@@ -62,11 +62,11 @@ fn formats_and_ranges_are_told() {
         "ip": {"type": "string", "format": "ipv4"}, "n": {"type": "integer", "format": "int32"},
     }}));
     assert_eq!(
-        told(&schema, &json!({"ip": "x"}), None),
+        errors_of(&schema, &json!({"ip": "x"}), None),
         "spec.ip: Invalid value: \"x\": spec.ip in body must be of type ipv4: \"x\""
     );
     assert_eq!(
-        told(&schema, &json!({"n": 3_000_000_000_i64}), None),
+        errors_of(&schema, &json!({"n": 3_000_000_000_i64}), None),
         "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in \
          spec.n"
     );
@@ -82,28 +82,28 @@ fn joined_schemas_are_told() {
     let (none, both) = (json!({}), json!({"a": "1", "b": "2"}));
     let any = object("anyOf");
     assert_eq!(
-        told(&any, &none, None),
+        errors_of(&any, &none, None),
         "[<nil>: Invalid value: \"\": \"spec\" must validate at least one schema (anyOf), \
          spec.a: Required value]"
     );
-    assert_eq!(told(&any, &both, None), "");
+    assert_eq!(errors_of(&any, &both, None), "");
     let one = object("oneOf");
     assert_eq!(
-        told(&one, &both, None),
+        errors_of(&one, &both, None),
         "<nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). \
          Found 2 valid alternatives"
     );
-    assert_eq!(told(&one, &json!({"a": "1"}), None), "");
+    assert_eq!(errors_of(&one, &json!({"a": "1"}), None), "");
     let all = object("allOf");
     assert_eq!(
-        told(&all, &json!({"a": "1"}), None),
+        errors_of(&all, &json!({"a": "1"}), None),
         "[spec.b: Required value, <nil>: Invalid value: \"\": \"spec\" must validate all the \
          schemas (allOf)]"
     );
     let not = of_spec(&json!({"type": "object", "not": {"required": ["a"]},
         "properties": {"a": {"type": "string"}}}));
     assert_eq!(
-        told(&not, &json!({"a": "1"}), None),
+        errors_of(&not, &json!({"a": "1"}), None),
         "<nil>: Invalid value: \"\": \"spec\" must not validate the schema (not)"
     );
 }
@@ -118,10 +118,10 @@ fn what_did_not_change_is_tolerated() {
     }}));
     let old = json!({"a": "long", "list": [{"k": "x", "v": 9}]});
     let other = json!({"a": "long", "b": "new", "list": [{"k": "y"}, {"k": "x", "v": 9}]});
-    assert_eq!(told(&schema, &other, Some(&old)), "");
+    assert_eq!(errors_of(&schema, &other, Some(&old)), "");
     let worse = json!({"a": "longer", "list": [{"k": "x", "v": 8}]});
-    assert!(told(&schema, &worse, Some(&old)).contains("spec.a: Too long"));
-    assert!(told(&schema, &worse, Some(&old)).contains("spec.list[0].v: Invalid value: 8"));
+    assert!(errors_of(&schema, &worse, Some(&old)).contains("spec.a: Too long"));
+    assert!(errors_of(&schema, &worse, Some(&old)).contains("spec.list[0].v: Invalid value: 8"));
 }
 
 // Requirement: AS-8
@@ -135,10 +135,10 @@ fn rules_see_old_items_by_their_key() {
     }}));
     let old = json!({"list": [{"k": "a", "v": 5}, {"k": "b", "v": 1}]});
     let turned = json!({"list": [{"k": "b", "v": 1}, {"k": "a", "v": 5}]});
-    assert_eq!(told(&schema, &turned, Some(&old)), "");
+    assert_eq!(errors_of(&schema, &turned, Some(&old)), "");
     let shrunk = json!({"list": [{"k": "b", "v": 0}, {"k": "a", "v": 5}]});
-    assert_eq!(told(&schema, &shrunk, Some(&old)), "spec.list[0]: Invalid value: grows");
-    assert_eq!(told(&schema, &shrunk, None), "");
+    assert_eq!(errors_of(&schema, &shrunk, Some(&old)), "spec.list[0]: Invalid value: grows");
+    assert_eq!(errors_of(&schema, &shrunk, None), "");
 }
 
 // Requirement: AS-8
@@ -150,8 +150,8 @@ fn a_rule_at_the_root_sees_the_name_and_no_labels() {
         {"rule": "!has(self.metadata.labels)", "message": "sees labels"},
     ]}));
     let object = |name: &str| json!({"metadata": {"name": name, "labels": {"x": "y"}}});
-    let told = joined(&schema.validate(&object("b"), None));
-    assert_eq!(told, "<nil>: Invalid value: starts with a");
+    let errors = joined(&schema.validate(&object("b"), None));
+    assert_eq!(errors, "<nil>: Invalid value: starts with a");
 }
 
 // Requirement: AS-9
@@ -190,9 +190,9 @@ fn a_definition_is_refused_for_what_makes_no_sense() {
     ];
     for (spec, expected) in rows {
         let schema = json!({"type": "object", "properties": {"a": spec}});
-        let told = joined(&definition::check(&schema, &Path::new("r")));
-        let told = told.replace("r.properties[a]", "s");
-        assert!(told.contains(expected), "{told}");
+        let errors = joined(&definition::check(&schema, &Path::new("r")));
+        let errors = errors.replace("r.properties[a]", "s");
+        assert!(errors.contains(expected), "{errors}");
     }
     let odd = json!({"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}});
     assert_eq!(definition::warnings(&odd), ["unrecognized format \"odd\""]);

@@ -47,8 +47,8 @@ async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
     assert_eq!(store.head(), removed);
     let table: Arc<str> = Arc::from("things");
     let mut cursor = store.cursor(&table, last).expect("not too old");
-    let told = cursor.next(10).await.expect("changes");
-    assert_eq!(told.iter().map(|change| change.revision).collect::<Vec<_>>(), [removed]);
+    let given = cursor.next(10).await.expect("changes");
+    assert_eq!(given.iter().map(|change| change.revision).collect::<Vec<_>>(), [removed]);
     let made = store.write(write("c", Expect::Absent, Some(thing("c")))).await.expect("made");
     assert_eq!(made.expect("an entry").revision, removed + 1);
 }
@@ -137,11 +137,11 @@ async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
     let table: Arc<str> = Arc::from("things");
     let (listing, mut cursor) = store.list_at_and_follow(&table, heads[0]).expect("known");
     assert_eq!(listing.objects.keys().map(AsRef::as_ref).collect::<Vec<_>>(), ["a"]);
-    let told = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
+    let given = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
         let ready = cursor.ready_until(head, 10).expect("known");
         ready.iter().map(|change| change.revision).collect::<Vec<_>>()
     });
-    assert_eq!(told, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
+    assert_eq!(given, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
     store.forget_history();
     let lost = store.list_at_and_follow(&table, heads[0]).map(|_| ());
     assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));

@@ -129,9 +129,9 @@ impl Writer {
             Arc::new(Entry::new(revision, value))
         });
         let change = Arc::new(Change::new(revision, write.key, current, written.clone()));
-        let told = written.or_else(|| change.gone.clone());
+        let given = written.or_else(|| change.gone.clone());
         self.hand_over(&mut state, place, Job { table: write.table, change });
-        Ok((revision, told))
+        Ok((revision, given))
     }
 
     fn hand_over(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {

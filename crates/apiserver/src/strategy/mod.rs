@@ -93,9 +93,9 @@ fn system_fields(next: &mut Value, old: &Value) {
     }
     metadata.remove("selfLink");
     for kept in ["uid", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let told =
+        let given =
             metadata.get(kept).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
-        if !told {
+        if !given {
             put(metadata, kept, was(kept));
         }
     }

@@ -51,8 +51,8 @@ pub(crate) fn warned(ctx: &RequestContext<'_>, mut refusal: Refusal) -> Refusal 
 
 /// The namespace of an object is the one of its path.
 pub(crate) fn at_home(resource: &Resource, namespace: &str, object: &Value) -> Result<(), Refusal> {
-    let told = text(object, "/metadata/namespace");
-    if !resource.namespaced || told.is_empty() || told == namespace {
+    let given = text(object, "/metadata/namespace");
+    if !resource.namespaced || given.is_empty() || given == namespace {
         return Ok(());
     }
     Err(Refusal::bad_request(

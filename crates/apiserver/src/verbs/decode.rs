@@ -127,9 +127,9 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
             let why = format!("Object '{missing}' is missing in '{shown}'");
             return Err(unrecognized(resource, &why, raw));
         }
-        let told = text(value, "/apiVersion");
-        if told != expected {
-            return Err(wrong_version(told, &expected));
+        let given = text(value, "/apiVersion");
+        if given != expected {
+            return Err(wrong_version(given, &expected));
         }
         return Ok(());
     }
@@ -137,12 +137,12 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
         map.entry("kind").or_insert_with(|| Value::from(resource.kind.as_str()));
         map.entry("apiVersion").or_insert_with(|| Value::from(expected.as_str()));
     }
-    let told = text(value, "/apiVersion");
-    if kind.is_empty() || kind == resource.kind && told == expected {
+    let given = text(value, "/apiVersion");
+    if kind.is_empty() || kind == resource.kind && given == expected {
         return Ok(());
     }
     if kind == resource.kind {
-        return Err(wrong_version(told, &expected));
+        return Err(wrong_version(given, &expected));
     }
     let internal = if resource.group.is_empty() { "core" } else { &resource.group };
     let internal = internal.split('.').next().unwrap_or_default();
@@ -153,9 +153,9 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
     )))
 }
 
-fn wrong_version(told: &str, expected: &str) -> Refusal {
+fn wrong_version(given: &str, expected: &str) -> Refusal {
     Refusal::bad_request(format!(
-        "the API version in the data ({told}) does not match the expected API version ({expected})"
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
 }
 

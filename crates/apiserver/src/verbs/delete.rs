@@ -37,7 +37,7 @@ pub(crate) struct DeleteOptions {
     /// Asked for with `orphanDependents: false`, which is answered with 202.
     pub(crate) legacy: bool,
     /// The options as the caller wrote them, for webhooks.
-    pub(crate) told: Value,
+    pub(crate) given: Value,
 }
 
 /// What becomes of those that an object owns.
@@ -155,13 +155,13 @@ async fn delete_as(
         preconditions(ctx, options, &current.value)?;
         let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
         let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
-        let mut told = options.told.clone();
-        if ctx.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
-            told["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
+        let mut given = options.given.clone();
+        if ctx.resource.is_builtin(Builtin::Namespace) && given["preconditions"].is_null() {
+            given["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
         }
-        let told = std::mem::replace(&mut ctx.options.told, told);
+        let given = std::mem::replace(&mut ctx.options.given, given);
         let warnings = admission::review(ctx, &reviewed).await;
-        ctx.options.told = told;
+        ctx.options.given = given;
         ctx.warn(warnings?);
         let next = marked(ctx.resource, &current.value, options);
         if let Some(outcome) = commit(ctx, &current, next).await? {
@@ -187,12 +187,12 @@ fn preconditions(
     let uid = text(current, "/metadata/uid");
     let version = text(current, "/metadata/resourceVersion");
     let why = match (&options.uid, &options.version) {
-        (Some(told), _) if told != uid => format!(
-            "the UID in the precondition ({told}) does not match the UID in record ({uid}). The \
+        (Some(given), _) if given != uid => format!(
+            "the UID in the precondition ({given}) does not match the UID in record ({uid}). The \
              object might have been deleted and then recreated"
         ),
-        (_, Some(told)) if told != version => format!(
-            "the ResourceVersion in the precondition ({told}) does not match the ResourceVersion \
+        (_, Some(given)) if given != version => format!(
+            "the ResourceVersion in the precondition ({given}) does not match the ResourceVersion \
              in record ({version}). The object might have been modified"
         ),
         (Some(_) | None, Some(_) | None) => return Ok(()),
@@ -322,9 +322,9 @@ async fn commit(
 
 /// Reads the options: from the body if there is one, else from the query.
 fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
-    let told = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
-    let policy = text(&told, "/propagationPolicy");
-    let orphan = told.get("orphanDependents").and_then(Value::as_bool);
+    let given = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
+    let policy = text(&given, "/propagationPolicy");
+    let orphan = given.get("orphanDependents").and_then(Value::as_bool);
     let path = Path::new("propagationPolicy");
     let mut errors = Vec::new();
     if orphan.is_some() && !policy.is_empty() {
@@ -346,20 +346,20 @@ fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
             None
         }
     };
-    let dry_run = told.get("dryRun").and_then(Value::as_array).into_iter().flatten();
+    let dry_run = given.get("dryRun").and_then(Value::as_array).into_iter().flatten();
     let dry_run: Vec<&str> = dry_run.filter_map(Value::as_str).collect();
     errors.extend(dry_run_errors(&dry_run));
     if !errors.is_empty() {
         return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &errors));
     }
-    let wanted = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let wanted = |pointer: &str| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     Ok(DeleteOptions {
         uid: wanted("/preconditions/uid"),
         version: wanted("/preconditions/resourceVersion"),
         policy: parsed,
         dry_run: !dry_run.is_empty(),
         legacy: orphan == Some(false),
-        told,
+        given,
     })
 }
 
@@ -367,37 +367,37 @@ fn from_body(call: &Call) -> Result<Value, Refusal> {
     let parsed = text_json::parse(&call.body).map_err(|why| {
         Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
     })?;
-    let mut told = parsed.value;
-    if !told.is_object() && !told.is_null() {
-        return Err(Refusal::bad_request(text_json::no_object(&told)));
+    let mut given = parsed.value;
+    if !given.is_object() && !given.is_null() {
+        return Err(Refusal::bad_request(text_json::no_object(&given)));
     }
-    let kind = text(&told, "/kind");
-    let version = text(&told, "/apiVersion");
+    let kind = text(&given, "/kind");
+    let version = text(&given, "/apiVersion");
     if !kind.is_empty() && kind != "DeleteOptions" {
         return Err(Refusal::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
              \"pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
-    told["kind"] = json!("DeleteOptions");
-    told["apiVersion"] = json!("meta.k8s.io/v1");
-    Ok(told)
+    given["kind"] = json!("DeleteOptions");
+    given["apiVersion"] = json!("meta.k8s.io/v1");
+    Ok(given)
 }
 
 fn from_query(query: &Query) -> Result<Value, Refusal> {
-    let mut told = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut given = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if let Some(policy) = query.get("propagationPolicy") {
-        told["propagationPolicy"] = json!(policy);
+        given["propagationPolicy"] = json!(policy);
     }
     if let Some(seconds) = query.number("gracePeriodSeconds")? {
-        told["gracePeriodSeconds"] = json!(seconds);
+        given["gracePeriodSeconds"] = json!(seconds);
     }
     if let Some(orphan) = query.get("orphanDependents") {
-        told["orphanDependents"] = json!(orphan == "true");
+        given["orphanDependents"] = json!(orphan == "true");
     }
     let dry_run = query.all("dryRun");
     if !dry_run.is_empty() {
-        told["dryRun"] = json!(dry_run);
+        given["dryRun"] = json!(dry_run);
     }
-    Ok(told)
+    Ok(given)
 }

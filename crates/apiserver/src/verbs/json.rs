@@ -38,7 +38,7 @@ pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
     let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
     let offender = line.and_then(|line| line.get(error.column().saturating_sub(1)));
     let shown = offender.map_or_else(|| "'\\n'".to_owned(), |byte| quoted(*byte));
-    let told = error.to_string();
+    let given = error.to_string();
     let place = [
         ("key must be a string", "looking for beginning of object key string"),
         ("expected `:`", "after object key"),
@@ -47,7 +47,7 @@ pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
         ("trailing characters", "after top-level value"),
         ("control character", "in string literal"),
     ];
-    let place = place.iter().find(|(start, _)| told.starts_with(start));
+    let place = place.iter().find(|(start, _)| given.starts_with(start));
     let place = place.map_or("looking for beginning of value", |(_, place)| place);
     format!("invalid character {shown} {place}")
 }

@@ -77,8 +77,8 @@ async fn read(
     let query = &call.query;
     let prefix = resource.prefix(namespace);
     let table = &resource.table;
-    if let Some(told) = query.get("continue") {
-        let (revision, start) = parse_token(told)?;
+    if let Some(given) = query.get("continue") {
+        let (revision, start) = parse_token(given)?;
         if query.get("resourceVersion").is_some_and(|version| version != "0") {
             return Err(Refusal::bad_request(
                 "specifying resource version is not allowed when using continue",
@@ -92,11 +92,11 @@ async fn read(
         let listing = listing.map_err(|_| expired_page(&start, &prefix))?;
         return Ok((listing, Some(start)));
     }
-    let told = query.get("resourceVersion");
-    let version = told.map(parse_version).transpose().map_err(|why| {
-        let told = told.unwrap_or_default();
+    let given = query.get("resourceVersion");
+    let version = given.map(parse_version).transpose().map_err(|why| {
+        let given = given.unwrap_or_default();
         Refusal::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: \"{told}\": {why}"
+            "invalid resource version: resourceVersion: Invalid value: \"{given}\": {why}"
         ))
     })?;
     let version = version.unwrap_or_default();
@@ -139,8 +139,8 @@ pub(super) fn ahead(version: u64, head: u64) -> Refusal {
 }
 
 /// Reads a revision; the error is Go's.
-pub(super) fn parse_version(told: &str) -> Result<u64, String> {
-    told.parse().map_err(|_| format!("strconv.ParseUint: parsing \"{told}\": invalid syntax"))
+pub(super) fn parse_version(given: &str) -> Result<u64, String> {
+    given.parse().map_err(|_| format!("strconv.ParseUint: parsing \"{given}\": invalid syntax"))
 }
 
 /// Refuses combinations of options that mean nothing.
@@ -220,11 +220,11 @@ fn token(revision: u64, resource: &Resource, namespace: &str, key: &str) -> Stri
 }
 
 /// The revision and the start of a page; without a revision it is whatever is now.
-fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
+fn parse_token(given: &str) -> Result<(Option<u64>, String), Refusal> {
     let invalid = |why: &str| {
         Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
     };
-    let bytes = LENIENT.decode(told).map_err(|error| invalid(&error.to_string()))?;
+    let bytes = LENIENT.decode(given).map_err(|error| invalid(&error.to_string()))?;
     let token: Value = serde_json::from_slice(&bytes)
         .map_err(|error| invalid(&super::json::sentence(&bytes, &error)))?;
     if token["v"].as_str() != Some("meta.k8s.io/v1") {
@@ -253,7 +253,7 @@ fn expired_page(start: &str, prefix: &str) -> Refusal {
     let mut refusal = Refusal::expired(message);
     let mut status = refusal.to_status();
     status["metadata"] = json!({"continue": URL_SAFE_NO_PAD.encode(token.to_string())});
-    refusal.told = Some(Box::new(status));
+    refusal.given = Some(Box::new(status));
     refusal
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct WriteOptions {
     pub(crate) manager: String,
     pub(crate) force: bool,
     /// The options as the caller wrote them, for webhooks.
-    pub(crate) told: Value,
+    pub(crate) given: Value,
 }
 
 impl WriteOptions {
@@ -48,7 +48,7 @@ impl WriteOptions {
             validation: FieldValidation::Ignore,
             manager: manager.to_owned(),
             force: false,
-            told: Value::Null,
+            given: Value::Null,
         }
     }
 
@@ -78,24 +78,24 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(Refusal::invalid_kind("meta.k8s.io", kind.options(), "", &errors));
         }
-        let mut told = json!({"kind": kind.options(), "apiVersion": "meta.k8s.io/v1"});
+        let mut given = json!({"kind": kind.options(), "apiVersion": "meta.k8s.io/v1"});
         for (key, value) in [("fieldManager", manager), ("fieldValidation", Some(validation))] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
-                told[key] = json!(value);
+                given[key] = json!(value);
             }
         }
         if !dry_run.is_empty() {
-            told["dryRun"] = json!(dry_run);
+            given["dryRun"] = json!(dry_run);
         }
         if let Some(force) = force {
-            told["force"] = json!(force == "true");
+            given["force"] = json!(force == "true");
         }
         Ok(Self {
             dry_run: !dry_run.is_empty(),
             validation: parsed,
             manager: manager.map_or_else(|| agent(&call.user_agent), str::to_owned),
             force: force == Some("true"),
-            told,
+            given,
         })
     }
 }

@@ -131,10 +131,10 @@ fn undecodable(raw: &str, why: &str) -> Refusal {
 }
 
 fn wrong_kind(ctx: &RequestContext<'_>, value: &Value) -> Refusal {
-    let told = text(value, "/apiVersion");
+    let given = text(value, "/apiVersion");
     let expected = ctx.resource.api_version();
     Refusal::bad_request(format!(
-        "the API version in the data ({told}) does not match the expected API version ({expected})"
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
 }
 
@@ -172,12 +172,12 @@ fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
 }
 
 fn same_kind(ctx: &RequestContext<'_>, config: &Value) -> Result<(), Refusal> {
-    let told = text(config, "/apiVersion");
+    let given = text(config, "/apiVersion");
     let kind = text(config, "/kind");
-    if told == ctx.resource.api_version() && kind == ctx.resource.kind {
+    if given == ctx.resource.api_version() && kind == ctx.resource.kind {
         return Ok(());
     }
-    let shown = if told.is_empty() { "/" } else { told };
+    let shown = if given.is_empty() { "/" } else { given };
     Err(Refusal::bad_request(format!("invalid object type: {shown}, Kind={kind}")))
 }
 

@@ -66,9 +66,9 @@ impl Edit for Rescale<'_> {
         let mut object = current.clone();
         let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
         set(&mut object, &paths(ctx)?.spec, replicas);
-        let told = text(&scale, "/metadata/resourceVersion");
-        if !told.is_empty() {
-            object["metadata"]["resourceVersion"] = json!(told);
+        let given = text(&scale, "/metadata/resourceVersion");
+        if !given.is_empty() {
+            object["metadata"]["resourceVersion"] = json!(given);
         }
         Ok(object)
     }

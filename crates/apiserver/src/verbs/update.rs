@@ -59,12 +59,12 @@ pub(crate) async fn serve(
 
 /// The name of an object is the one of its path.
 pub(crate) fn same_name(name: &str, object: &Value) -> Result<(), Refusal> {
-    let told = text(object, "/metadata/name");
-    if told.is_empty() || told == name {
+    let given = text(object, "/metadata/name");
+    if given.is_empty() || given == name {
         return Ok(());
     }
     Err(Refusal::bad_request(format!(
-        "the name of the object ({told}) does not match the name on the URL ({name})"
+        "the name of the object ({given}) does not match the name on the URL ({name})"
     )))
 }
 
@@ -138,9 +138,9 @@ fn prepared(
     let shown = view::to_version(ctx.resource, &current.value);
     let mut next = edit.edit(ctx, &shown)?;
     precondition(ctx, edit.uid().unwrap_or_default(), &current.value)?;
-    let told = text(&next, "/metadata/resourceVersion").to_owned();
+    let given = text(&next, "/metadata/resourceVersion").to_owned();
     let unconditional = ctx.resource.builtin().is_some_and(Builtin::unconditional);
-    version_matches(ctx, &told, (current.revision, unconditional))?;
+    version_matches(ctx, &given, (current.revision, unconditional))?;
     let old = shown.as_ref();
     strategy::before_update(ctx, &mut next, old);
     if !edit.manages() {
@@ -173,14 +173,14 @@ fn precondition(ctx: &RequestContext<'_>, uid: &str, current: &Value) -> Result<
 /// Refuses a version that is not current, and none where one must be named.
 fn version_matches(
     ctx: &RequestContext<'_>,
-    told: &str,
+    given: &str,
     (current, unconditional): (u64, bool),
 ) -> Result<(), Refusal> {
-    let version = if told.is_empty() {
+    let version = if given.is_empty() {
         0
     } else {
-        told.parse::<u64>().map_err(|_| {
-            Refusal::bare(format!("strconv.ParseUint: parsing \"{told}\": invalid syntax"))
+        given.parse::<u64>().map_err(|_| {
+            Refusal::bare(format!("strconv.ParseUint: parsing \"{given}\": invalid syntax"))
         })?
     };
     if version == 0 {
