@@ -18,7 +18,7 @@ use crate::auth::{Tokens, User};
 use crate::core::{Audit, Core};
 use crate::counters::{Counters, RequestKey};
 use crate::faults::{Fault, Faults, RequestInfo};
-use crate::http::serve::{self, Door};
+use crate::http::serve::{self, Listener};
 use crate::http::service::Service;
 use crate::kinds::Registry;
 use crate::store::{Durability, DurabilityError, FileDurability, Store};
@@ -62,7 +62,7 @@ pub struct Builder {
 pub struct ApiServer {
     core: Arc<Core>,
     token: String,
-    doors: Mutex<Vec<Door>>,
+    listeners: Mutex<Vec<Listener>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -137,7 +137,7 @@ impl Builder {
             .map_err(|refusal| StartError::Bootstrap(refusal.message))?;
         let tasks = controllers::start(&core, self.quiet, self.event_ttl.unwrap_or(EVENT_TTL));
         core.ready.store(true, Ordering::Release);
-        Ok(ApiServer { core, token, doors: Mutex::default(), tasks: Mutex::new(tasks) })
+        Ok(ApiServer { core, token, listeners: Mutex::default(), tasks: Mutex::new(tasks) })
     }
 }
 
@@ -160,22 +160,22 @@ impl ApiServer {
 
     /// Serves HTTP/1.1 and HTTP/2 with TLS; tells the address that was bound.
     pub async fn serve(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
-        let door = serve::open(self.core.clone(), address).await?;
-        let address = door.address;
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner).push(door);
+        let listener = serve::open(self.core.clone(), address).await?;
+        let address = listener.address;
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         Ok(address)
     }
 
     /// How `kubectl` finds the first address that is served; nothing before one is.
     pub fn kubeconfig(&self) -> Option<String> {
-        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        let door = doors.first()?;
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = listeners.first()?;
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "embedded", "cluster": {
-                "server": format!("https://{}", door.address),
-                "certificate-authority-data": STANDARD.encode(&door.authority),
+                "server": format!("https://{}", listener.address),
+                "certificate-authority-data": STANDARD.encode(&listener.authority),
             }}],
             "users": [{"name": "admin", "user": {"token": self.token}}],
             "contexts": [{"name": "embedded", "context": {
