@@ -82,4 +82,4 @@ pub use auth::User;
 pub use counters::RequestKey;
 pub use faults::{Fault, RequestInfo};
 pub use server::{ApiServer, Builder, StartError};
-pub use store::{Durability, DurabilityError, FileDurability, Kept, Loaded, Record};
+pub use store::{Durability, DurabilityError, FileDurability, Loaded, Record, StoredObject};

@@ -50,7 +50,7 @@ pub enum StartError {
 /// How a server is made.
 #[derive(Default)]
 pub struct Builder {
-    keeper: Option<Box<dyn Durability>>,
+    durability: Option<Box<dyn Durability>>,
     file: Option<PathBuf>,
     tokens: Tokens,
     audit: Option<Audit>,
@@ -74,10 +74,10 @@ impl Builder {
         self
     }
 
-    /// Keeps every object with this keeper.
+    /// Keeps every object with this durability.
     #[must_use]
-    pub fn durability(mut self, keeper: Box<dyn Durability>) -> Self {
-        self.keeper = Some(keeper);
+    pub fn durability(mut self, durability: Box<dyn Durability>) -> Self {
+        self.durability = Some(durability);
         self
     }
 
@@ -111,12 +111,12 @@ impl Builder {
 
     /// Starts the server; it needs the runtime it is called in.
     pub async fn build(self) -> Result<ApiServer, StartError> {
-        let keeper: Option<Box<dyn Durability>> = match (self.keeper, self.file) {
-            (Some(keeper), _) => Some(keeper),
+        let durability: Option<Box<dyn Durability>> = match (self.durability, self.file) {
+            (Some(durability), _) => Some(durability),
             (None, Some(path)) => Some(Box::new(FileDurability::open(&path)?)),
             (None, None) => None,
         };
-        let store = keeper.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
+        let store = durability.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
         let token = clock::token().map_err(|_| StartError::Randomness)?;
         let mut tokens = self.tokens;
         tokens.0.insert(token.clone(), User::admin("admin"));

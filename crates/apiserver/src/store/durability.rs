@@ -35,7 +35,7 @@ pub struct Record {
 
 /// One object that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredObject {
     /// The resource, as `plural.group`.
     pub table: Arc<str>,
     /// `namespace/name`, or the name alone.
@@ -52,7 +52,7 @@ pub struct Loaded {
     /// The revision up to which changes are forgotten.
     pub floor: u64,
     /// Every object.
-    pub objects: Vec<Kept>,
+    pub objects: Vec<StoredObject>,
     /// The changes after the floor, oldest first.
     pub log: Vec<Record>,
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::durability::{Durability, DurabilityError, Kept, Loaded, Record};
+use super::durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
 
 /// Table, key, and the object after the change.
 type LogRow = (&'static str, &'static str, Option<&'static [u8]>);
@@ -40,18 +40,18 @@ pub struct FileDurability {
 impl FileDurability {
     /// Opens the file, or makes it. It holds secrets, so nobody but its owner may read it.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
-        let file = owned(path).map_err(|source| DurabilityError::new("open", source))?;
+        let file = open_private(path).map_err(|source| DurabilityError::new("open", source))?;
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
         let database = database.map_err(|source| DurabilityError::new("open", source))?;
-        begin(&database).map_err(|source| DurabilityError::new("begin", source))?;
-        entered(path).map_err(|source| DurabilityError::new("open", source))?;
+        create_tables(&database).map_err(|source| DurabilityError::new("begin", source))?;
+        sync_folder(path).map_err(|source| DurabilityError::new("open", source))?;
         Ok(Self { database })
     }
 }
 
 /// The file, which is nobody else's at the moment. One whose maker died before it had a beginning
 /// holds nothing and is begun again.
-fn owned(path: &Path) -> io::Result<File> {
+fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -65,13 +65,13 @@ fn owned(path: &Path) -> io::Result<File> {
 }
 
 /// Makes the name of a new file outlive the machine, too.
-fn entered(path: &Path) -> io::Result<()> {
+fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Makes every table, so that a file is never found with one and without another.
-fn begin(database: &Database) -> Result<(), redb::Error> {
+fn create_tables(database: &Database) -> Result<(), redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(_) => return Ok(()),
         Err(TableError::TableDoesNotExist(_)) => {}
@@ -101,7 +101,7 @@ impl Durability for FileDurability {
     }
 
     fn compact(&mut self, revision: u64) -> Result<(), DurabilityError> {
-        forget(&self.database, revision).map_err(|source| DurabilityError::new("compact", source))
+        compact(&self.database, revision).map_err(|source| DurabilityError::new("compact", source))
     }
 }
 
@@ -136,7 +136,7 @@ fn read(database: &Database) -> Result<Loaded, redb::Error> {
         };
         log.push(Record { revision: revision.value(), table, key, old, new });
     }
-    let kept = objects.into_iter().map(|((table, key), value)| Kept { table, key, value });
+    let kept = objects.into_iter().map(|((table, key), value)| StoredObject { table, key, value });
     Ok(Loaded { head, floor, objects: kept.collect(), log })
 }
 
@@ -158,7 +158,7 @@ fn write(database: &Database, batch: &[Record]) -> Result<(), redb::Error> {
 
 /// Takes the oldest changes over into the objects. Nothing new is said, so the next batch's sync
 /// is soon enough.
-fn forget(database: &Database, revision: u64) -> Result<(), redb::Error> {
+fn compact(database: &Database, revision: u64) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;
     {

@@ -20,12 +20,12 @@ use tokio::sync::watch;
 
 use backlog::Backlog;
 pub(crate) use cursor::{Cursor, TooOld};
-pub use durability::{Durability, DurabilityError, Kept, Loaded, Record};
+pub use durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
 pub use file::FileDurability;
 use table::Table;
 pub(crate) use table::{Change, Entry};
 use writer::Writer;
-pub(crate) use writer::{Expect, Need, Write, WriteError};
+pub(crate) use writer::{Expect, Precondition, Write, WriteError};
 
 /// Where revisions start: whoever asks for changes since the very first is always told to list.
 const FIRST: u64 = 2;
@@ -80,11 +80,11 @@ impl Store {
     }
 
     /// A store over a keeper, with everything that the keeper remembers.
-    pub(crate) fn open(mut keeper: Box<dyn Durability>) -> Result<Self, DurabilityError> {
-        let loaded = keeper.load()?;
+    pub(crate) fn open(mut durability: Box<dyn Durability>) -> Result<Self, DurabilityError> {
+        let loaded = durability.load()?;
         let backlog = Backlog::of(&loaded.log);
         let shared = Arc::new(Shared::new(State::from_loaded(loaded)?));
-        let writer = Writer::threaded(shared.clone(), keeper, backlog)?;
+        let writer = Writer::threaded(shared.clone(), durability, backlog)?;
         Ok(Self { shared, writer })
     }
 
@@ -177,7 +177,7 @@ impl Store {
         if let Some(thread) = self.writer.close() {
             let ended = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
-                tracing::error!("the keeper of the API server did not end well");
+                tracing::error!("the durability of the API server did not end well");
             }
         }
     }

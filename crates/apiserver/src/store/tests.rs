@@ -3,7 +3,13 @@ use serde_json::json;
 use super::*;
 
 fn write(key: &str, expect: Expect, value: Option<Value>) -> Write {
-    Write { table: Arc::from("things"), key: Arc::from(key), expect, value, needs: Vec::new() }
+    Write {
+        table: Arc::from("things"),
+        key: Arc::from(key),
+        expect,
+        value,
+        preconditions: Vec::new(),
+    }
 }
 
 fn thing(name: &str) -> Value {
@@ -14,8 +20,8 @@ fn thing(name: &str) -> Value {
 #[tokio::test]
 async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
     let folder = tempfile::tempdir().expect("a folder");
-    let keeper = FileDurability::open(&folder.path().join("f")).expect("a file");
-    let store = Store::open(Box::new(keeper)).expect("a store");
+    let durability = FileDurability::open(&folder.path().join("f")).expect("a file");
+    let store = Store::open(Box::new(durability)).expect("a store");
     let made = store.write(write("a", Expect::Absent, Some(thing("a")))).await.expect("made");
     let first = made.expect("an entry").revision;
     let (removed, again) = tokio::join!(
@@ -72,12 +78,12 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
 }
 
 /// A keeper that keeps nothing before it is let.
-struct Gate {
+struct BlockedDurability {
     entered: std::sync::mpsc::Sender<()>,
     released: std::sync::mpsc::Receiver<()>,
 }
 
-impl Durability for Gate {
+impl Durability for BlockedDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
         Ok(Loaded::default())
     }
@@ -98,19 +104,19 @@ impl Durability for Gate {
 async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
     let (entered, enters) = std::sync::mpsc::channel();
     let (opener, released) = std::sync::mpsc::channel();
-    let store = Store::open(Box::new(Gate { entered, released })).expect("a store");
+    let store = Store::open(Box::new(BlockedDurability { entered, released })).expect("a store");
     let mut first = Box::pin(store.write(write("a", Expect::Absent, Some(thing("a")))));
     tokio::select! {
         biased;
         done = &mut first => panic!("nothing is kept yet: {done:?}"),
         () = std::future::ready(()) => {}
     }
-    enters.recv().expect("the keeper at work");
-    let keeper = store.writer.close();
+    enters.recv().expect("the durability at work");
+    let durability = store.writer.close();
     let late = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
     assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
-    opener.send(()).expect("a keeper");
-    keeper.expect("a thread").join().expect("its end");
+    opener.send(()).expect("a durability");
+    durability.expect("a thread").join().expect("its end");
     let progress = *store.shared.progress.borrow();
     assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
 }
@@ -164,8 +170,8 @@ fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) ->
 fn what_is_forgotten_of_the_log_stays_in_the_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
-    let mut keeper = FileDurability::open(&path).expect("a file");
-    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    let mut durability = FileDurability::open(&path).expect("a file");
+    assert_eq!(durability.load().expect("nothing"), Loaded::default());
     let changes = [
         record(3, "a", (None, Some("a3"))),
         record(4, "b", (None, Some("b4"))),
@@ -175,27 +181,27 @@ fn what_is_forgotten_of_the_log_stays_in_the_objects() {
         record(8, "a", (Some("a5"), None)),
     ];
     for batch in changes.chunks(2) {
-        keeper.commit(batch).expect("kept");
+        durability.commit(batch).expect("kept");
     }
-    let kept = |key: &str, value: &'static str| Kept {
+    let kept = |key: &str, value: &'static str| StoredObject {
         table: Arc::from("things"),
         key: Arc::from(key),
         value: bytes::Bytes::from(value),
     };
     for floor in [0, 3, 5, 6, 8] {
         if floor > 0 {
-            keeper.compact(floor).expect("compacted");
+            durability.compact(floor).expect("compacted");
         }
         let log = changes.iter().filter(|change| change.revision > floor).cloned().collect();
         let wanted = Loaded { head: 8, floor, objects: vec![kept("c", "c7")], log };
-        assert_eq!(keeper.load().expect("all"), wanted, "{floor}");
+        assert_eq!(durability.load().expect("all"), wanted, "{floor}");
     }
-    keeper.commit(&[record(9, "c", (Some("c7"), Some("c9")))]).expect("kept");
-    drop(keeper);
-    let mut keeper = FileDurability::open(&path).expect("a file");
+    durability.commit(&[record(9, "c", (Some("c7"), Some("c9")))]).expect("kept");
+    drop(durability);
+    let mut durability = FileDurability::open(&path).expect("a file");
     let log = vec![record(9, "c", (Some("c7"), Some("c9")))];
     let wanted = Loaded { head: 9, floor: 8, objects: vec![kept("c", "c9")], log };
-    assert_eq!(keeper.load().expect("all"), wanted);
+    assert_eq!(durability.load().expect("all"), wanted);
 }
 
 // Requirement: AK-31
@@ -211,9 +217,9 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
         given.push(made.expect("an entry").revision);
     }
     store.close().await;
-    let mut keeper = open();
-    keeper.compact(given[1]).expect("compacted");
-    let store = Store::open(Box::new(keeper)).expect("a store");
+    let mut durability = open();
+    durability.compact(given[1]).expect("compacted");
+    let store = Store::open(Box::new(durability)).expect("a store");
     assert_eq!(store.list("things", "").objects.len(), 3);
     let table: Arc<str> = Arc::from("things");
     let late = store.cursor(&table, given[0]).err();
@@ -223,12 +229,12 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
 }
 
 /// A keeper that breaks at its work.
-struct Broken {
+struct FailingDurability {
     breaks: fn() -> Result<(), DurabilityError>,
     compacts: bool,
 }
 
-impl Durability for Broken {
+impl Durability for FailingDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
         // Enough has gathered that the next change compacts, if it is kept.
         let log = (1..20_000).map(|it| record(it, "k", (None, None))).collect();
@@ -249,10 +255,10 @@ impl Durability for Broken {
 #[tokio::test]
 async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
-    let panics = || panic!("a keeper that panics on purpose");
+    let panics = || panic!("a durability that panics on purpose");
     let breaks: [fn() -> Result<(), DurabilityError>; 2] = [fails, panics];
     for (breaks, compacts) in [(breaks[0], false), (breaks[1], false), (breaks[0], true)] {
-        let store = Store::open(Box::new(Broken { breaks, compacts })).expect("a store");
+        let store = Store::open(Box::new(FailingDurability { breaks, compacts })).expect("a store");
         let first = store.write(write("a", Expect::Absent, Some(thing("a")))).await;
         assert_eq!(first.is_ok(), compacts, "what was kept is answered");
         store.shared.progress.subscribe().wait_for(|it| it.failed).await.expect("a failure");
@@ -271,10 +277,10 @@ fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     std::fs::write(&path, vec![0; 1 << 20]).expect("a file");
-    let mut keeper = FileDurability::open(&path).expect("a file");
-    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    let mut durability = FileDurability::open(&path).expect("a file");
+    assert_eq!(durability.load().expect("nothing"), Loaded::default());
     assert!(FileDurability::open(&path).is_err(), "it is in use");
-    drop(keeper);
+    drop(durability);
     let other = folder.path().join("g");
     std::fs::write(&other, "something else").expect("a file");
     assert!(FileDurability::open(&other).is_err());
@@ -287,7 +293,7 @@ fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
 fn a_crash_around_a_compaction_finds_all_that_was_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let [path, copied] = ["f", "g"].map(|it| folder.path().join(it));
-    let mut keeper = FileDurability::open(&path).expect("a file");
+    let mut durability = FileDurability::open(&path).expect("a file");
     let after_crash = || {
         std::fs::copy(&path, &copied).expect("a copy");
         let found = FileDurability::open(&copied).expect("a file").load().expect("all");
@@ -295,11 +301,11 @@ fn a_crash_around_a_compaction_finds_all_that_was_kept() {
     };
     for revision in 2..40 {
         let key = format!("k{revision}");
-        keeper.commit(&[record(revision, &key, (None, Some("v")))]).expect("kept");
+        durability.commit(&[record(revision, &key, (None, Some("v")))]).expect("kept");
         let all = (revision, usize::try_from(revision - 1).expect("a count"));
         assert_eq!(after_crash(), all);
         if revision % 5 == 0 {
-            keeper.compact(revision - 2).expect("compacted");
+            durability.compact(revision - 2).expect("compacted");
             assert_eq!(after_crash(), all);
         }
     }

@@ -28,12 +28,12 @@ pub(crate) struct Write {
     pub(crate) expect: Expect,
     pub(crate) value: Option<Value>,
     /// What must stand for the write to make sense.
-    pub(crate) needs: Vec<Need>,
+    pub(crate) preconditions: Vec<Precondition>,
 }
 
 /// An object that must be there and not on its way out.
 #[derive(Debug)]
-pub(crate) struct Need {
+pub(crate) struct Precondition {
     pub(crate) table: Arc<str>,
     pub(crate) key: Arc<str>,
     /// Which one, if another of the name will not do.
@@ -59,7 +59,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     /// The way to the keeper, if there is one; closed when the store is.
     jobs: Option<Mutex<Option<Sender<Job>>>>,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    durability: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Job {
@@ -70,30 +70,30 @@ struct Job {
 impl Writer {
     /// Publishes at once: there is nobody to wait for.
     pub(super) fn inline(shared: Arc<Shared>) -> Self {
-        Self { shared, jobs: None, keeper: Mutex::default() }
+        Self { shared, jobs: None, durability: Mutex::default() }
     }
 
     /// Publishes what the keeper has kept. While one batch is kept the next gathers.
     pub(super) fn threaded(
         shared: Arc<Shared>,
-        keeper: Box<dyn Durability>,
+        durability: Box<dyn Durability>,
         backlog: Backlog,
     ) -> Result<Self, DurabilityError> {
         let (sender, receiver) = channel();
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
-            .name("apiserver-keeper".to_owned())
-            .spawn(move || keep(&theirs, (keeper, backlog), &receiver))
+            .name("apiserver-durability".to_owned())
+            .spawn(move || run(&theirs, (durability, backlog), &receiver))
             .map_err(|source| DurabilityError::new("start a thread for", source))?;
         let jobs = Some(Mutex::new(Some(sender)));
-        Ok(Self { shared, jobs, keeper: Mutex::new(Some(thread)) })
+        Ok(Self { shared, jobs, durability: Mutex::new(Some(thread)) })
     }
 
     /// Takes no more writes; the answer is the keeper's thread, which ends with the last of them.
     pub(super) fn close(&self) -> Option<JoinHandle<()>> {
         let jobs = self.jobs.as_ref()?;
         jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.durability.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
@@ -110,7 +110,7 @@ impl Writer {
             return Err(WriteError::Failed);
         }
         let place = (write.table.clone(), write.key.clone());
-        if !write.needs.iter().all(|need| need.is_met(&state)) {
+        if !write.preconditions.iter().all(|need| need.is_met(&state)) {
             return Err(WriteError::Leaving(state.assigned));
         }
         let current = state.newest(&place);
@@ -130,11 +130,11 @@ impl Writer {
         });
         let change = Arc::new(Change::new(revision, write.key, current, written.clone()));
         let given = written.or_else(|| change.gone.clone());
-        self.hand_over(&mut state, place, Job { table: write.table, change });
+        self.submit(&mut state, place, Job { table: write.table, change });
         Ok((revision, given))
     }
 
-    fn hand_over(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {
+    fn submit(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {
         match &self.jobs {
             None => {
                 publish(state, &job);
@@ -155,17 +155,17 @@ impl Writer {
 }
 
 /// The keeper's thread: takes what waits as one batch, keeps it, publishes it, until nobody writes.
-fn keep(
+fn run(
     shared: &Shared,
-    (mut keeper, mut backlog): (Box<dyn Durability>, Backlog),
+    (mut durability, mut backlog): (Box<dyn Durability>, Backlog),
     jobs: &Receiver<Job>,
 ) {
-    let _watched = Watched(shared);
+    let _watched = PanicGuard(shared);
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
         let records: Vec<Record> = batch.iter().map(Job::record).collect();
-        if let Err(error) = keeper.commit(&records) {
-            give_up(shared, &error);
+        if let Err(error) = durability.commit(&records) {
+            stop_writing(shared, &error);
             return;
         }
         let mut state = shared.write();
@@ -181,27 +181,27 @@ fn keep(
         shared.progress.send_replace(Progress { published, failed });
         drop(state);
         for record in &records {
-            backlog.note(record);
+            backlog.push(record);
         }
         if let Some(revision) = backlog.forget()
-            && let Err(error) = keeper.compact(revision)
+            && let Err(error) = durability.compact(revision)
         {
-            give_up(shared, &error);
+            stop_writing(shared, &error);
             return;
         }
     }
 }
 
-fn give_up(shared: &Shared, error: &DurabilityError) {
+fn stop_writing(shared: &Shared, error: &DurabilityError) {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "the API server keeps nothing any more");
     fail(shared, &mut shared.write());
 }
 
 /// Whoever waits for a keeper that panicked is told.
-struct Watched<'a>(&'a Shared);
+struct PanicGuard<'a>(&'a Shared);
 
-impl Drop for Watched<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             fail(self.0, &mut self.0.write());
@@ -220,7 +220,7 @@ fn fail(shared: &Shared, state: &mut State) {
     shared.progress.send_replace(Progress { published, failed: true });
 }
 
-impl Need {
+impl Precondition {
     fn is_met(&self, state: &State) -> bool {
         let found = state.newest(&(self.table.clone(), self.key.clone()));
         found.is_some_and(|entry| {

@@ -14,7 +14,7 @@ use crate::meta::field::quoted;
 use crate::meta::name::generated;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::store::{Entry, Expect, Need, Write, WriteError};
+use crate::store::{Entry, Expect, Precondition, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
 /// How often a generated name is drawn again.
@@ -118,13 +118,13 @@ fn terminating(resource: &Resource, name: &str) -> Refusal {
 
 /// What [`lifecycle`] looked at, to be looked at again when the object is entered: whoever clears a
 /// namespace or a definition that goes must not be overtaken.
-fn needs(ctx: &RequestContext<'_>) -> Vec<Need> {
-    let namespace = ctx.resource.namespaced.then(|| Need {
+fn preconditions(ctx: &RequestContext<'_>) -> Vec<Precondition> {
+    let namespace = ctx.resource.namespaced.then(|| Precondition {
         table: Arc::from(NAMESPACES),
         key: Arc::from(ctx.namespace),
         uid: None,
     });
-    let definition = ctx.resource.custom().map(|custom| Need {
+    let definition = ctx.resource.custom().map(|custom| Precondition {
         table: Arc::from(DEFINITIONS),
         key: Arc::from(ctx.resource.qualified()),
         uid: Some(custom.uid.clone()),
@@ -188,7 +188,7 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
             let table = Arc::clone(&ctx.resource.table);
             let value = if drawn { object.clone() } else { std::mem::take(&mut object) };
             let value = Some(value);
-            let needs = needs(ctx);
+            let needs = preconditions(ctx);
             let write = Write { table, key, expect: Expect::Absent, value, needs };
             match ctx.core.store.write(write).await {
                 Ok(entry) => {

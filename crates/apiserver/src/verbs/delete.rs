@@ -307,7 +307,7 @@ async fn commit(
         key: ctx.key(),
         expect: Expect::Revision(current.revision),
         value: next,
-        needs: Vec::new(),
+        preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
         Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),

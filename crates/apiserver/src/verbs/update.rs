@@ -223,7 +223,7 @@ async fn commit(
         key: ctx.key(),
         expect: Expect::Revision(current.revision),
         value,
-        needs: Vec::new(),
+        preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
         Ok(entry) => Ok(last.map_or(entry, |mut last| {
