@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::feed::{self, Feed, Seen};
+use super::feed::{self, Feed, Observed};
 use super::graph::{Graph, Node};
 use super::until;
 use crate::auth::User;
@@ -52,7 +52,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             () = until(retry) => Some(false),
         };
         let Some(kinds_changed) = woken else { return };
-        collector.take_in(feed.look());
+        collector.absorb(feed.poll());
         if kinds_changed {
             for uid in std::mem::take(&mut collector.unknown) {
                 collector.enqueue(&uid);
@@ -60,8 +60,8 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         collector.due();
         while let Some(uid) = collector.next() {
-            collector.look_at(&uid).await;
-            collector.take_in(feed.look());
+            collector.process(&uid).await;
+            collector.absorb(feed.poll());
         }
     }
 }
@@ -90,10 +90,10 @@ struct Owners {
 }
 
 impl Collector {
-    fn take_in(&mut self, seen: Vec<(Arc<Resource>, Seen)>) {
+    fn absorb(&mut self, seen: Vec<(Arc<Resource>, Observed)>) {
         for (resource, seen) in seen {
             match seen {
-                Seen::All(entries) => {
+                Observed::All(entries) => {
                     let there: HashSet<String> = entries
                         .iter()
                         .map(|entry| text(&entry.value, "/metadata/uid").to_owned())
@@ -104,13 +104,13 @@ impl Collector {
                         }
                     }
                     for entry in entries {
-                        self.learn(&resource, &entry);
+                        self.insert(&resource, &entry);
                     }
                 }
-                Seen::Changes(changes) => {
+                Observed::Changes(changes) => {
                     for change in changes {
                         match (&change.new, &change.old) {
-                            (Some(entry), _) => self.learn(&resource, entry),
+                            (Some(entry), _) => self.insert(&resource, entry),
                             (None, Some(old)) => {
                                 self.forget(text(&old.value, "/metadata/uid"));
                             }
@@ -118,7 +118,7 @@ impl Collector {
                         }
                     }
                 }
-                Seen::Gone => {
+                Observed::Gone => {
                     for uid in self.graph.of_table(&resource.table) {
                         self.forget(&uid);
                     }
@@ -127,7 +127,7 @@ impl Collector {
         }
     }
 
-    fn learn(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
+    fn insert(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
         let node = Node::of(resource, &entry.value);
         let uid = node.uid.clone();
         let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
@@ -180,7 +180,7 @@ impl Collector {
         self.later.insert((Instant::now() + wait, uid.to_owned()));
     }
 
-    async fn look_at(&mut self, uid: &str) {
+    async fn process(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
         if feed::is_hidden(&self.core, &self.user, &node.resource) {
             self.unknown.insert(uid.to_owned());

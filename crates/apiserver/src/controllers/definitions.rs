@@ -31,8 +31,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         // Before the work: what changes during it is looked at again.
         let head = core.store.head();
-        let settled = settle(&core).await;
-        if !settled.failed {
+        let pass = reconcile(&core).await;
+        if !pass.failed {
             patience = FIRST_RETRY;
         }
         tokio::select! {
@@ -43,8 +43,8 @@ pub(crate) async fn run(core: Arc<Core>) {
                     cursor = core.store.list_and_follow(&table, "").1;
                 }
             }
-            () = core.store.changed_after(head), if settled.leaving => {}
-            () = tokio::time::sleep(patience), if settled.failed => {
+            () = core.store.changed_after(head), if pass.leaving => {}
+            () = tokio::time::sleep(patience), if pass.failed => {
                 patience = (patience * 2).min(LAST_RETRY);
             }
         }
@@ -53,7 +53,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 /// How far the definitions are.
 #[derive(Default)]
-struct Settled {
+struct Pass {
     /// One waits for its objects to go.
     leaving: bool,
     /// Something did not work, and will not by waiting for a change.
@@ -61,8 +61,8 @@ struct Settled {
 }
 
 /// Brings every definition one step further.
-async fn settle(core: &Arc<Core>) -> Settled {
-    let mut settled = Settled::default();
+async fn reconcile(core: &Arc<Core>) -> Pass {
+    let mut pass = Pass::default();
     core.refresh_kinds();
     let listing = core.store.list(DEFINITIONS, "");
     for entry in listing.objects.values() {
@@ -73,15 +73,15 @@ async fn settle(core: &Arc<Core>) -> Settled {
         } else {
             establish(core, definition).await
         };
-        settled.leaving |= leaving;
+        pass.leaving |= leaving;
         if let Err(refusal) = done {
-            tracing::debug!(why = refusal.message, "cannot settle a definition");
-            settled.failed = true;
+            tracing::debug!(why = refusal.message, "cannot reconcile a definition");
+            pass.failed = true;
         }
     }
     core.refresh_kinds();
-    services::settle(core).await;
-    settled
+    services::reconcile(core).await;
+    pass
 }
 
 /// The conditions that a deletion starts with.

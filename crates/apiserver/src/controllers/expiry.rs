@@ -19,26 +19,26 @@ const BATCH: usize = 256;
 pub(crate) async fn run(core: Arc<Core>, ttl: Duration) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(TABLE);
-    let (mut lives, mut cursor) = Lives::read(&core, &table, ttl);
+    let (mut deadlines, mut cursor) = Deadlines::read(&core, &table, ttl);
     loop {
         let woken = tokio::select! {
             biased;
             _ = ending.wait_for(|ending| *ending) => return,
             changes = cursor.next(BATCH) => Some(changes),
-            () = until(lives.next()) => None,
+            () = until(deadlines.next()) => None,
         };
         match woken {
             Some(Ok(changes)) => {
                 for change in changes {
                     match &change.new {
-                        Some(entry) => lives.begin(&change.key, entry, ttl),
-                        None => lives.end(&change.key),
+                        Some(entry) => deadlines.begin(&change.key, entry, ttl),
+                        None => deadlines.end(&change.key),
                     }
                 }
             }
-            Some(Err(_)) => (lives, cursor) = Lives::read(&core, &table, ttl),
+            Some(Err(_)) => (deadlines, cursor) = Deadlines::read(&core, &table, ttl),
             None => {
-                for (key, revision) in lives.due(Instant::now()) {
+                for (key, revision) in deadlines.due(Instant::now()) {
                     let table = table.clone();
                     let expect = Expect::Revision(revision);
                     let write = Write { table, key, expect, value: None, needs: Vec::new() };
@@ -52,24 +52,24 @@ pub(crate) async fn run(core: Arc<Core>, ttl: Duration) {
 
 /// When each event is due.
 #[derive(Default)]
-struct Lives {
+struct Deadlines {
     due: BTreeSet<(Instant, Arc<str>)>,
     by_key: HashMap<Arc<str>, (Instant, u64)>,
 }
 
-impl Lives {
+impl Deadlines {
     /// The events that are there, with what their writers left of their lives.
     fn read(core: &Core, table: &Arc<str>, ttl: Duration) -> (Self, Cursor) {
         let (listing, cursor) = core.store.list_and_follow(table, "");
         let now = Timestamp::now();
-        let mut lives = Self::default();
+        let mut deadlines = Self::default();
         for (key, entry) in &listing.objects {
             let age = written(&entry.value).map_or(Duration::ZERO, |time| {
                 Duration::try_from(now.duration_since(time)).unwrap_or_default()
             });
-            lives.begin(key, entry, ttl.saturating_sub(age));
+            deadlines.begin(key, entry, ttl.saturating_sub(age));
         }
-        (lives, cursor)
+        (deadlines, cursor)
     }
 
     fn begin(&mut self, key: &Arc<str>, entry: &Entry, left: Duration) {

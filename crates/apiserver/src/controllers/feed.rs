@@ -15,7 +15,7 @@ use crate::store::{Change, Cursor, Entry};
 const BATCH: usize = 256;
 
 /// What was seen of one resource.
-pub(super) enum Seen {
+pub(super) enum Observed {
     /// All objects there are: at the start, or when changes were missed.
     All(Vec<Arc<Entry>>),
     /// What happened since.
@@ -65,7 +65,7 @@ impl Feed {
 
     /// What happened since the last look, in all resources up to the same moment: a dependent is
     /// never seen without the owner that was there before it.
-    pub(super) fn look(&mut self) -> Vec<(Arc<Resource>, Seen)> {
+    pub(super) fn poll(&mut self) -> Vec<(Arc<Resource>, Observed)> {
         self.head = self.core.store.head();
         let mut seen = Vec::new();
         let served = self.core.registry.kinds().tables();
@@ -74,14 +74,14 @@ impl Feed {
             self.cursors.keys().filter(|table| !tables.contains(table)).cloned().collect();
         for table in lost {
             if let Some((resource, _)) = self.cursors.remove(&table) {
-                seen.push((resource, Seen::Gone));
+                seen.push((resource, Observed::Gone));
             }
         }
         for resource in served {
             if is_hidden(&self.core, &self.user, &resource) {
                 continue;
             }
-            let found = self.look_at(&resource);
+            let found = self.poll_resource(&resource);
             if let Some(found) = found {
                 seen.push((resource, found));
             }
@@ -89,7 +89,7 @@ impl Feed {
         seen
     }
 
-    fn look_at(&mut self, resource: &Arc<Resource>) -> Option<Seen> {
+    fn poll_resource(&mut self, resource: &Arc<Resource>) -> Option<Observed> {
         if let Some((known, cursor)) = self.cursors.get_mut(&resource.table) {
             *known = resource.clone();
             let mut changes = Vec::new();
@@ -100,19 +100,19 @@ impl Feed {
                     Err(_) => return Some(self.list(resource)),
                 }
             }
-            return (!changes.is_empty()).then_some(Seen::Changes(changes));
+            return (!changes.is_empty()).then_some(Observed::Changes(changes));
         }
         Some(self.list(resource))
     }
 
-    fn list(&mut self, resource: &Arc<Resource>) -> Seen {
+    fn list(&mut self, resource: &Arc<Resource>) -> Observed {
         let store = &self.core.store;
         // When even this moment is forgotten the newest is the best there is.
         let (listing, cursor) = store
             .list_at_and_follow(&resource.table, self.head)
             .unwrap_or_else(|_| store.list_and_follow(&resource.table, ""));
         self.cursors.insert(resource.table.clone(), (resource.clone(), cursor));
-        Seen::All(listing.objects.into_values().collect())
+        Observed::All(listing.objects.into_values().collect())
     }
 }
 

@@ -19,12 +19,16 @@ use crate::core::Core;
 
 /// Starts what works by itself; a quiet server only has its definitions established and its events
 /// forgotten.
-pub(crate) fn start(core: &Arc<Core>, quiet: bool, event_ttl: Duration) -> Vec<JoinHandle<()>> {
+pub(crate) fn start(
+    core: &Arc<Core>,
+    without_collector: bool,
+    event_ttl: Duration,
+) -> Vec<JoinHandle<()>> {
     let mut tasks = vec![
         tokio::spawn(definitions::run(core.clone())),
         tokio::spawn(expiry::run(core.clone(), event_ttl)),
     ];
-    if !quiet {
+    if !without_collector {
         tasks.push(tokio::spawn(collector::run(core.clone())));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
     }

@@ -28,10 +28,10 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut patience = FIRST_RETRY;
     loop {
         let head = core.store.head();
-        let leaving = leaving(&core);
+        let leaving = terminating(&core);
         let mut failed = false;
         for namespace in &leaving {
-            failed |= empty(&core, &namespace.value).await.is_err();
+            failed |= reconcile(&core, &namespace.value).await.is_err();
         }
         if !failed {
             patience = FIRST_RETRY;
@@ -53,7 +53,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 /// The namespaces that wait for their content to go.
-fn leaving(core: &Core) -> Vec<Arc<Entry>> {
+fn terminating(core: &Core) -> Vec<Arc<Entry>> {
     let listing = core.store.list(NAMESPACES, "");
     let leaves = |entry: &Arc<Entry>| {
         entry.value.pointer("/metadata/deletionTimestamp").is_some()
@@ -64,7 +64,7 @@ fn leaving(core: &Core) -> Vec<Arc<Entry>> {
 
 /// What is left in a namespace.
 #[derive(Default)]
-struct Left {
+struct Remaining {
     /// Objects by resource.
     objects: BTreeMap<String, usize>,
     /// Objects by finalizer.
@@ -74,29 +74,34 @@ struct Left {
 }
 
 /// Deletes what is in a namespace, and the namespace when nothing is left.
-async fn empty(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
+async fn reconcile(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
     let name = text(namespace, "/metadata/name");
-    let mut left = Left::default();
+    let mut remaining = Remaining::default();
     for resource in core.registry.kinds().tables() {
         if resource.namespaced {
-            clear(core, &resource, name, &mut left).await;
+            clear(core, &resource, name, &mut remaining).await;
         }
     }
-    let status = conditions(namespace, &left);
+    let status = conditions(namespace, &remaining);
     let uid = text(namespace, "/metadata/uid").to_owned();
     if status != namespace["status"] {
         write(core, name, Sub::Status, &SetStatus { uid: uid.clone(), status }).await?;
     }
-    if !left.failures.is_empty() {
+    if !remaining.failures.is_empty() {
         return Err(Refusal::internal("content could not be deleted"));
     }
-    if left.objects.is_empty() {
+    if remaining.objects.is_empty() {
         write(core, name, Sub::Finalize, &Finalize { uid }).await?;
     }
     Ok(())
 }
 
-async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left: &mut Left) {
+async fn clear(
+    core: &Arc<Core>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    remaining: &mut Remaining,
+) {
     let user = user();
     let prefix = resource.prefix(namespace);
     let options = DeleteOptions {
@@ -117,24 +122,25 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
         match delete::delete(&mut ctx, &options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
-            Err(refusal) => left.failures.push(refusal.message),
+            Err(refusal) => remaining.failures.push(refusal.message),
         }
     }
     for entry in core.store.list(&resource.table, &prefix).objects.values() {
-        *left.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        *remaining.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() +=
+            1;
         let finalizers = entry.value.pointer("/metadata/finalizers").and_then(Value::as_array);
         for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
-            *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }
     }
 }
 
 /// The conditions that tell what the namespace waits for.
-fn conditions(namespace: &Value, left: &Left) -> Value {
+fn conditions(namespace: &Value, remaining: &Remaining) -> Value {
     let mut status = namespace["status"].clone();
-    let failed = !left.failures.is_empty();
+    let failed = !remaining.failures.is_empty();
     let content = if failed {
-        let list = left.failures.join(", ");
+        let list = remaining.failures.join(", ");
         (
             "True",
             "ContentDeletionFailed",
@@ -151,16 +157,16 @@ fn conditions(namespace: &Value, left: &Left) -> Value {
             .collect();
         parts.join(", ")
     };
-    let objects = if left.objects.is_empty() {
+    let objects = if remaining.objects.is_empty() {
         ("False", "ContentRemoved", "All content successfully removed".to_owned())
     } else {
-        let list = counted(&left.objects, "has");
+        let list = counted(&remaining.objects, "has");
         ("True", "SomeResourcesRemain", format!("Some resources are remaining: {list}"))
     };
-    let finalizers = if left.finalizers.is_empty() {
+    let finalizers = if remaining.finalizers.is_empty() {
         ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
     } else {
-        let list = counted(&left.finalizers, "in");
+        let list = counted(&remaining.finalizers, "in");
         let why = format!("Some content in the namespace has finalizers remaining: {list}");
         ("True", "SomeFinalizersRemain", why)
     };

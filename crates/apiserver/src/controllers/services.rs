@@ -15,7 +15,7 @@ const PRIORITY_BUILTIN: u32 = 17_000;
 const PRIORITY_CUSTOM: u32 = 1000;
 
 /// Makes and removes services until they are those of what is served.
-pub(super) async fn settle(core: &Arc<Core>) {
+pub(super) async fn reconcile(core: &Arc<Core>) {
     let kinds = core.registry.kinds();
     let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
     for group in discovery::names(&kinds) {
