@@ -60,6 +60,7 @@ mod kinds;
 mod managed;
 #[doc(hidden)]
 pub mod meta;
+mod normalize;
 mod openapi;
 #[doc(hidden)]
 pub mod patch;
@@ -68,15 +69,14 @@ mod protobuf;
 pub mod schema;
 #[doc(hidden)]
 pub mod selector;
+mod serialize;
 mod server;
-mod shape;
 mod status;
 mod store;
 mod strategy;
 mod table;
 mod verbs;
 mod view;
-mod written;
 
 pub use auth::User;
 pub use counters::RequestKey;

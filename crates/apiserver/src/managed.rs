@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Request, Reset, View, builtin, managed};
 use crate::clock;
-use crate::kinds::{Nature, Resource};
-use crate::shape;
+use crate::kinds::{Origin, Resource};
+use crate::normalize;
 use crate::status::Refusal;
-use crate::verbs::{RequestContext, Sub, decode};
+use crate::verbs::{RequestContext, Subresource, decode};
 
 /// Records the writer of a new object's fields.
 pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
@@ -29,7 +29,7 @@ pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value)
         apply::update(view, old, next, request).write(next);
     });
     managed::restore_times(next, old);
-    if ctx.sub == Sub::Scale {
+    if ctx.sub == Subresource::Scale {
         forget_scale_time(next);
     }
 }
@@ -48,7 +48,8 @@ pub(crate) fn apply(
         apply::apply(view, &live, config, request(ctx, &version, &now), force)
     });
     let mut object = applied.map_err(refused)?.object;
-    let unknown = shape::bring_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
+    let unknown =
+        normalize::normalize_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
     if let Some(strict) = decode::complain(ctx, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
     }
@@ -61,7 +62,7 @@ pub(crate) fn apply(
 /// An object without the empty maps that its kind always shows: nobody said them.
 fn unsaid(resource: &Resource, current: &Value) -> Value {
     let mut live = current.clone();
-    if let (Nature::Builtin(_), Some(map)) = (&resource.nature, live.as_object_mut()) {
+    if let (Origin::Builtin(_), Some(map)) = (&resource.origin, live.as_object_mut()) {
         map.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
     }
     live
@@ -102,26 +103,26 @@ fn refused(refusal: apply::Refusal) -> Refusal {
 
 fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> Request<'a> {
     let (subresource, reset) = match ctx.sub {
-        Sub::Main if ctx.resource.has_status() => ("", Reset::Status),
-        Sub::Main => ("", Reset::Nothing),
-        Sub::Status => ("status", Reset::AllButStatus),
-        Sub::Scale => ("scale", Reset::Status),
-        Sub::Finalize => ("finalize", Reset::Nothing),
+        Subresource::Main if ctx.resource.has_status() => ("", Reset::Status),
+        Subresource::Main => ("", Reset::Nothing),
+        Subresource::Status => ("status", Reset::AllButStatus),
+        Subresource::Scale => ("scale", Reset::Status),
+        Subresource::Finalize => ("finalize", Reset::Nothing),
     };
     Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }
 
 /// What an object is before anybody says anything.
 fn nothing(resource: &Resource) -> Value {
-    match &resource.nature {
-        Nature::Custom(_) => json!({}),
-        Nature::Builtin(_) => builtin::empty(&resource.group, &resource.kind),
+    match &resource.origin {
+        Origin::Custom(_) => json!({}),
+        Origin::Builtin(_) => builtin::empty(&resource.group, &resource.kind),
     }
 }
 
 fn with_view<T>(resource: &Resource, work: impl FnOnce(&View) -> T) -> T {
-    match &resource.nature {
-        Nature::Custom(custom) => work(&custom.view),
-        Nature::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
+    match &resource.origin {
+        Origin::Custom(custom) => work(&custom.view),
+        Origin::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
     }
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::http::negotiate::{Form, View};
 use crate::http::{Answer, JSON, Query};
 use crate::kinds::{Builtin, Resource, api_version};
+use crate::serialize::write_object;
 use crate::status::Refusal;
 use crate::store::Entry;
-use crate::written::write_object;
-use crate::{events, shape, table};
+use crate::{events, normalize, table};
 
 /// What a list says about itself.
 pub(crate) struct Page {
@@ -31,7 +31,7 @@ pub(crate) fn to_version<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, 
         }
         let mut value = stored.clone();
         value["apiVersion"] = json!(resource.api_version());
-        shape::complete(resource, &mut value);
+        normalize::complete(resource, &mut value);
         return Cow::Owned(value);
     }
     if resource.is_builtin(Builtin::RegardingEvent) {
@@ -47,7 +47,7 @@ pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
             let stored = api_version(&resource.group, &custom.storage_version);
             object["apiVersion"] = json!(stored);
             if let Some(schema) = &custom.stored {
-                shape::prune_root(&mut object, schema);
+                normalize::prune_root(&mut object, schema);
             }
         }
         return object;

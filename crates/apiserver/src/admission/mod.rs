@@ -14,7 +14,7 @@ use crate::clock;
 use crate::core::{WEBHOOKS, text};
 use crate::kinds::Builtin;
 use crate::status::Refusal;
-use crate::verbs::{RequestContext, Sub};
+use crate::verbs::{RequestContext, Subresource};
 use crate::view;
 pub(crate) use call::Webhooks;
 use matching::Verdict;
@@ -142,11 +142,11 @@ fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     request
 }
 
-fn subresource(sub: Sub) -> &'static str {
+fn subresource(sub: Subresource) -> &'static str {
     match sub {
-        Sub::Main => "",
-        Sub::Status => "status",
-        Sub::Scale => "scale",
-        Sub::Finalize => "finalize",
+        Subresource::Main => "",
+        Subresource::Status => "status",
+        Subresource::Scale => "scale",
+        Subresource::Finalize => "finalize",
     }
 }

@@ -14,7 +14,7 @@ use crate::kinds::{Resource, builtin, custom};
 use crate::status::Refusal;
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::update::Edit;
-use crate::verbs::{RequestContext, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-apiserver";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -250,18 +250,18 @@ impl Edit for Release {
 
 async fn write_status(core: &Arc<Core>, definition: &Value, status: Value) -> Result<(), Refusal> {
     let uid = text(definition, "/metadata/uid").to_owned();
-    write(core, definition, Sub::Status, &SetStatus { uid, status }).await
+    write(core, definition, Subresource::Status, &SetStatus { uid, status }).await
 }
 
 async fn release(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     let uid = text(definition, "/metadata/uid").to_owned();
-    write(core, definition, Sub::Main, &Release { uid }).await
+    write(core, definition, Subresource::Main, &Release { uid }).await
 }
 
 async fn write(
     core: &Arc<Core>,
     definition: &Value,
-    sub: Sub,
+    sub: Subresource,
     edit: &dyn Edit,
 ) -> Result<(), Refusal> {
     let resource = core.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");

@@ -13,7 +13,7 @@ use crate::status::Refusal;
 use crate::store::Entry;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::update::Edit;
-use crate::verbs::{RequestContext, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-controller-manager";
 const BATCH: usize = 64;
@@ -85,13 +85,13 @@ async fn reconcile(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
     let status = conditions(namespace, &remaining);
     let uid = text(namespace, "/metadata/uid").to_owned();
     if status != namespace["status"] {
-        write(core, name, Sub::Status, &SetStatus { uid: uid.clone(), status }).await?;
+        write(core, name, Subresource::Status, &SetStatus { uid: uid.clone(), status }).await?;
     }
     if !remaining.failures.is_empty() {
         return Err(Refusal::internal("content could not be deleted"));
     }
     if remaining.objects.is_empty() {
-        write(core, name, Sub::Finalize, &Finalize { uid }).await?;
+        write(core, name, Subresource::Finalize, &Finalize { uid }).await?;
     }
     Ok(())
 }
@@ -193,7 +193,12 @@ fn user() -> User {
     )
 }
 
-async fn write(core: &Arc<Core>, name: &str, sub: Sub, edit: &dyn Edit) -> Result<(), Refusal> {
+async fn write(
+    core: &Arc<Core>,
+    name: &str,
+    sub: Subresource,
+    edit: &dyn Edit,
+) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = user();
     let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by(MANAGER);

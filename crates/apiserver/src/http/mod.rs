@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::auth::User;
 use crate::faults::Fault;
+use crate::serialize::write_object;
 use crate::status::Refusal;
-use crate::written::write_object;
 use body::AnswerBody;
 pub(crate) use query::Query;
 

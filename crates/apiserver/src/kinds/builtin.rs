@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::{Nature, Resource};
+use super::{Origin, Resource};
 use crate::meta::name::NameRule;
 
 /// The closed list of built-in resources.
@@ -185,7 +185,7 @@ fn resource(row: &Row) -> Resource {
         categories: owned(row.categories),
         namespaced: row.namespaced,
         table: Arc::from(table),
-        nature: Nature::Builtin(row.builtin),
+        origin: Origin::Builtin(row.builtin),
     }
 }
 

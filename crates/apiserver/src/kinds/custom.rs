@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Nature, Resource};
+use super::{Origin, Resource};
 use crate::apply::View;
 use crate::schema::Schema;
 
@@ -127,7 +127,7 @@ fn resource(definition: &Value, version: &Value) -> Resource {
         categories: texts(&names["categories"]),
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         table: Arc::from(format!("{plural}.{group}")),
-        nature: Nature::Custom(Arc::new(custom(definition, version))),
+        origin: Origin::Custom(Arc::new(custom(definition, version))),
         group,
         plural,
     }

@@ -28,12 +28,12 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     /// Where its objects are: versions and aliases of one resource share a table.
     pub(crate) table: Arc<str>,
-    pub(crate) nature: Nature,
+    pub(crate) origin: Origin,
 }
 
 /// Who says what an object of the resource is.
 #[derive(Debug)]
-pub(crate) enum Nature {
+pub(crate) enum Origin {
     /// This crate.
     Builtin(Builtin),
     /// A definition.
@@ -84,16 +84,16 @@ impl Resource {
     }
 
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
-        match &self.nature {
-            Nature::Custom(custom) => Some(custom),
-            Nature::Builtin(_) => None,
+        match &self.origin {
+            Origin::Custom(custom) => Some(custom),
+            Origin::Builtin(_) => None,
         }
     }
 
     pub(crate) fn builtin(&self) -> Option<Builtin> {
-        match &self.nature {
-            Nature::Builtin(builtin) => Some(*builtin),
-            Nature::Custom(_) => None,
+        match &self.origin {
+            Origin::Builtin(builtin) => Some(*builtin),
+            Origin::Custom(_) => None,
         }
     }
 
@@ -103,17 +103,17 @@ impl Resource {
 
     /// Whether `/status` is a way of its own to write the status.
     pub(crate) fn has_status(&self) -> bool {
-        match &self.nature {
-            Nature::Custom(custom) => custom.status,
-            Nature::Builtin(builtin) => builtin.has_status(),
+        match &self.origin {
+            Origin::Custom(custom) => custom.status,
+            Origin::Builtin(builtin) => builtin.has_status(),
         }
     }
 
     /// The rule of its names.
     pub(crate) fn name_rule(&self) -> NameRule {
-        match &self.nature {
-            Nature::Custom(_) => NameRule::Subdomain,
-            Nature::Builtin(builtin) => builtin.name_rule(),
+        match &self.origin {
+            Origin::Custom(_) => NameRule::Subdomain,
+            Origin::Builtin(builtin) => builtin.name_rule(),
         }
     }
 

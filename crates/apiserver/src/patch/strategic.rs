@@ -75,13 +75,13 @@ fn lay<'p>(target: &mut Value, patch: &'p Value, place: &mut Vec<&'p str>) -> Re
             continue;
         }
         place.push(name);
-        lay_field(object, name, value, place)?;
+        merge_field(object, name, value, place)?;
         place.pop();
     }
     Ok(())
 }
 
-fn lay_field<'p>(
+fn merge_field<'p>(
     object: &mut Map<String, Value>,
     name: &str,
     value: &'p Value,

@@ -285,7 +285,7 @@ fn mismatch(value: &Value, field: &str, expected: &str) -> String {
 
 /// Everything at once, in the order in which a body is read: shapes the metadata, prunes, drops
 /// nulls and fills in defaults. Answers with the unknown fields.
-pub fn bring_into_shape(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String> {
+pub fn normalize(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String> {
     let mut unknown = coerce(object, schema)?;
     unknown.extend(prune(object, schema));
     unknown.sort();

@@ -1,6 +1,6 @@
 use super::decode::{decode, normalise};
 use super::default::{drop_nulls, fill};
-use super::metadata::bring_into_shape;
+use super::metadata::normalize;
 use super::{Schema, definition, format, prune};
 use crate::arbitrary;
 use crate::meta::field::{Path, joined};
@@ -233,9 +233,9 @@ proptest! {
     #[test]
     fn shaping_twice_is_shaping_once(mut object in arbitrary::object()) {
         let schema = read(&arbitrary::widget_schema());
-        if bring_into_shape(&mut object, &schema).is_ok() {
+        if normalize(&mut object, &schema).is_ok() {
             let once = object.clone();
-            prop_assert_eq!(bring_into_shape(&mut object, &schema), Ok(Vec::new()));
+            prop_assert_eq!(normalize(&mut object, &schema), Ok(Vec::new()));
             prop_assert_eq!(object, once);
         }
     }
@@ -264,7 +264,7 @@ proptest! {
         let _ = definition::warnings(&schema);
         if let Ok(schema) = Schema::parse(&schema) {
             let _ = schema.validate(&object, Some(&old));
-            let _ = bring_into_shape(&mut object, &schema);
+            let _ = normalize(&mut object, &schema);
             drop_nulls(&mut object, &schema);
             let _ = schema.validate(&object, None);
         }

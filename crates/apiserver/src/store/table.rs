@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::written::write_object;
+use crate::serialize::write_object;
 
 /// How many changes of one resource are remembered.
 pub(super) const RING_CHANGES: usize = 16_384;

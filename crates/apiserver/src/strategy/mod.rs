@@ -7,23 +7,23 @@ mod plain;
 use serde_json::{Map, Value, json};
 
 use crate::events;
-use crate::kinds::{Builtin, Nature, Resource};
+use crate::kinds::{Builtin, Origin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::meta::object::{self, MetaRules};
-use crate::verbs::{RequestContext, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
 /// Brings a new object into the form in which its kind begins.
 pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata") {
         object::deduplicate_owners(metadata);
     }
-    match &resource.nature {
-        Nature::Custom(custom) => {
+    match &resource.origin {
+        Origin::Custom(custom) => {
             if custom.status {
                 remove(object, "status");
             }
         }
-        Nature::Builtin(builtin) => default_builtin(*builtin, object, true),
+        Origin::Builtin(builtin) => default_builtin(*builtin, object, true),
     }
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn reset_system(object: &mut Value) {
 pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
-        Sub::Main | Sub::Scale => {
+        Subresource::Main | Subresource::Scale => {
             if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
                 take_over(next, old, "status");
             }
         }
-        Sub::Status => {
+        Subresource::Status => {
             let managed = next.pointer("/metadata/managedFields").cloned();
             let status = next.get("status").cloned();
             let version = next.pointer("/metadata/resourceVersion").cloned();
@@ -58,7 +58,7 @@ pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Va
                 set(metadata, "resourceVersion", version);
             }
         }
-        Sub::Finalize => {
+        Subresource::Finalize => {
             let finalizers = next.pointer("/spec/finalizers").cloned();
             let spec = next.get_mut("spec");
             if let (Some(spec), None) = (spec, &finalizers) {
@@ -67,14 +67,14 @@ pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Va
             take_over(next, old, "status");
         }
     }
-    if resource.is_builtin(Builtin::Namespace) && sub != Sub::Finalize {
+    if resource.is_builtin(Builtin::Namespace) && sub != Subresource::Finalize {
         let finalizers = old.pointer("/spec/finalizers").cloned();
         if !next["spec"].is_object() {
             next["spec"] = json!({});
         }
         remove(&mut next["spec"], "finalizers");
         set(&mut next["spec"], "finalizers", finalizers);
-        if sub == Sub::Main {
+        if sub == Subresource::Main {
             take_over(next, old, "status");
         }
     }
@@ -106,20 +106,20 @@ pub(crate) fn prepare_update(ctx: &RequestContext<'_>, next: &mut Value, old: &V
     if let Some(metadata) = next.get_mut("metadata") {
         object::deduplicate_owners(metadata);
     }
-    if let Nature::Builtin(builtin) = &ctx.resource.nature {
+    if let Origin::Builtin(builtin) = &ctx.resource.origin {
         default_builtin(*builtin, next, false);
     }
     next["metadata"]["resourceVersion"] =
         old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
     let counts = ctx.resource.builtin().is_none_or(Builtin::has_generation);
-    if !counts || ctx.sub == Sub::Status || !wish_changed(ctx.resource, next, old) {
+    if !counts || ctx.sub == Subresource::Status || !spec_changed(ctx.resource, next, old) {
         return;
     }
     let generation = old.pointer("/metadata/generation").and_then(Value::as_i64);
     next["metadata"]["generation"] = json!(generation.unwrap_or_default() + 1);
 }
 
-fn wish_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
+fn spec_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
     let status = resource.has_status();
     let wish = |value: &Value| {
         let mut map: Map<String, Value> = value.as_object().cloned().unwrap_or_default();
@@ -147,9 +147,9 @@ pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
 /// What is wrong with a new object.
 pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let mut errors = validate_meta(resource, value);
-    match &resource.nature {
-        Nature::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
-        Nature::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
+    match &resource.origin {
+        Origin::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
+        Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
     }
     errors
 }
@@ -166,13 +166,13 @@ pub(crate) fn validate_update(
     let (new_meta, old_meta) =
         (next.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
     let mut errors = object::validate_update(new_meta, old_meta, &path);
-    match &resource.nature {
-        Nature::Custom(custom) => {
+    match &resource.origin {
+        Origin::Custom(custom) => {
             errors.extend(object::validate_update(new_meta, old_meta, &path));
             errors.extend(validate_meta_of_update(resource, next));
             errors.extend(custom.schema.validate(next, Some(old)));
         }
-        Nature::Builtin(builtin) => {
+        Origin::Builtin(builtin) => {
             errors.extend(validate_meta_of_update(resource, next));
             errors.extend(validate_builtin(*builtin, next, Some(old)));
         }
@@ -265,7 +265,7 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
 }
 
 /// What is told about owners that are named twice.
-pub(crate) fn doubled_owners(value: &Value) -> Vec<String> {
+pub(crate) fn duplicate_owners(value: &Value) -> Vec<String> {
     let mut metadata = value.get("metadata").cloned().unwrap_or_default();
     let doubled = object::deduplicate_owners(&mut metadata);
     let shown = |uid: String| {

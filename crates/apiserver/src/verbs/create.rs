@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{RequestContext, Sub, add_new, decode, written};
+use super::{RequestContext, Subresource, add_new, decode, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{DEFINITIONS, NAMESPACES, text};
 use crate::http::negotiate::Form;
@@ -18,7 +18,7 @@ use crate::store::{Entry, Expect, Precondition, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
 /// How often a generated name is drawn again.
-const DRAWS: usize = 8;
+const NAME_ATTEMPTS: usize = 8;
 
 /// Serves a POST.
 pub(crate) async fn serve(
@@ -26,11 +26,11 @@ pub(crate) async fn serve(
     call: &Call,
     form: &Form,
 ) -> Result<Answer, Refusal> {
-    if ctx.sub != Sub::Main {
+    if ctx.sub != Subresource::Main {
         return Err(Refusal::method_not_allowed());
     }
     let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
-    at_home(ctx.resource, ctx.namespace, &object)?;
+    check_namespace(ctx.resource, ctx.namespace, &object)?;
     let version = text(&object, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" {
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
@@ -50,7 +50,11 @@ pub(crate) fn warned(ctx: &RequestContext<'_>, mut refusal: Refusal) -> Refusal 
 }
 
 /// The namespace of an object is the one of its path.
-pub(crate) fn at_home(resource: &Resource, namespace: &str, object: &Value) -> Result<(), Refusal> {
+pub(crate) fn check_namespace(
+    resource: &Resource,
+    namespace: &str,
+    object: &Value,
+) -> Result<(), Refusal> {
     let given = text(object, "/metadata/namespace");
     if !resource.namespaced || given.is_empty() || given == namespace {
         return Ok(());
@@ -66,7 +70,7 @@ pub(crate) async fn create(
     mut object: Value,
 ) -> Result<Arc<Entry>, Refusal> {
     lifecycle(ctx, text(&object, "/metadata/name"))?;
-    ctx.warn(strategy::doubled_owners(&object));
+    ctx.warn(strategy::duplicate_owners(&object));
     strategy::prepare_create(ctx.resource, &mut object);
     system_fields(ctx, &mut object)?;
     ctx.warn(strategy::warnings(ctx.resource, &object));
@@ -161,19 +165,20 @@ fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Ref
     if !named && !prefix.is_empty() {
         let name = generated(prefix, &clock::suffix()?);
         metadata.insert("name".to_owned(), json!(name));
-        metadata.insert(DRAWN.to_owned(), json!(true));
+        metadata.insert(GENERATED.to_owned(), json!(true));
     }
     Ok(())
 }
 
 /// Marks a name that was drawn, until the object is stored.
-const DRAWN: &str = "\u{0}drawn";
+const GENERATED: &str = "\u{0}drawn";
 
 async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
-    let drawn = object["metadata"].as_object_mut().and_then(|meta| meta.remove(DRAWN)).is_some();
-    keepable(&object)?;
+    let drawn =
+        object["metadata"].as_object_mut().and_then(|meta| meta.remove(GENERATED)).is_some();
+    check_depth(&object)?;
     let mut name = text(&object, "/metadata/name").to_owned();
-    let tries = if drawn { DRAWS } else { 1 };
+    let tries = if drawn { NAME_ATTEMPTS } else { 1 };
     for attempt in 0..tries {
         if attempt > 0 {
             name = generated(text(&object, "/metadata/generateName"), &clock::suffix()?);
@@ -200,7 +205,7 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
                     lifecycle(ctx, &name)?;
                     return Err(terminating(ctx.resource, &name));
                 }
-                Err(WriteError::Failed) => return Err(not_kept()),
+                Err(WriteError::Failed) => return Err(write_failed()),
             }
         }
     }
@@ -216,7 +221,7 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
 
 /// Refuses what could be written but not read again: the managed fields are deeper than the fields
 /// they tell of, and lists and reviews put levels around an object.
-pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
+pub(crate) fn check_depth(object: &Value) -> Result<(), Refusal> {
     if is_deeper(object, DEPTH_MAX) {
         let why = format!("the object is nested deeper than {DEPTH_MAX} levels");
         return Err(Refusal::bad_request(why));
@@ -226,10 +231,10 @@ pub(crate) fn keepable(object: &Value) -> Result<(), Refusal> {
 
 /// Waits until what stood in the way can be read, or will never be there.
 async fn seen(ctx: &RequestContext<'_>, revision: u64) -> Result<(), Refusal> {
-    if ctx.core.store.published(revision).await { Ok(()) } else { Err(not_kept()) }
+    if ctx.core.store.published(revision).await { Ok(()) } else { Err(write_failed()) }
 }
 
 /// The file does not take writes any more.
-pub(crate) fn not_kept() -> Refusal {
+pub(crate) fn write_failed() -> Refusal {
     Refusal::internal("cannot keep the write")
 }

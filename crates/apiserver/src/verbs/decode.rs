@@ -12,7 +12,7 @@ use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::{clock, protobuf, shape};
+use crate::{clock, normalize, protobuf};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// What Go clients prefer for built-in kinds.
@@ -68,7 +68,7 @@ pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value,
     let (kind, version) = named(&value);
     let handled =
         format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
-    let unknown = shape::bring(ctx.resource, &mut value)
+    let unknown = normalize::normalize(ctx.resource, &mut value)
         .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
     if let Some(strict) = complain(ctx, parsed.duplicates, unknown) {
         let message = format!("{handled}: strict decoding error: {strict}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::not_kept;
+use super::create::write_failed;
 use super::options::dry_run_errors;
 use super::select::Selection;
-use super::{RequestContext, Sub, json as text_json};
+use super::{RequestContext, Subresource, json as text_json};
 use crate::admission::{self, Operation, Reviewed};
 use crate::auth::User;
 use crate::clock;
@@ -62,7 +62,7 @@ pub(super) async fn serve(
     call: &Call,
     form: &Form,
 ) -> Result<Answer, Refusal> {
-    if ctx.sub != Sub::Main {
+    if ctx.sub != Subresource::Main {
         return Err(Refusal::method_not_allowed());
     }
     let options = read(call)?;
@@ -316,7 +316,7 @@ async fn commit(
             ctx.core.store.published(revision).await;
             Ok(None)
         }
-        Err(WriteError::Failed) => Err(not_kept()),
+        Err(WriteError::Failed) => Err(write_failed()),
     }
 }
 

@@ -29,7 +29,7 @@ use options::{WriteKind, WriteOptions};
 
 /// Which face of an object is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sub {
+pub(crate) enum Subresource {
     Main,
     Status,
     Scale,
@@ -43,7 +43,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) sub: Sub,
+    pub(crate) sub: Subresource,
     pub(crate) user: &'a User,
     pub(crate) options: WriteOptions,
     /// Gathered on the way, told with the answer.
@@ -63,7 +63,7 @@ impl<'a> RequestContext<'a> {
             resource,
             namespace,
             name,
-            sub: Sub::Main,
+            sub: Subresource::Main,
             user,
             options: WriteOptions::internal("unknown"),
             warnings: Vec::new(),
@@ -116,7 +116,7 @@ pub(crate) async fn dispatch(
     let method = call.method.as_str();
     let named = !place.name.is_empty();
     let answer = match method {
-        "GET" | "HEAD" if named && sub == Sub::Scale => {
+        "GET" | "HEAD" if named && sub == Subresource::Scale => {
             scale::get(&context(core, call, place, (&resource, sub))?, &form)
         }
         "GET" | "HEAD" if named && !call.query.flag("watch") => {
@@ -154,7 +154,7 @@ fn context<'a>(
     core: &'a Arc<Core>,
     call: &'a Call,
     place: &'a Place,
-    (resource, sub): (&'a Arc<Resource>, Sub),
+    (resource, sub): (&'a Arc<Resource>, Subresource),
 ) -> Result<RequestContext<'a>, Refusal> {
     let kind = match call.method.as_str() {
         "POST" => Some(WriteKind::Create),
@@ -214,12 +214,14 @@ fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Ref
     Ok(resource.clone())
 }
 
-fn subresource(resource: &Resource, place: &Place) -> Result<Sub, Refusal> {
+fn subresource(resource: &Resource, place: &Place) -> Result<Subresource, Refusal> {
     match place.sub.as_str() {
-        "" => Ok(Sub::Main),
-        "status" if resource.has_status() => Ok(Sub::Status),
-        "scale" if resource.custom().is_some_and(|custom| custom.scale.is_some()) => Ok(Sub::Scale),
-        "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Sub::Finalize),
+        "" => Ok(Subresource::Main),
+        "status" if resource.has_status() => Ok(Subresource::Status),
+        "scale" if resource.custom().is_some_and(|custom| custom.scale.is_some()) => {
+            Ok(Subresource::Scale)
+        }
+        "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Subresource::Finalize),
         _ if resource.custom().is_some() => Err(Refusal::not_found(resource, &place.name)),
         _ => Err(Refusal::no_such_resource()),
     }

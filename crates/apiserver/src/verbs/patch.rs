@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::create::{at_home, warned};
+use super::create::{check_namespace, warned};
 use super::json::Parsed;
 use super::update::{Edit, same_name, update};
-use super::{RequestContext, Sub, decode, json as text_json, scale, written};
+use super::{RequestContext, Subresource, decode, json as text_json, scale, written};
 use crate::core::text;
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
 use crate::meta::field::{FieldError, Path};
 use crate::patch::{self, go_type};
 use crate::status::Refusal;
-use crate::{managed, shape, view};
+use crate::{managed, normalize, view};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -28,13 +28,13 @@ pub(crate) async fn serve(
     let edit: Box<dyn Edit + Send> = match call.content_type.as_str() {
         JSON => Box::new(Patch { kind: Kind::Json, body: call.body.clone() }),
         MERGE => Box::new(Patch { kind: Kind::Merge, body: call.body.clone() }),
-        STRATEGIC if ctx.resource.custom().is_none() || ctx.sub == Sub::Scale => {
+        STRATEGIC if ctx.resource.custom().is_none() || ctx.sub == Subresource::Scale => {
             Box::new(Patch { kind: Kind::Strategic, body: call.body.clone() })
         }
         APPLY => Box::new(Apply { config: config(&mut ctx, call)? }),
         _ => return Err(unsupported(&ctx)),
     };
-    if ctx.sub == Sub::Scale {
+    if ctx.sub == Subresource::Scale {
         return scale::patch(ctx, call, form).await;
     }
     let patched = update(&mut ctx, edit.as_ref()).await;
@@ -68,14 +68,14 @@ impl Edit for Patch {
         if ctx.resource.custom().is_none() && kind != ctx.resource.kind {
             return Err(Refusal::bad_request(handled));
         }
-        let unknown =
-            shape::bring(ctx.resource, &mut value).map_err(|why| undecodable(&raw, &why))?;
+        let unknown = normalize::normalize(ctx.resource, &mut value)
+            .map_err(|why| undecodable(&raw, &why))?;
         if let Some(strict) = decode::complain(ctx, laid.duplicates, unknown) {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
         }
         decode::kind_matches(ctx.resource, &value)?;
         same_name(ctx.name, &value)?;
-        at_home(ctx.resource, ctx.namespace, &value)?;
+        check_namespace(ctx.resource, ctx.namespace, &value)?;
         Ok(value)
     }
 }
@@ -101,7 +101,7 @@ fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusa
 }
 
 /// Lays a patch over a scale.
-pub(super) fn lay_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
+pub(super) fn patch_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
     let kind = match call.content_type.as_str() {
         JSON => Kind::Json,
         STRATEGIC => Kind::Strategic,
@@ -164,7 +164,7 @@ fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
     ctx.warn(doubled);
     same_kind(ctx, &config)?;
     same_name(ctx.name, &config)?;
-    at_home(ctx.resource, ctx.namespace, &config)?;
+    check_namespace(ctx.resource, ctx.namespace, &config)?;
     if config.pointer("/metadata/managedFields").is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
@@ -191,7 +191,7 @@ impl Edit for Apply {
     }
 
     fn missing(&self, ctx: &mut RequestContext<'_>) -> Result<Value, Refusal> {
-        if ctx.sub != Sub::Main {
+        if ctx.sub != Subresource::Main {
             return Err(ctx.not_found());
         }
         let uid = text(&self.config, "/metadata/uid");

@@ -58,7 +58,7 @@ impl Edit for Rescale<'_> {
         let scale = match self {
             Self::Put(scale) => scale.clone(),
             Self::Patch(call) => {
-                let scale = patch::lay_scale(call, &scale_of(ctx, current)?)?;
+                let scale = patch::patch_scale(call, &scale_of(ctx, current)?)?;
                 checked(ctx, &scale)?;
                 scale
             }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::{self, at_home, keepable, not_kept, warned};
-use super::{RequestContext, Sub, decode, scale, written};
+use super::create::{self, check_depth, check_namespace, warned, write_failed};
+use super::{RequestContext, Subresource, decode, scale, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{has_entries, text};
 use crate::http::negotiate::Form;
@@ -46,12 +46,12 @@ pub(crate) async fn serve(
     call: &Call,
     form: &Form,
 ) -> Result<Answer, Refusal> {
-    if ctx.sub == Sub::Scale {
+    if ctx.sub == Subresource::Scale {
         return scale::put(ctx, call, form).await;
     }
     let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
     same_name(ctx.name, &object)?;
-    at_home(ctx.resource, ctx.namespace, &object)?;
+    check_namespace(ctx.resource, ctx.namespace, &object)?;
     let put = Put { object };
     let (entry, made) = update(&mut ctx, &put).await.map_err(|refusal| warned(&ctx, refusal))?;
     written(if made { 201 } else { 200 }, &ctx, &entry, (form, call))
@@ -146,7 +146,7 @@ fn prepared(
     if !edit.manages() {
         managed::on_update(ctx, old, &mut next);
     }
-    ctx.warn(strategy::doubled_owners(&next));
+    ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
     ctx.warn(strategy::warnings(ctx.resource, &next));
     let errors = strategy::validate_update(ctx, &next, old);
@@ -212,7 +212,7 @@ async fn commit(
     }
     let leaves = leaves(ctx.resource, &next);
     if !leaves {
-        keepable(&next)?;
+        check_depth(&next)?;
     }
     if ctx.options.dry_run {
         return Ok(Some(Arc::new(Entry::new(current.revision, next))));
@@ -234,7 +234,7 @@ async fn commit(
             ctx.core.store.published(revision).await;
             Ok(None)
         }
-        Err(WriteError::Failed) => Err(not_kept()),
+        Err(WriteError::Failed) => Err(write_failed()),
     }
 }
 

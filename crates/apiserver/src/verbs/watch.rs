@@ -18,10 +18,10 @@ use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
 use crate::http::{Answer, Call, JSON, Query};
 use crate::kinds::Resource;
+use crate::serialize::write_object;
 use crate::status::Refusal;
 use crate::store::{Change, Cursor, Entry, TooOld};
 use crate::view;
-use crate::written::write_object;
 
 /// How many changes are read at once.
 const BATCH: usize = 100;

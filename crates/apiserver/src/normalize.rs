@@ -7,22 +7,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::kinds::{Builtin, Nature, Resource, builtin};
+use crate::kinds::{Builtin, Origin, Resource, builtin};
 use crate::patch::go_type;
 use crate::schema::{Schema, default, metadata, prune};
 use crate::strategy;
 
 /// The schema of a resource.
 pub(crate) fn schema(resource: &Resource) -> &Schema {
-    match &resource.nature {
-        Nature::Custom(custom) => &custom.schema,
-        Nature::Builtin(kind) => builtin_schema(*kind),
+    match &resource.origin {
+        Origin::Custom(custom) => &custom.schema,
+        Origin::Builtin(kind) => builtin_schema(*kind),
     }
 }
 
 /// As [`bring`], for what an apply made: a map of which nothing is left is null, and stays so.
-pub(crate) fn bring_applied(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
-    let Some(custom) = resource.custom() else { return bring(resource, value) };
+pub(crate) fn normalize_applied(
+    resource: &Resource,
+    value: &mut Value,
+) -> Result<Vec<String>, String> {
+    let Some(custom) = resource.custom() else { return normalize(resource, value) };
     let mut unknown = metadata::coerce(value, &custom.schema)?;
     unknown.extend(prune_root(value, &custom.schema));
     default::fill(value, &custom.schema);
@@ -32,19 +35,19 @@ pub(crate) fn bring_applied(resource: &Resource, value: &mut Value) -> Result<Ve
 
 /// Takes unknown fields away and fills in defaults. Answers with the unknown fields, or with what
 /// is wrong in Go's words.
-pub(crate) fn bring(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
+pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     if let Some(kind) = resource.builtin() {
         typed(value, kind.schema(), (&resource.kind, ""))?;
     }
     let schema = schema(resource);
     let mut unknown = metadata::coerce(value, schema)?;
-    match &resource.nature {
-        Nature::Custom(_) => {
+    match &resource.origin {
+        Origin::Custom(_) => {
             unknown.extend(prune_root(value, schema));
             default::drop_nulls(value, schema);
             default::fill(value, schema);
         }
-        Nature::Builtin(kind) => {
+        Origin::Builtin(kind) => {
             unknown.extend(prune_root(value, schema));
             drop_nulls(value);
             omit_empty(*kind, value);
