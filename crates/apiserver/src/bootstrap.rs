@@ -1,4 +1,4 @@
-//! What is there before anybody asks.
+//! The objects of a new cluster.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{managed, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Makes the namespaces that every cluster has.
+/// Creates the namespaces of every cluster.
 pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = User::admin("system:apiserver");

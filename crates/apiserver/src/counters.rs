@@ -1,4 +1,4 @@
-//! How often what was asked.
+//! Request counters.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Mutex<BTreeMap<RequestKey, u64>>);
 
-/// What is key apart.
+/// The labels of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestKey {
-    /// The verb, as authorisation names it.
+    /// The authorization verb.
     pub verb: String,
-    /// `plural.group`; empty for what is no resource that is served.
+    /// `plural.group`; empty if it is not a served resource.
     pub resource: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub code: u16,
 }
 

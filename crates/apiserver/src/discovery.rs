@@ -1,4 +1,4 @@
-//! What is served, told to clients that ask.
+//! Discovery documents.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ pub(crate) fn names(kinds: &Kinds) -> Vec<String> {
     names
 }
 
-/// The versions of a group, best first.
+/// The versions of a group, by priority.
 pub(crate) fn versions(kinds: &Kinds, group: &str) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for resource in kinds.all().iter().filter(|resource| resource.group == group) {
@@ -125,7 +125,7 @@ fn group_value(kinds: &Kinds, name: &str) -> Option<Value> {
     }))
 }
 
-/// A face of a resource: its name, the group and kind it shows if that is another, its verbs.
+/// A subresource: its name, its group and kind if they differ, its verbs.
 type SubresourceRow = (&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>);
 
 fn subresources(resource: &Resource) -> Vec<SubresourceRow> {
@@ -185,7 +185,7 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
     std::iter::once(main).chain(rows).collect()
 }
 
-/// A hash of what is stored: it changes when objects are stored as another version.
+/// The storage version hash.
 fn storage_hash(resource: &Resource) -> String {
     let stored = match resource.builtin() {
         Some(Builtin::CustomResourceDefinition) => "v1beta1",

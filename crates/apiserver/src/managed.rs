@@ -1,4 +1,4 @@
-//! Who wrote which field.
+//! Updates the `managedFields` of written objects.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::normalize;
 use crate::status::Refusal;
 use crate::verbs::{RequestContext, Subresource, decode};
 
-/// Records the writer of a new object's fields.
+/// Records the field manager of a new object.
 pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
     let now = clock::now();
     let version = ctx.resource.api_version();
@@ -20,7 +20,7 @@ pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
     });
 }
 
-/// Records the writer of changed fields.
+/// Records the field manager of changed fields.
 pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
     let now = clock::now();
     let version = ctx.resource.api_version();
@@ -34,7 +34,7 @@ pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value)
     }
 }
 
-/// Lays an applied configuration over an object.
+/// Applies a configuration to an object.
 pub(crate) fn apply(
     ctx: &mut RequestContext<'_>,
     current: Option<&Value>,
@@ -59,7 +59,7 @@ pub(crate) fn apply(
     Ok(object)
 }
 
-/// An object without the empty maps that its kind always shows: nobody said them.
+/// An object without the empty maps that its kind always has: no manager owns them.
 fn unsaid(resource: &Resource, current: &Value) -> Value {
     let mut live = current.clone();
     if let (Origin::Builtin(_), Some(map)) = (&resource.origin, live.as_object_mut()) {
@@ -68,7 +68,7 @@ fn unsaid(resource: &Resource, current: &Value) -> Value {
     live
 }
 
-/// The real server notes no time for writes of a scale.
+/// The real server records no time for writes of a scale.
 fn forget_scale_time(object: &mut Value) {
     let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
@@ -112,7 +112,7 @@ fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> R
     Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }
 
-/// What an object is before anybody says anything.
+/// An object without any applied field.
 fn nothing(resource: &Resource) -> Value {
     match &resource.origin {
         Origin::Custom(_) => json!({}),

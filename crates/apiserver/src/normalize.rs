@@ -1,4 +1,4 @@
-//! Objects brought into the shape of their resource.
+//! Pruning, defaulting and type checks of request bodies.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(crate) fn schema(resource: &Resource) -> &Schema {
     }
 }
 
-/// As [`bring`], for what an apply made: a map of which nothing is left is null, and stays so.
+/// As [`normalize`], for the result of an apply, in which an emptied map is null and stays so.
 pub(crate) fn normalize_applied(
     resource: &Resource,
     value: &mut Value,
@@ -33,8 +33,8 @@ pub(crate) fn normalize_applied(
     Ok(unknown)
 }
 
-/// Takes unknown fields away and fills in defaults. Answers with the unknown fields, or with what
-/// is wrong in Go's words.
+/// Prunes unknown fields and sets defaults. Returns the unknown fields, or an error with Go's
+/// message.
 pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     if let Some(kind) = resource.builtin() {
         typed(value, kind.schema(), (&resource.kind, ""))?;
@@ -58,7 +58,7 @@ pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<St
     Ok(unknown)
 }
 
-/// Fills in what a read of a stored object must show.
+/// Sets the defaults of a stored object on a read.
 pub(crate) fn complete(resource: &Resource, value: &mut Value) {
     if let Some(custom) = resource.custom() {
         prune_root(value, &custom.schema);
@@ -66,7 +66,7 @@ pub(crate) fn complete(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Prunes an object but for what every object has.
+/// Prunes an object but for `apiVersion`, `kind` and `metadata`.
 pub(crate) fn prune_root(value: &mut Value, schema: &Schema) -> Vec<String> {
     const KEPT: [&str; 3] = ["apiVersion", "kind", "metadata"];
     let Some(map) = value.as_object_mut() else { return Vec::new() };
@@ -92,7 +92,7 @@ fn builtin_schema(kind: Builtin) -> &'static Schema {
     found.unwrap_or_else(|| EMPTY.get_or_init(Schema::default))
 }
 
-/// Whether a value has the types of a schema; `at` is the Go struct and the field's path.
+/// Checks the types of a value; `at` is the Go struct and the path of the field.
 fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> {
     if value.is_null() || schema.get("x-kubernetes-preserve-unknown-fields").is_some() {
         return Ok(());
@@ -137,7 +137,7 @@ fn typed_map(map: &Map<String, Value>, schema: &Value, at: (&str, &str)) -> Resu
     Ok(())
 }
 
-/// Whether a text can be read as what its format says.
+/// Checks a string against its format.
 fn written(text: &str, format: &str) -> Result<(), String> {
     let layout = match format {
         "byte" => {
@@ -204,7 +204,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Leaves out what the Go types leave out when it is empty.
+/// Omits the empty fields that Go's types omit.
 fn omit_empty(kind: Builtin, value: &mut Value) {
     let Some(map) = value.as_object_mut() else { return };
     let kept: &[&str] = match kind {

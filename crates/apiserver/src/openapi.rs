@@ -1,4 +1,4 @@
-//! The documents of `OpenAPI` v3, as much as clients read of it.
+//! `OpenAPI` v3 documents, as far as clients use them.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! How objects are written.
+//! Serialization of objects.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::kinds::group_version;
 
-/// Writes an object: the built-in kinds start with `kind`, custom ones are sorted.
+/// Serializes an object: built-in kinds start with `kind`, custom ones are sorted.
 pub(crate) fn write_object(value: &Value) -> Bytes {
     const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
     let Some(map) = value.as_object().filter(|map| starts_with_kind(map)) else {

@@ -1,4 +1,4 @@
-//! Objects as rows of a table, for people.
+//! Objects as `Table` rows.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::view::{self, Page};
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object \
                    was created.";
 
-/// What a row carries besides its cells.
+/// What a row has besides its cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Include {
     Nothing,
@@ -49,7 +49,7 @@ pub(crate) fn many<'a>(
     Ok(table(form, &view::list_meta(page, false), &columns(resource), &rows))
 }
 
-/// An object of an event; the columns are told with the first.
+/// The table of a watch event; only the first has columns.
 pub(crate) fn row_event(
     resource: &Resource,
     value: &Value,
@@ -222,7 +222,7 @@ fn event_cells(value: &Value, object: &str, message: &str) -> Vec<Value> {
     ]
 }
 
-/// How long ago a time was.
+/// The age of a time.
 fn age(time: &str) -> Option<String> {
     let then: Timestamp = time.parse().ok()?;
     Some(jsonpath::table::age(then, Timestamp::now()))

@@ -1,4 +1,4 @@
-//! Which webhooks want to be asked about a write.
+//! Which webhooks match a write.
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Program, to_value};
@@ -10,11 +10,11 @@ use crate::kinds::Builtin;
 use crate::selector::LabelSelector;
 use crate::verbs::RequestContext;
 
-/// What the conditions of a hook say.
+/// The result of a hook's match conditions.
 pub(super) enum Verdict {
     Call,
     Skip,
-    /// A condition cannot be decided, and that is a refusal.
+    /// A condition failed to evaluate, and the failure policy is Fail.
     Refuse(String),
 }
 

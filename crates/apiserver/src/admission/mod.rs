@@ -1,7 +1,7 @@
-//! Whether others allow a write: validating webhooks.
+//! Validating webhooks.
 //!
-//! Every hook that matches is asked, all at once; the first refusal in the order of the
-//! configurations counts. Hooks are asked before the write is tried and hold no lock meanwhile.
+//! All matching hooks are called concurrently; the first denial in the order of the configurations
+//! counts. They are called before the write, without a lock.
 
 mod call;
 mod matching;
@@ -19,17 +19,17 @@ use crate::view;
 pub(crate) use call::Webhooks;
 use matching::Verdict;
 
-/// What is done to an object.
+/// The operation of an admission review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// One of a collection that is deleted.
+    /// The deletion of one object of a collection.
     DeleteOfMany,
 }
 
-/// A write before it happens.
+/// The write under review.
 pub(crate) struct Reviewed<'a> {
     pub(crate) operation: Operation,
     pub(crate) object: Option<&'a Value>,
@@ -46,7 +46,7 @@ impl Operation {
     }
 }
 
-/// Asks every webhook that wants to be asked; the answer are their warnings.
+/// Calls every matching webhook; returns their warnings.
 pub(crate) async fn review(
     ctx: &RequestContext<'_>,
     reviewed: &Reviewed<'_>,
@@ -81,7 +81,7 @@ pub(crate) async fn review(
     let mut warnings = Vec::new();
     let mut refused = None;
     for call in calls {
-        let answer = call.await.map_err(|_| Refusal::internal("a webhook was not asked"))?;
+        let answer = call.await.map_err(|_| Refusal::internal("a webhook call panicked"))?;
         warnings.extend(answer.warnings);
         if let Some(refusal) = answer.refusal {
             refused.get_or_insert(refusal);
@@ -96,7 +96,7 @@ pub(crate) async fn review(
     }
 }
 
-/// What a webhook is asked, but for the uid of the question.
+/// The request of an admission review, without its uid.
 fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     let resource = ctx.resource;
     let (group, version) = (&resource.group, &resource.version);

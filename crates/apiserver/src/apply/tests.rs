@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// The maps that a configuration says to be empty: they do not show when they meet full ones.
+/// The maps that a configuration leaves empty: they do not show when merged into full ones.
 fn containers(config: &Value, view: &View) -> Set {
     let mut found = Set::default();
     for path in field_set(config, view).paths() {
@@ -322,7 +322,7 @@ fn containers(config: &Value, view: &View) -> Set {
     found
 }
 
-/// Whether two widgets are the same when the order in sets and keyed lists does not count.
+/// Whether two widgets are equal but for the order in sets and keyed lists.
 fn same_but_for_order(one: &Value, two: &Value) -> bool {
     let sorted = |object: &Value| {
         let mut object = object.clone();

@@ -1,8 +1,9 @@
-//! The garbage collector: what nobody owns any more goes, and what waits for it is let go.
+//! The garbage collector: deletes objects without owners, and finishes foreground and orphan
+//! deletion.
 //!
-//! A graph of all objects by uid follows the changes of the store; every decision is taken on what
-//! the store holds at that moment. A failed deed is tried again with growing patience. An object
-//! whose owner's kind nobody knows is left alone until kinds change.
+//! A graph of all objects by uid follows the changes of the store; every decision reads the current
+//! objects again. A failed request is retried with back-off. An object whose owner's kind is not
+//! served is ignored until the served kinds change.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const MANAGER: &str = "kube-controller-manager";
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(1000);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let groups =
         ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
@@ -74,18 +75,18 @@ struct Collector {
     queued: HashSet<String>,
     later: BTreeSet<(Instant, String)>,
     patience: HashMap<String, Duration>,
-    /// Objects of a kind that is not seen, or with an owner of a kind that is not served or seen.
+    /// Objects of an unwatched kind, or with an owner of a kind that is not served or watched.
     unknown: BTreeSet<String>,
 }
 
-/// What the owners of an object are.
+/// The owners of an object, by state.
 #[derive(Default)]
 struct Owners {
-    /// There, and to stay.
+    /// Existing and not being deleted.
     solid: usize,
-    /// Waiting for their dependents to go first.
+    /// Waiting for foreground deletion of their dependents.
     waiting: Vec<String>,
-    /// Not there.
+    /// Absent.
     dangling: Vec<String>,
 }
 
@@ -160,7 +161,7 @@ impl Collector {
         Some(uid)
     }
 
-    /// Moves what has waited long enough into the queue.
+    /// Moves due retries to the queue.
     fn due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first() {
@@ -207,13 +208,17 @@ impl Collector {
             }
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => {
-                tracing::debug!(why = refusal.message, name = live.name, "cannot collect");
+                tracing::debug!(
+                    why = refusal.message,
+                    name = live.name,
+                    "failed to collect an object"
+                );
                 self.retry(uid);
             }
         }
     }
 
-    /// An owner that waits for its dependents.
+    /// Handles an owner in foreground deletion.
     async fn foreground(&mut self, owner: &Node) -> Result<(), Refusal> {
         let blocking: Vec<String> = self.graph.blocking(&owner.uid);
         if blocking.is_empty() {
@@ -225,7 +230,7 @@ impl Collector {
         Ok(())
     }
 
-    /// An owner that leaves its dependents behind.
+    /// Handles an owner that orphans its dependents.
     async fn orphan(&mut self, owner: &Node) -> Result<(), Refusal> {
         for uid in self.graph.dependents(&owner.uid) {
             let Some(node) = self.graph.get(&uid).cloned() else { continue };
@@ -235,7 +240,7 @@ impl Collector {
         self.strip_finalizer(owner, ORPHAN).await
     }
 
-    /// An object with owners.
+    /// Handles an object with owners.
     async fn dependent(&mut self, node: &Node, entry: &Entry) -> Result<(), Refusal> {
         let Some(owners) = self.classify(node) else {
             self.unknown.insert(node.uid.clone());
@@ -271,7 +276,7 @@ impl Collector {
         self.delete(node, entry, policy).await
     }
 
-    /// What the owners of an object are; nothing when the kind of one is not served or not seen.
+    /// The owners of an object; `None` if the kind of one is not served or not watched.
     fn classify(&self, node: &Node) -> Option<Owners> {
         let mut owners = Owners::default();
         let kinds = self.core.registry.kinds();
@@ -307,7 +312,7 @@ impl Collector {
         self.fault("patch", node).apply(operation, &self.core.ending).await
     }
 
-    /// What befalls a deed of the collector.
+    /// The injected fault of a collector request.
     fn fault(&self, verb: &str, node: &Node) -> Fault {
         self.core.faults.for_request(|| RequestInfo {
             user: self.user.name.clone(),
@@ -348,18 +353,18 @@ impl Collector {
     }
 }
 
-/// Takes owners away.
+/// Removes owner references.
 struct Disown {
     uid: String,
     gone: Vec<String>,
 }
 
-/// Lets the owners go before the object.
+/// Clears `blockOwnerDeletion` of the owner references.
 struct Unblock {
     uid: String,
 }
 
-/// Takes a finalizer away.
+/// Removes a finalizer.
 struct Strip {
     uid: String,
     finalizer: &'static str,

@@ -1,4 +1,4 @@
-//! Definitions become resources, and take their objects with them when they go.
+//! Establishes CRDs, and deletes their objects before them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const BATCH: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(DEFINITIONS);
     let (_, mut cursor) = core.store.list_and_follow(&table, "");
     let mut patience = FIRST_RETRY;
     loop {
-        // Before the work: what changes during it is looked at again.
+        // Marked before the work, so that a change during it causes another pass.
         let head = core.store.head();
         let pass = reconcile(&core).await;
         if !pass.failed {
@@ -51,16 +51,16 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// How far the definitions are.
+/// The result of a pass over all CRDs.
 #[derive(Default)]
 struct Pass {
-    /// One waits for its objects to go.
+    /// A CRD waits for the deletion of its objects.
     leaving: bool,
-    /// Something did not work, and will not by waiting for a change.
+    /// A write failed and must be retried.
     failed: bool,
 }
 
-/// Brings every definition one step further.
+/// Reconciles every CRD once.
 async fn reconcile(core: &Arc<Core>) -> Pass {
     let mut pass = Pass::default();
     core.refresh_kinds();
@@ -75,7 +75,7 @@ async fn reconcile(core: &Arc<Core>) -> Pass {
         };
         pass.leaving |= leaving;
         if let Err(refusal) = done {
-            tracing::debug!(why = refusal.message, "cannot reconcile a definition");
+            tracing::debug!(why = refusal.message, "failed to reconcile a CRD");
             pass.failed = true;
         }
     }
@@ -84,7 +84,7 @@ async fn reconcile(core: &Arc<Core>) -> Pass {
     pass
 }
 
-/// The conditions that a deletion starts with.
+/// Sets the conditions of a CRD in deletion.
 pub(crate) fn terminating(definition: &mut Value) {
     let condition = condition(
         ("Terminating", "True"),
@@ -135,7 +135,7 @@ async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> 
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Which of the names another resource of the group has, and the last such conflict.
+/// The names that are free, and the last conflict with another resource of the group.
 fn conflict(
     core: &Core,
     definition: &Value,
@@ -178,7 +178,7 @@ fn conflict(
     (taken, last)
 }
 
-/// Deletes the objects of a definition that goes, then lets it go.
+/// Deletes the objects of a CRD in deletion, then removes its finalizer.
 async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     let finalizers = definition.pointer("/metadata/finalizers").and_then(Value::as_array);
     if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
@@ -209,7 +209,7 @@ async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(),
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Deletes every object; tells how many are left, and why one could not be deleted.
+/// Deletes every object; returns how many are left, and why one could not be deleted.
 async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Refusal>) {
     let user = User::with_groups("system:apiserver", &["system:masters"]);
     let mut refused = None;

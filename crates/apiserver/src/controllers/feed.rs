@@ -1,4 +1,4 @@
-//! Every change of every resource, for those who look at all of them.
+//! The changes of all resources, for the garbage collector.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::store::{Change, Cursor, Entry};
 /// How many changes of one resource are read at once.
 const BATCH: usize = 256;
 
-/// What was seen of one resource.
+/// The changes of one resource.
 pub(super) enum Observed {
-    /// All objects there are: at the start, or when changes were missed.
+    /// All objects: at the start, or when changes were missed.
     All(Vec<Arc<Entry>>),
-    /// What happened since.
+    /// The changes since.
     Changes(Vec<Arc<Change>>),
     /// The resource is not served any more.
     Gone,
@@ -50,8 +50,7 @@ impl Feed {
         }
     }
 
-    /// Waits for something new; nothing when the server ends. Tells whether kinds changed, or what
-    /// of them is seen.
+    /// Waits for a change; `None` on shutdown. Returns whether the served or visible kinds changed.
     pub(super) async fn wait(&mut self) -> Option<bool> {
         let core = self.core.clone();
         tokio::select! {
@@ -63,8 +62,8 @@ impl Feed {
         }
     }
 
-    /// What happened since the last look, in all resources up to the same moment: a dependent is
-    /// never seen without the owner that was there before it.
+    /// The changes of all resources up to one revision: a dependent never comes without the owner
+    /// that was created before it.
     pub(super) fn poll(&mut self) -> Vec<(Arc<Resource>, Observed)> {
         self.head = self.core.store.head();
         let mut seen = Vec::new();
@@ -107,7 +106,7 @@ impl Feed {
 
     fn list(&mut self, resource: &Arc<Resource>) -> Observed {
         let store = &self.core.store;
-        // When even this moment is forgotten the newest is the best there is.
+        // If this revision is compacted already, the newest one must do.
         let (listing, cursor) = store
             .list_at_and_follow(&resource.table, self.head)
             .unwrap_or_else(|_| store.list_and_follow(&resource.table, ""));
@@ -116,7 +115,7 @@ impl Feed {
     }
 }
 
-/// Whether a fault keeps a resource from being seen.
+/// Whether a fault hides a resource.
 pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
     let fault = core.faults.for_request(|| RequestInfo {
         user: user.name.clone(),

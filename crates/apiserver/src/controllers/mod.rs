@@ -1,4 +1,4 @@
-//! What the server does by itself.
+//! The controllers of the server.
 
 mod collector;
 pub(crate) mod definitions;
@@ -17,8 +17,7 @@ use tokio::time::Instant;
 
 use crate::core::Core;
 
-/// Starts what works by itself; a quiet server only has its definitions established and its events
-/// forgotten.
+/// Starts the controllers; `without_collector` only those of CRDs and events.
 pub(crate) fn start(
     core: &Arc<Core>,
     without_collector: bool,
@@ -35,7 +34,7 @@ pub(crate) fn start(
     tasks
 }
 
-/// Waits for a moment; without one for ever.
+/// Sleeps until an instant; without one for ever.
 async fn until(when: Option<Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,

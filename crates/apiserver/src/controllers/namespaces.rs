@@ -1,4 +1,4 @@
-//! A namespace that goes takes its content along.
+//! Deletes the content of a namespace before the namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
 const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(NAMESPACES);
@@ -52,7 +52,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// The namespaces that wait for their content to go.
+/// The namespaces in deletion.
 fn terminating(core: &Core) -> Vec<Arc<Entry>> {
     let listing = core.store.list(NAMESPACES, "");
     let leaves = |entry: &Arc<Entry>| {
@@ -62,18 +62,18 @@ fn terminating(core: &Core) -> Vec<Arc<Entry>> {
     listing.objects.into_values().filter(leaves).collect()
 }
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Default)]
 struct Remaining {
     /// Objects by resource.
     objects: BTreeMap<String, usize>,
     /// Objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// What went wrong.
+    /// The errors of deletions.
     failures: Vec<String>,
 }
 
-/// Deletes what is in a namespace, and the namespace when nothing is left.
+/// Deletes the content of a namespace, and then the namespace.
 async fn reconcile(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
     let name = text(namespace, "/metadata/name");
     let mut remaining = Remaining::default();
@@ -135,7 +135,7 @@ async fn clear(
     }
 }
 
-/// The conditions that tell what the namespace waits for.
+/// The conditions that explain what the namespace waits for.
 fn conditions(namespace: &Value, remaining: &Remaining) -> Value {
     let mut status = namespace["status"].clone();
     let failed = !remaining.failures.is_empty();

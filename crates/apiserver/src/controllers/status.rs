@@ -1,4 +1,4 @@
-//! What controllers write: conditions, and a status that carries them.
+//! Conditions and status writes of controllers.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Edit for SetStatus {
     }
 }
 
-/// Writes; an object that is gone or became another one needs no write.
+/// Writes; a missing or replaced object is not an error.
 pub(super) async fn write(mut ctx: RequestContext<'_>, edit: &dyn Edit) -> Result<(), Refusal> {
     match update(&mut ctx, edit).await {
         Ok(_) => Ok(()),
@@ -34,7 +34,7 @@ pub(super) async fn write(mut ctx: RequestContext<'_>, edit: &dyn Edit) -> Resul
     }
 }
 
-/// A condition of now.
+/// A condition with the current time.
 pub(super) fn condition((kind, state): (&str, &str), reason: &str, message: &str) -> Value {
     json!({
         "type": kind,
@@ -45,7 +45,7 @@ pub(super) fn condition((kind, state): (&str, &str), reason: &str, message: &str
     })
 }
 
-/// Sets a condition of a status; its time changes with its state alone.
+/// Sets a condition; its transition time changes only with its state.
 pub(super) fn set_condition(status: &mut Value, mut wanted: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

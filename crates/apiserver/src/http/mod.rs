@@ -1,4 +1,4 @@
-//! From a request to a call, and from an answer to a response.
+//! HTTP requests and responses.
 
 pub(crate) mod body;
 pub(crate) mod negotiate;
@@ -20,7 +20,7 @@ use crate::status::Refusal;
 use body::AnswerBody;
 pub(crate) use query::Query;
 
-/// What a request brought, read whole.
+/// A request with its complete body.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -30,11 +30,11 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) body: Bytes,
     pub(crate) user: User,
-    /// What befalls it.
+    /// The injected fault.
     pub(crate) fault: Fault,
 }
 
-/// What is answered.
+/// A response before it is serialized.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) content_type: String,
@@ -46,18 +46,18 @@ pub(crate) struct Answer {
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How many characters the warnings of an answer may have together.
+/// The total length of the warnings of a response.
 const WARNINGS_MAX: usize = 4096;
-/// How many characters of each are told when there are more.
+/// The length to which each warning is cut when there are more.
 const WARNING_CUT: usize = 256;
 
 impl Answer {
-    /// An object as JSON.
+    /// A JSON response.
     pub(crate) fn json(code: u16, value: &Value) -> Self {
         Self::bytes(code, JSON, write_object(value))
     }
 
-    /// A text.
+    /// A plain text response.
     pub(crate) fn text(code: u16, text: impl Into<String>) -> Self {
         Self::bytes(code, TEXT, Bytes::from(text.into()))
     }
@@ -72,13 +72,13 @@ impl Answer {
         }
     }
 
-    /// With texts for `Warning` headers.
+    /// Adds `Warning` headers.
     pub(crate) fn warn(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    /// The response that carries it.
+    /// Converts to an HTTP response.
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() =
@@ -116,8 +116,8 @@ impl From<Refusal> for Answer {
     }
 }
 
-/// The warnings that fit into headers: when they are too long together each is cut, and those that
-/// still do not fit are left out.
+/// The warnings that fit into headers: if they are too long together each is cut, and the rest is
+/// omitted.
 fn fitting(warnings: &[String]) -> Vec<String> {
     let length = |text: &String| text.chars().count();
     if warnings.iter().map(length).sum::<usize>() <= WARNINGS_MAX {

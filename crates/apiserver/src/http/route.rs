@@ -1,8 +1,8 @@
-//! What a path means.
+//! Request paths.
 
 use super::query::decode;
 
-/// Where a path leads.
+/// The route of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     Health,
@@ -19,7 +19,7 @@ pub(crate) enum Route {
     Unknown,
 }
 
-/// What a path below a group and version names.
+/// The resource of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) group: String,
@@ -28,11 +28,11 @@ pub(crate) struct Place {
     pub(crate) plural: String,
     pub(crate) name: String,
     pub(crate) sub: String,
-    /// Segments behind the subresource.
+    /// Segments after the subresource.
     pub(crate) extra: bool,
 }
 
-/// Reads a path; a slash at its end means nothing.
+/// Parses a path; a trailing slash is ignored.
 pub(crate) fn parse(path: &str) -> Route {
     let parts: Vec<String> =
         path.trim_matches('/').split('/').map(|part| decode(part, false)).collect();
@@ -79,7 +79,7 @@ mod tests {
     use crate::http::Query;
     use crate::http::negotiate::{negotiate, wants_aggregated};
 
-    /// A text of which nothing means anything in an address.
+    /// Percent-encodes every byte.
     fn encoded(text: &str) -> String {
         let digits = crate::clock::hex(text.as_bytes());
         digits.as_bytes().chunks(2).flat_map(|pair| ['%', pair[0].into(), pair[1].into()]).collect()

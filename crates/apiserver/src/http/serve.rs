@@ -1,4 +1,4 @@
-//! The server behind a socket.
+//! The TLS listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::core::Core;
 use crate::server::StartError;
 use std::sync::Arc;
 
-/// How long a client may take to agree on keys.
+/// The timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to say what it wants.
+/// The timeout of request headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long nobody is let in after it failed: what is missing, such as files, is not there at once.
+/// The pause after a failed accept: missing file descriptors do not come back at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A door that is open.
+/// An open listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
-    /// The authority's certificate, as text.
+    /// The CA certificate in PEM.
     pub(crate) authority: String,
 }
 
-/// Opens a door; it closes when the server ends.
+/// Opens a listener; it closes on shutdown.
 pub(crate) async fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listener, StartError> {
     let identity = tls::identity()?;
     let listener = TcpListener::bind(address).await.map_err(StartError::Listen)?;
@@ -55,7 +55,7 @@ async fn accept(core: Arc<Core>, listener: TcpListener, acceptor: TlsAcceptor) {
                 tokio::spawn(serve_connection(service, stream, acceptor.clone()));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
@@ -83,8 +83,7 @@ async fn serve_connection(service: Service, stream: TcpStream, acceptor: TlsAcce
     }
 }
 
-/// The protocol that was agreed on with the keys: waiting for the first bytes to tell it would have
-/// no end.
+/// The protocol negotiated by ALPN: detecting it from the first bytes could wait for ever.
 fn protocol(agreed: Option<&[u8]>) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);

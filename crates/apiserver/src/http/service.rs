@@ -1,4 +1,4 @@
-//! The way of a request through identity, fault and verb.
+//! Handles a request: authentication, injected fault, verb.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,18 +25,18 @@ use crate::faults::{Fault, RequestInfo};
 use crate::status::Refusal;
 use crate::{discovery, openapi, verbs};
 
-/// The largest body that is read.
+/// The maximum size of a request body.
 const BODY_MAX: usize = 3 * 1024 * 1024;
-/// How long a client may take to send it.
+/// The timeout of a request body.
 const BODY_TIME: Duration = Duration::from_secs(34);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server as a service: over sockets, or in the process.
+/// The server as a tower service, for listeners and in-process clients.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) core: Arc<Core>,
-    /// Who calls when a request says nothing about it.
+    /// The user of requests without credentials.
     pub(crate) user: User,
 }
 
@@ -101,12 +101,12 @@ impl Service {
     }
 }
 
-/// Whether the names of a path are those of a resource, and not just what somebody typed.
+/// Whether a path names a served resource.
 fn is_served(core: &Core, place: &Place) -> bool {
     core.registry.kinds().find(&place.group, &place.version, &place.plural).is_some()
 }
 
-/// One line about a request; who was not let in has no name.
+/// The audit line of a request; an unauthenticated user has no name.
 fn line(
     (user, path, place): (&str, &str, Option<&Place>),
     key: &RequestKey,
@@ -157,7 +157,7 @@ async fn serve(
     }
 }
 
-/// Serves a resource, unless something is meant to go wrong.
+/// Serves a resource request under its injected fault.
 async fn faulty(
     core: &Arc<Core>,
     call: &mut Call,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A field with bytes inside.
+/// A length-delimited field.
 fn bytes(number: u8, inside: &[u8]) -> Vec<u8> {
     let length = u8::try_from(inside.len()).expect("a short one");
     let key =

@@ -1,8 +1,7 @@
-//! The durable keeper: one file of three tables, one transaction per batch.
+//! Persistence in one redb file: three tables, one transaction per batch.
 //!
-//! A batch only appends to the log; the objects are those of the floor. What is forgotten of the
-//! log is first taken over into the objects, many changes at once, so a commit writes every object
-//! once and in one place.
+//! A batch only appends to the log; the objects are those at the floor. A compaction applies many
+//! old changes to the objects at once, so that a commit writes every object once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,18 +26,18 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const HEAD: &str = "head";
 const FLOOR: &str = "floor";
 const FORMAT: &str = "format";
-/// What the rows of this file mean.
+/// The version of the file format.
 const THIS_FORMAT: u64 = 2;
-/// What of the file may be held in memory beside the objects, which are there anyway.
+/// The cache of redb; the objects are in memory anyway.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Objects, the newest changes and two numbers in one file.
+/// Objects and the newest changes in one redb file.
 pub struct FileDurability {
     database: Database,
 }
 
 impl FileDurability {
-    /// Opens the file, or makes it. It holds secrets, so nobody but its owner may read it.
+    /// Opens or creates the file. It holds secrets, so only its owner may read it.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
         let file = open_private(path).map_err(|source| DurabilityError::new("open", source))?;
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
@@ -49,8 +48,7 @@ impl FileDurability {
     }
 }
 
-/// The file, which is nobody else's at the moment. One whose maker died before it had a beginning
-/// holds nothing and is begun again.
+/// Opens the file with a lock. One that was never initialized is initialized again.
 fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file =
@@ -64,13 +62,13 @@ fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes the name of a new file outlive the machine, too.
+/// Makes the directory entry of a new file durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes every table, so that a file is never found with one and without another.
+/// Creates all tables in one transaction.
 fn create_tables(database: &Database) -> Result<(), redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(_) => return Ok(()),
@@ -156,8 +154,8 @@ fn write(database: &Database, batch: &[Record]) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Takes the oldest changes over into the objects. Nothing new is said, so the next batch's sync
-/// is soon enough.
+/// Applies the oldest changes to the objects. The state is the same, so the sync of the next batch
+/// suffices.
 fn compact(database: &Database, revision: u64) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;

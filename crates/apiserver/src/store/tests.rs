@@ -77,7 +77,7 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     assert_eq!(lost, Some(TooOld { asked: first, oldest: head }));
 }
 
-/// A keeper that keeps nothing before it is let.
+/// Blocks commits until it is released.
 struct BlockedDurability {
     entered: std::sync::mpsc::Sender<()>,
     released: std::sync::mpsc::Receiver<()>,
@@ -153,7 +153,7 @@ async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
     assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));
 }
 
-/// A change of the table of things, with an image before and one after.
+/// A change of the table of things.
 fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) -> Record {
     let image = |text: &str| bytes::Bytes::from(text.to_owned());
     Record {
@@ -228,7 +228,7 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
     assert_eq!(cursor.next(10).await.expect("changes")[0].revision, given[2]);
 }
 
-/// A keeper that breaks at its work.
+/// Fails or panics on commit or compaction.
 struct FailingDurability {
     breaks: fn() -> Result<(), DurabilityError>,
     compacts: bool,
@@ -236,7 +236,7 @@ struct FailingDurability {
 
 impl Durability for FailingDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
-        // Enough has gathered that the next change compacts, if it is kept.
+        // Enough changes that the next commit compacts.
         let log = (1..20_000).map(|it| record(it, "k", (None, None))).collect();
         Ok(Loaded { head: 20_000, log, ..Loaded::default() })
     }
@@ -250,8 +250,7 @@ impl Durability for FailingDurability {
     }
 }
 
-/// Red by: a writer that waits for a keeper which is not there any more, or a health that hides it.
-// Requirement: AK-17
+/// Red by: a write that waits for a dead writer thread, or readiness that hides it.
 #[tokio::test]
 async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
@@ -270,8 +269,7 @@ async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_ask
     }
 }
 
-/// Red by: a start that is killed at its first moment and leaves a file that nobody can open.
-// Requirement: AK-33
+/// Red by: a start that is killed early and leaves a file that cannot be opened.
 #[test]
 fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,8 +285,7 @@ fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
     assert_eq!(std::fs::read(&other).expect("a file"), b"something else");
 }
 
-/// Red by: a fold that is on the disk without what it took over, or a log that goes before it.
-// Requirement: AK-32
+/// Red by: a compaction that is durable without its objects, or a log that is cut before them.
 #[test]
 fn a_crash_around_a_compaction_finds_all_that_was_kept() {
     let folder = tempfile::tempdir().expect("a folder");

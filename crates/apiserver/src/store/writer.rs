@@ -1,4 +1,4 @@
-//! The one place where revisions are given: check, number, keep, publish.
+//! The writer: checks, numbers, commits and publishes writes.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,53 +11,53 @@ use super::durability::{Durability, DurabilityError, Record};
 use super::table::{Change, Entry, stamp};
 use super::{Progress, Shared, State};
 
-/// What a write expects to find.
+/// The expected current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// No object.
     Absent,
-    /// The object as this revision left it.
+    /// The object at this revision.
     Revision(u64),
 }
 
-/// One write; without a value it is a removal.
+/// A write; without a value a removal.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: Arc<str>,
     pub(crate) key: Arc<str>,
     pub(crate) expect: Expect,
     pub(crate) value: Option<Value>,
-    /// What must stand for the write to make sense.
+    /// Objects that must exist.
     pub(crate) preconditions: Vec<Precondition>,
 }
 
-/// An object that must be there and not on its way out.
+/// An object that must exist and not be in deletion.
 #[derive(Debug)]
 pub(crate) struct Precondition {
     pub(crate) table: Arc<str>,
     pub(crate) key: Arc<str>,
-    /// Which one, if another of the name will not do.
+    /// Its uid, if it matters.
     pub(crate) uid: Option<String>,
 }
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// The object is not what was expected; look again when this revision is published.
-    #[error("cannot write over a newer image")]
+    /// The object has changed; read again after this revision is published.
+    #[error("the object has changed")]
     Changed(u64),
-    /// What the write needs is gone or going; look again when this revision is published.
-    #[error("cannot write into what is going")]
+    /// A precondition does not hold; read again after this revision is published.
+    #[error("a precondition of the write does not hold")]
     Leaving(u64),
-    /// The keeper failed, and nothing is written any more.
-    #[error("cannot keep the write")]
+    /// Writing has failed until a restart.
+    #[error("writing has failed until a restart")]
     Failed,
 }
 
-/// Gives revisions.
+/// Assigns revisions.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// The way to the keeper, if there is one; closed when the store is.
+    /// The queue to the writer thread, if there is one.
     jobs: Option<Mutex<Option<Sender<Job>>>>,
     durability: Mutex<Option<JoinHandle<()>>>,
 }
@@ -68,12 +68,12 @@ struct Job {
 }
 
 impl Writer {
-    /// Publishes at once: there is nobody to wait for.
+    /// Publishes at once, without persistence.
     pub(super) fn inline(shared: Arc<Shared>) -> Self {
         Self { shared, jobs: None, durability: Mutex::default() }
     }
 
-    /// Publishes what the keeper has kept. While one batch is kept the next gathers.
+    /// Publishes after the commit. While one batch is committed the next one accumulates.
     pub(super) fn threaded(
         shared: Arc<Shared>,
         durability: Box<dyn Durability>,
@@ -89,7 +89,7 @@ impl Writer {
         Ok(Self { shared, jobs, durability: Mutex::new(Some(thread)) })
     }
 
-    /// Takes no more writes; the answer is the keeper's thread, which ends with the last of them.
+    /// Refuses further writes; returns the writer thread, which ends with the last of them.
     pub(super) fn close(&self) -> Option<JoinHandle<()>> {
         let jobs = self.jobs.as_ref()?;
         jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -154,7 +154,7 @@ impl Writer {
     }
 }
 
-/// The keeper's thread: takes what waits as one batch, keeps it, publishes it, until nobody writes.
+/// The writer thread: commits queued writes as one batch and publishes them.
 fn run(
     shared: &Shared,
     (mut durability, mut backlog): (Box<dyn Durability>, Backlog),
@@ -177,7 +177,7 @@ fn run(
             publish(&mut state, job);
         }
         let (published, failed) = (state.published, state.failed);
-        // Told under the lock, so that it cannot come after a failure and take it back.
+        // Sent under the lock, so that it cannot overwrite a failure.
         shared.progress.send_replace(Progress { published, failed });
         drop(state);
         for record in &records {
@@ -194,11 +194,11 @@ fn run(
 
 fn stop_writing(shared: &Shared, error: &DurabilityError) {
     let error: &dyn std::error::Error = error;
-    tracing::error!(error, "the API server keeps nothing any more");
+    tracing::error!(error, "failed to commit; the API server refuses writes until a restart");
     fail(shared, &mut shared.write());
 }
 
-/// Whoever waits for a keeper that panicked is told.
+/// Marks the store as failed if the writer thread panics.
 struct PanicGuard<'a>(&'a Shared);
 
 impl Drop for PanicGuard<'_> {

@@ -1,4 +1,4 @@
-//! Definitions of custom resources.
+//! CRDs.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn default(object: &mut Value) {
     }
 }
 
-/// The status that a definition begins with, and the versions that may be stored.
+/// Sets the initial status and the stored versions.
 pub(super) fn default_status(object: &mut Value, new: bool) {
     let storage = storage_versions(object).first().map(|name| (*name).to_owned());
     if new {
@@ -120,7 +120,7 @@ fn versions(value: &Value, spec: &Path, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A version with the field names of the real server's own type, which show in a message.
+/// A version in the format of Go's internal type, which appears in a message.
 fn internal(version: &Value) -> String {
     format!(
         "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":null,\

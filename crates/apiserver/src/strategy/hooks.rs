@@ -1,4 +1,4 @@
-//! Configurations of validating webhooks.
+//! `ValidatingWebhookConfiguration`.
 
 use kube_cel::cel::Program;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What each kind demands of its objects before they are stored.
+//! Defaults and validation per kind.
 
 mod definition;
 mod hooks;
@@ -12,7 +12,7 @@ use crate::meta::field::{FieldError, Path};
 use crate::meta::object::{self, MetaRules};
 use crate::verbs::{RequestContext, Subresource};
 
-/// Brings a new object into the form in which its kind begins.
+/// Prepares a new object for its kind.
 pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata") {
         object::deduplicate_owners(metadata);
@@ -27,7 +27,7 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Drops what a client may not say about a new object.
+/// Removes system fields from a new object.
 pub(crate) fn reset_system(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for made_up in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -36,7 +36,7 @@ pub(crate) fn reset_system(object: &mut Value) {
     }
 }
 
-/// Takes over what a write of this face may not touch.
+/// Restores the fields that a write to this subresource may not change.
 pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
@@ -81,7 +81,7 @@ pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Va
     system_fields(next, old);
 }
 
-/// The fields of metadata that only the server writes.
+/// Restores the metadata fields that only the server writes.
 fn system_fields(next: &mut Value, old: &Value) {
     if !next["metadata"].is_object() {
         next["metadata"] = json!({});
@@ -101,7 +101,7 @@ fn system_fields(next: &mut Value, old: &Value) {
     }
 }
 
-/// Counts the wish and fills in what the kind fills in.
+/// Increments the generation and sets defaults.
 pub(crate) fn prepare_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     if let Some(metadata) = next.get_mut("metadata") {
         object::deduplicate_owners(metadata);
@@ -132,7 +132,7 @@ fn spec_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
     wish(next) != wish(old)
 }
 
-/// What the caller should know about an object that is allowed.
+/// Warnings about a valid object.
 pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(metadata) = value.get("metadata").filter(|_| resource.custom().is_some()) {
@@ -144,7 +144,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
     warnings
 }
 
-/// What is wrong with a new object.
+/// Validates a new object.
 pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let mut errors = validate_meta(resource, value);
     match &resource.origin {
@@ -154,7 +154,7 @@ pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldEr
     errors
 }
 
-/// What is wrong with a changed object.
+/// Validates a changed object.
 pub(crate) fn validate_update(
     ctx: &RequestContext<'_>,
     next: &Value,
@@ -195,13 +195,13 @@ fn validate_meta(resource: &Resource, value: &Value) -> Vec<FieldError> {
     object::validate(metadata, rules(resource), &Path::new("metadata"))
 }
 
-/// Of an object that is there only what may have changed is checked again.
+/// Validates the metadata of an update.
 fn validate_meta_of_update(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let found = validate_meta(resource, value);
     found.into_iter().filter(|error| error.field.starts_with("metadata.finalizers")).collect()
 }
 
-/// Fills in what belongs to the form of a kind, before anybody is said to own it.
+/// Sets defaults that no manager owns.
 pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
     match builtin {
         Builtin::Namespace => plain::label_namespace(object),
@@ -264,7 +264,7 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
     }
 }
 
-/// What is told about owners that are named twice.
+/// Warnings about duplicate owner references.
 pub(crate) fn duplicate_owners(value: &Value) -> Vec<String> {
     let mut metadata = value.get("metadata").cloned().unwrap_or_default();
     let doubled = object::deduplicate_owners(&mut metadata);

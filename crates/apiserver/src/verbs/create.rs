@@ -1,4 +1,4 @@
-//! New objects.
+//! Creation of objects.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::status::Refusal;
 use crate::store::{Entry, Expect, Precondition, Write, WriteError};
 use crate::{clock, managed, strategy, view};
 
-/// How often a generated name is drawn again.
+/// Attempts to generate a free name.
 const NAME_ATTEMPTS: usize = 8;
 
 /// Serves a POST.
@@ -43,13 +43,13 @@ pub(crate) async fn serve(
     written(201, &ctx, &made, (form, call))
 }
 
-/// A refusal takes along what was to be warned of.
+/// Adds the warnings so far to an error.
 pub(crate) fn warned(ctx: &RequestContext<'_>, mut refusal: Refusal) -> Refusal {
     add_new(&mut refusal.warnings, ctx.warnings.iter().cloned());
     refusal
 }
 
-/// The namespace of an object is the one of its path.
+/// Refuses an object of another namespace than its path.
 pub(crate) fn check_namespace(
     resource: &Resource,
     namespace: &str,
@@ -64,7 +64,7 @@ pub(crate) fn check_namespace(
     ))
 }
 
-/// Makes an object, in the stored form. The name may be made up here.
+/// Creates an object, in the storage version; generates its name if needed.
 pub(crate) async fn create(
     ctx: &mut RequestContext<'_>,
     mut object: Value,
@@ -85,7 +85,7 @@ pub(crate) async fn create(
     store(ctx, object).await
 }
 
-/// Where nothing may be made: in no namespace, in one that goes, of a kind that goes.
+/// Refuses creation in a missing or terminating namespace, or of a terminating CRD.
 fn lifecycle(ctx: &RequestContext<'_>, name: &str) -> Result<(), Refusal> {
     if ctx.resource.custom().is_some_and(|custom| custom.terminating) {
         return Err(terminating(ctx.resource, name));
@@ -120,8 +120,8 @@ fn terminating(resource: &Resource, name: &str) -> Refusal {
     Refusal::forbidden(resource, name, why)
 }
 
-/// What [`lifecycle`] looked at, to be looked at again when the object is entered: whoever clears a
-/// namespace or a definition that goes must not be overtaken.
+/// The conditions of [`lifecycle`], checked again with the write: the controller that empties a
+/// namespace or CRD must not miss an object.
 fn preconditions(ctx: &RequestContext<'_>) -> Vec<Precondition> {
     let namespace = ctx.resource.namespaced.then(|| Precondition {
         table: Arc::from(NAMESPACES),
@@ -136,7 +136,7 @@ fn preconditions(ctx: &RequestContext<'_>) -> Vec<Precondition> {
     namespace.into_iter().chain(definition).collect()
 }
 
-/// What the server alone says about an object.
+/// Sets the system fields of a new object.
 fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Refusal> {
     let Some(root) = object.as_object_mut() else { return Ok(()) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
@@ -170,7 +170,7 @@ fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Ref
     Ok(())
 }
 
-/// Marks a name that was drawn, until the object is stored.
+/// Marks a generated name until the object is stored.
 const GENERATED: &str = "\u{0}drawn";
 
 async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
@@ -197,7 +197,7 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
             let write = Write { table, key, expect: Expect::Absent, value, needs };
             match ctx.core.store.write(write).await {
                 Ok(entry) => {
-                    return entry.ok_or_else(|| Refusal::bare("cannot read what was written"));
+                    return entry.ok_or_else(|| Refusal::bare("failed to read the written object"));
                 }
                 Err(WriteError::Changed(revision)) => seen(ctx, revision).await?,
                 Err(WriteError::Leaving(revision)) => {
@@ -219,8 +219,8 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
     Err(refusal)
 }
 
-/// Refuses what could be written but not read again: the managed fields are deeper than the fields
-/// they tell of, and lists and reviews put levels around an object.
+/// Refuses an object that is too deep to be read again: managed fields are deeper than the fields
+/// they describe, and lists and reviews add levels around an object.
 pub(crate) fn check_depth(object: &Value) -> Result<(), Refusal> {
     if is_deeper(object, DEPTH_MAX) {
         let why = format!("the object is nested deeper than {DEPTH_MAX} levels");
@@ -229,12 +229,12 @@ pub(crate) fn check_depth(object: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Waits until what stood in the way can be read, or will never be there.
+/// Waits until a conflicting write is published.
 async fn seen(ctx: &RequestContext<'_>, revision: u64) -> Result<(), Refusal> {
     if ctx.core.store.published(revision).await { Ok(()) } else { Err(write_failed()) }
 }
 
-/// The file does not take writes any more.
+/// Writing has failed until a restart.
 pub(crate) fn write_failed() -> Refusal {
-    Refusal::internal("cannot keep the write")
+    Refusal::internal("writing has failed until a restart")
 }

@@ -1,4 +1,4 @@
-//! From the bytes of a body to an object of a resource.
+//! Decodes request bodies.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ use crate::status::Refusal;
 use crate::{clock, normalize, protobuf};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// What Go clients prefer for built-in kinds.
+/// The format that Go clients prefer for built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const SUMMARY: usize = 30;
 
-/// Reads the body of a call as JSON, YAML, or for some built-in kinds protobuf.
+/// Parses a body as JSON, YAML, or for some built-in kinds protobuf.
 pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> {
     let parsed = match call.content_type.as_str() {
         "" | "application/json" => json::parse(&call.body),
@@ -45,7 +45,7 @@ pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> 
     Err(unrecognized(resource, &why, &call.body))
 }
 
-/// Reads YAML, which JSON is, too.
+/// Parses YAML or JSON.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     if let Ok(parsed) = json::parse(bytes) {
         return Ok(parsed);
@@ -60,7 +60,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 
-/// Reads an object to be created or replaced, as its resource wants it.
+/// Decodes an object to create or replace.
 pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
     let parsed = body(call, ctx.resource)?;
     let mut value = parsed.value;
@@ -78,7 +78,7 @@ pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value,
     Ok(value)
 }
 
-/// Unknown and doubled fields are warned of; the answer is the complaint of a strict caller.
+/// Warns of unknown and duplicate fields; returns the error in strict mode.
 pub(crate) fn complain(
     ctx: &mut RequestContext<'_>,
     doubled: Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) fn complain(
     }
 }
 
-/// A custom object must be of the kind of its path.
+/// Refuses an object of another kind than its path.
 pub(crate) fn kind_matches(resource: &Resource, value: &Value) -> Result<(), Refusal> {
     let kind = text(value, "/kind");
     if resource.custom().is_none() || kind == resource.kind {
@@ -110,7 +110,7 @@ pub(crate) fn kind_matches(resource: &Resource, value: &Value) -> Result<(), Ref
     Err(Refusal::invalid_kind(&resource.group, kind, name, &errors))
 }
 
-/// Completes or refuses what an object says it is.
+/// Completes or validates `apiVersion` and `kind`.
 fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
     let (kind, version) = named(value);
     let expected = resource.api_version();
@@ -172,7 +172,7 @@ fn unrecognized(resource: &Resource, why: &str, raw: &[u8]) -> Refusal {
     ))
 }
 
-/// The start of a body, as messages show it.
+/// The start of a body, as printed in messages.
 fn summary(raw: &[u8]) -> String {
     let cut = raw.get(..SUMMARY.min(raw.len())).unwrap_or_default();
     let more = if raw.len() > SUMMARY { " ..." } else { "" };

@@ -1,4 +1,4 @@
-//! Deletions: a mark, and the end of an object that nothing holds.
+//! Deletion of objects, with finalizers and propagation.
 
 use std::sync::Arc;
 
@@ -27,20 +27,20 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// How an object is to go.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) policy: Option<Policy>,
     pub(crate) dry_run: bool,
-    /// Asked for with `orphanDependents: false`, which is answered with 202.
+    /// `orphanDependents: false`, which is answered with 202.
     pub(crate) legacy: bool,
-    /// The options as the caller wrote them, for webhooks.
+    /// The options as sent, for webhooks.
     pub(crate) given: Value,
 }
 
-/// What becomes of those that an object owns.
+/// The propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Orphan,
@@ -48,11 +48,11 @@ pub(crate) enum Policy {
     Foreground,
 }
 
-/// How a deletion ended.
+/// The result of a deletion.
 pub(crate) enum Outcome {
-    /// The object is gone; this is its last image.
+    /// The object is gone; this is its last version.
     Gone(Value),
-    /// The object is marked and waits for its finalizers.
+    /// The object waits for its finalizers.
     Waits(Value),
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn serve(
     Ok(answer.warn(ctx.warnings))
 }
 
-/// Serves the deletion of everything that a query selects.
+/// Serves the deletion of a collection.
 pub(super) async fn serve_collection(
     core: &Arc<Core>,
     call: &Call,
@@ -136,7 +136,7 @@ async fn all(
     Ok(warnings)
 }
 
-/// Deletes an object, or marks it.
+/// Deletes an object, or sets its deletion timestamp.
 pub(crate) async fn delete(
     ctx: &mut RequestContext<'_>,
     options: &DeleteOptions,
@@ -208,7 +208,7 @@ fn preconditions(
     Err(refusal.about(details(&resource.group, &resource.kind, ctx.name)))
 }
 
-/// The image that waits, or none when nothing holds the object.
+/// The object with its deletion timestamp; `None` if it can be removed at once.
 fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Option<Value> {
     let mut next = current.clone();
     let metadata = next.get_mut("metadata")?.as_object_mut()?;
@@ -247,7 +247,7 @@ fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Opti
     Some(next)
 }
 
-/// A namespace waits for its content first.
+/// A namespace first waits for the deletion of its content.
 fn namespace_marked(mut next: Value, deleting: bool) -> Option<Value> {
     let held = has_entries(&next, "/spec/finalizers") || has_entries(&next, "/metadata/finalizers");
     if !held && deleting {
@@ -260,7 +260,7 @@ fn namespace_marked(mut next: Value, deleting: bool) -> Option<Value> {
     Some(next)
 }
 
-/// The finalizers that a policy leaves.
+/// The finalizers under a propagation policy.
 fn finalizers(current: Option<&Value>, policy: Option<Policy>) -> Vec<String> {
     let current = current.and_then(Value::as_array).into_iter().flatten();
     let current: Vec<String> = current.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -320,7 +320,7 @@ async fn commit(
     }
 }
 
-/// Reads the options: from the body if there is one, else from the query.
+/// Parses the options from the body if there is one, else from the query.
 fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
     let given = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
     let policy = text(&given, "/propagationPolicy");

@@ -1,4 +1,4 @@
-//! What can be done with objects.
+//! The verbs of resources.
 
 pub(crate) mod create;
 pub(crate) mod decode;
@@ -27,7 +27,7 @@ use crate::store::Entry;
 use crate::view;
 use options::{WriteKind, WriteOptions};
 
-/// Which face of an object is asked for.
+/// The subresource of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Main,
@@ -37,7 +37,7 @@ pub(crate) enum Subresource {
     Finalize,
 }
 
-/// One object, one caller, and how the caller wants it done.
+/// The object, user and options of a request.
 pub(crate) struct RequestContext<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) resource: &'a Arc<Resource>,
@@ -46,12 +46,12 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) sub: Subresource,
     pub(crate) user: &'a User,
     pub(crate) options: WriteOptions,
-    /// Gathered on the way, told with the answer.
+    /// Warnings for the response.
     pub(crate) warnings: Vec<String>,
 }
 
 impl<'a> RequestContext<'a> {
-    /// An ask with no options, for the object itself.
+    /// A context without options, for the main resource.
     pub(crate) fn new(
         core: &'a Arc<Core>,
         resource: &'a Arc<Resource>,
@@ -70,7 +70,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Written by a part of the server.
+    /// Sets the field manager.
     pub(crate) fn by(mut self, manager: &str) -> Self {
         manager.clone_into(&mut self.options.manager);
         self
@@ -83,7 +83,7 @@ impl RequestContext<'_> {
         self.resource.key(self.namespace, self.name)
     }
 
-    /// The object as it is stored.
+    /// The stored object.
     pub(crate) fn current(&self) -> Option<Arc<Entry>> {
         self.core.store.get(&self.resource.table, &self.key())
     }
@@ -92,13 +92,13 @@ impl RequestContext<'_> {
         Refusal::not_found(self.resource, self.name)
     }
 
-    /// Adds warnings that are not there yet.
+    /// Adds new warnings.
     pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
         add_new(&mut self.warnings, warnings);
     }
 }
 
-/// Adds texts that are not there yet.
+/// Adds new strings.
 pub(crate) fn add_new(texts: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
     let mut seen: HashSet<String> = texts.iter().cloned().collect();
     texts.extend(more.into_iter().filter(|text| seen.insert(text.clone())));
@@ -149,7 +149,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// What a call asks of a resource.
+/// The context of a call.
 fn context<'a>(
     core: &'a Arc<Core>,
     call: &'a Call,
@@ -172,7 +172,7 @@ fn context<'a>(
     Ok(ctx)
 }
 
-/// The resource of a place, if the method makes sense there.
+/// The resource of a path, if it supports the method.
 fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Refusal> {
     let kinds = core.registry.kinds();
     let Some(resource) = kinds.find(&place.group, &place.version, &place.plural) else {
@@ -250,7 +250,7 @@ async fn get(
     view::entry(200, resource, &entry, (&form, &call.query))
 }
 
-/// What is written is shown in the form that was asked for.
+/// The response with a written object.
 pub(crate) fn written(
     code: u16,
     ctx: &RequestContext<'_>,

@@ -1,4 +1,4 @@
-//! The options of writes, from the query.
+//! The query options of writes.
 
 use serde_json::{Value, json};
 
@@ -8,18 +8,18 @@ use crate::status::Refusal;
 
 const WRITER_MAX: usize = 128;
 
-/// What becomes of fields that a schema does not know.
+/// How unknown fields are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// They are dropped.
     Ignore,
-    /// They are dropped, and the caller is told.
+    /// They are dropped with a warning.
     Warn,
     /// They are refused.
     Strict,
 }
 
-/// Which write the options belong to.
+/// The kind of write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
@@ -33,10 +33,10 @@ pub(crate) enum WriteKind {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
-    /// Who is recorded as the writer of fields.
+    /// The field manager.
     pub(crate) manager: String,
     pub(crate) force: bool,
-    /// The options as the caller wrote them, for webhooks.
+    /// The options as sent, for webhooks.
     pub(crate) given: Value,
 }
 
@@ -52,7 +52,7 @@ impl WriteOptions {
         }
     }
 
-    /// Reads and checks the options of a call.
+    /// Parses and validates the options of a call.
     pub(crate) fn read(call: &Call, kind: WriteKind) -> Result<Self, Refusal> {
         let dry_run = call.query.all("dryRun");
         let manager = call.query.get("fieldManager");
@@ -110,7 +110,7 @@ impl WriteKind {
     }
 }
 
-/// What is wrong with values of `dryRun`.
+/// Validates `dryRun`.
 pub(crate) fn dry_run_errors(values: &[&str]) -> Vec<FieldError> {
     if values.iter().all(|value| *value == "All") {
         return Vec::new();
@@ -141,7 +141,7 @@ fn writer_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
     errors
 }
 
-/// The name of a program, out of its `User-Agent`.
+/// The default field manager, from the `User-Agent`.
 fn agent(header: &str) -> String {
     let name = header.split('/').next().unwrap_or_default();
     let mut end = name.len().min(WRITER_MAX);

@@ -1,4 +1,4 @@
-//! Patches: four ways to say what should change.
+//! PATCH in its four formats.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ struct Patch {
 
 impl Edit for Patch {
     fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
-        let laid = lay(self.kind, &self.body, current).map_err(|why| refused(&why))?;
+        let laid = apply_patch(self.kind, &self.body, current).map_err(|why| refused(&why))?;
         let mut value = laid.value;
         if text(&value, "/apiVersion") != ctx.resource.api_version() {
             return Err(wrong_kind(ctx, &value));
@@ -80,8 +80,8 @@ impl Edit for Patch {
     }
 }
 
-/// Lays a patch over an object.
-fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
+/// Applies a patch to an object.
+fn apply_patch(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
     let doubled = || text_json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
     let value = match kind {
         Kind::Json => patch::json::apply(current, &patch::json::parse(body)?)?,
@@ -100,14 +100,14 @@ fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusa
     Ok(Parsed { value, duplicates })
 }
 
-/// Lays a patch over a scale.
+/// Applies a patch to a scale.
 pub(super) fn patch_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
     let kind = match call.content_type.as_str() {
         JSON => Kind::Json,
         STRATEGIC => Kind::Strategic,
         _ => Kind::Merge,
     };
-    lay(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
+    apply_patch(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
 }
 
 fn refused(refusal: &patch::Refusal) -> Refusal {
@@ -124,7 +124,7 @@ fn refused(refusal: &patch::Refusal) -> Refusal {
     }
 }
 
-/// The patched object is not one of the resource.
+/// The patched object cannot be decoded.
 fn undecodable(raw: &str, why: &str) -> Refusal {
     let error = FieldError::invalid_text(&Path::new("patch"), raw, why);
     Refusal::invalid_kind("", "", "", &[error])
@@ -147,7 +147,7 @@ fn unsupported(ctx: &RequestContext<'_>) -> Refusal {
     Refusal::unsupported_media(&types)
 }
 
-/// Reads what is applied.
+/// Decodes an applied configuration.
 fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
     let parsed = decode::yaml(&call.body)
         .map_err(|why| Refusal::bad_request(format!("error decoding YAML: {why}")))?;
@@ -217,7 +217,7 @@ impl Edit for Apply {
     }
 }
 
-/// The object of a scale's owner in the caller's version.
+/// The current object in the version of the request.
 pub(super) fn shown(ctx: &RequestContext<'_>) -> Result<Value, Refusal> {
     let entry = ctx.current().ok_or_else(|| ctx.not_found())?;
     Ok(view::to_version(ctx.resource, &entry.value).into_owned())

@@ -1,4 +1,4 @@
-//! The scale of a custom resource: replicas behind one path for every kind.
+//! The `/scale` subresource of custom resources.
 
 use serde_json::{Value, json};
 
@@ -12,13 +12,13 @@ use crate::kinds::custom::Scale;
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 
-/// Shows a scale.
+/// Serves a GET of a scale.
 pub(super) fn get(ctx: &RequestContext<'_>, form: &Form) -> Result<Answer, Refusal> {
     let object = patch::shown(ctx)?;
     answer(ctx, &scale_of(ctx, &object)?, form)
 }
 
-/// Replaces a scale.
+/// Serves a PUT of a scale.
 pub(super) async fn put(
     ctx: RequestContext<'_>,
     call: &Call,
@@ -29,7 +29,7 @@ pub(super) async fn put(
     write(ctx, &Rescale::Put(scale), form).await
 }
 
-/// Patches a scale.
+/// Serves a PATCH of a scale.
 pub(super) async fn patch(
     ctx: RequestContext<'_>,
     call: &Call,
@@ -47,7 +47,7 @@ async fn write(
     answer(&ctx, &scale_of(&ctx, &entry.value)?, form)
 }
 
-/// What a caller makes of a scale.
+/// A write of a scale.
 enum Rescale<'a> {
     Put(Value),
     Patch(&'a Call),

@@ -1,4 +1,4 @@
-//! Changes of objects: one path for PUT, every patch and the server's own writes.
+//! Updates: shared by PUT, patches and the controllers.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::status::Refusal;
 use crate::store::{Entry, Expect, Write, WriteError};
 use crate::{managed, strategy, view};
 
-/// How often a change is tried on a newer image.
+/// Attempts on newer versions of the object.
 const TRIES: usize = 100;
 
-/// What a caller makes of an object, in the form of the caller's version.
+/// A change of an object, in the version of the request.
 pub(crate) trait Edit: Sync {
     /// The object after the change.
     fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal>;
 
-    /// The object to make when there is none.
+    /// The object to create if there is none.
     fn missing(&self, ctx: &mut RequestContext<'_>) -> Result<Value, Refusal> {
         Err(ctx.not_found())
     }
 
-    /// Whether `edit` wrote the managed fields itself.
+    /// Whether `edit` sets `managedFields` itself.
     fn manages(&self) -> bool {
         false
     }
 
-    /// The uid that the caller means, if any.
+    /// The uid precondition.
     fn uid(&self) -> Option<&str> {
         None
     }
@@ -57,7 +57,7 @@ pub(crate) async fn serve(
     written(if made { 201 } else { 200 }, &ctx, &entry, (form, call))
 }
 
-/// The name of an object is the one of its path.
+/// Refuses an object of another name than its path.
 pub(crate) fn same_name(name: &str, object: &Value) -> Result<(), Refusal> {
     let given = text(object, "/metadata/name");
     if given.is_empty() || given == name {
@@ -95,7 +95,7 @@ impl Edit for Put {
     }
 }
 
-/// Changes an object, or makes it; tells whether it was made. The answer is in the stored form.
+/// Updates or creates an object, in the storage version; also returns whether it was created.
 pub(crate) async fn update(
     ctx: &mut RequestContext<'_>,
     edit: &dyn Edit,
@@ -129,7 +129,7 @@ pub(crate) async fn update(
     Err(Refusal::modified(ctx.resource, ctx.name))
 }
 
-/// The next image, checked. Whoever insists on a version is refused here when it is not current.
+/// The validated next version. Refuses a `resourceVersion` that is not current.
 fn prepared(
     ctx: &mut RequestContext<'_>,
     edit: &dyn Edit,
@@ -170,7 +170,7 @@ fn precondition(ctx: &RequestContext<'_>, uid: &str, current: &Value) -> Result<
     Err(Refusal::conflict(ctx.resource, ctx.name, &why))
 }
 
-/// Refuses a version that is not current, and none where one must be named.
+/// Refuses a `resourceVersion` that is not current, or missing where it is required.
 fn version_matches(
     ctx: &RequestContext<'_>,
     given: &str,
@@ -201,7 +201,7 @@ fn version_required(resource: &Resource, name: &str) -> Refusal {
     Refusal::invalid_kind(&resource.group, &resource.plural, name, &[error])
 }
 
-/// Writes the next image; nothing when somebody was faster.
+/// Commits the next version; `None` after a concurrent write.
 async fn commit(
     ctx: &RequestContext<'_>,
     current: &Arc<Entry>,
@@ -238,7 +238,7 @@ async fn commit(
     }
 }
 
-/// Whether nothing holds an object that is to go.
+/// Whether an object in deletion has no finalizers left.
 fn leaves(resource: &Resource, object: &Value) -> bool {
     let held_by_spec =
         resource.is_builtin(Builtin::Namespace) && has_entries(object, "/spec/finalizers");

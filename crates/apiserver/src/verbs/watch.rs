@@ -1,4 +1,4 @@
-//! Watches: a cursor, written as lines of JSON.
+//! Watches: a cursor, serialized as lines of JSON.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::status::Refusal;
 use crate::store::{Change, Cursor, Entry, TooOld};
 use crate::view;
 
-/// How many changes are read at once.
+/// Changes per read.
 const BATCH: usize = 100;
-/// How often an idle watch tells how far it is.
+/// The interval of bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long before its end a watch tells how far it is.
+/// The last bookmark comes this long before the end of a watch.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How long a watch lives when nobody says.
+/// The default timeout of a watch.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
-/// How long a watch lives at most, whatever is asked for: no clock counts as far as a number does.
+/// The maximum timeout of a watch: larger numbers overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Serves a watch.
@@ -114,14 +114,14 @@ pub(super) async fn watch(
     })
 }
 
-/// Once in a while, and once more before the watch ends.
+/// At each interval, and once before the end.
 fn next_bookmark(now: Instant, ends: Instant) -> Instant {
     let regular = now + BOOKMARK_INTERVAL;
     let last = ends.checked_sub(LAST_BOOKMARK_BEFORE_END).filter(|last| *last > now);
     last.map_or(regular, |last| last.min(regular))
 }
 
-/// After how many events a fault ends the watch.
+/// The number of events after which a fault ends the watch.
 fn limit_of(fault: &Fault) -> Option<usize> {
     if let Fault::EndWatchAfter(events) = fault { Some(*events) } else { None }
 }
@@ -141,16 +141,16 @@ enum Source {
     Live(Box<Watcher>),
 }
 
-/// What is told next.
+/// An event of a watch.
 enum WatchEvent {
     Added(Arc<Entry>),
     Modified(Arc<Entry>),
     Deleted(Arc<Entry>),
-    /// The revision, and whether the initial events end here.
+    /// A bookmark: its revision, and whether it ends the initial events.
     Bookmark(u64, bool),
 }
 
-/// What ended a wait.
+/// Why a wait ended.
 enum WakeUp {
     Over,
     Kinds,
@@ -161,7 +161,7 @@ enum WakeUp {
 struct Watcher {
     cursor: Cursor,
     prefix: String,
-    /// Whether one object is watched, and the prefix is its key.
+    /// Whether a single object is watched, whose key is the prefix.
     named: bool,
     selection: Selection,
     ready: VecDeque<WatchEvent>,
@@ -179,7 +179,7 @@ struct EventWriter {
     resource: Arc<Resource>,
     form: Form,
     query: Query,
-    /// Whether the columns of a table were told.
+    /// Whether the columns of a table were sent.
     headed: bool,
 }
 
@@ -219,7 +219,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for something to tell; false when the watch is over.
+    /// Waits for events; false at the end of the watch.
     async fn refill(&mut self) -> bool {
         let woken = tokio::select! {
             biased;
@@ -236,7 +236,7 @@ impl Watcher {
             WakeUp::Kinds => self.still_served(),
             WakeUp::Bookmark => {
                 self.next_bookmark = next_bookmark(self.next_bookmark, self.ends);
-                // Reading moves the cursor up to now, also where nothing happened.
+                // Reading advances the cursor even without changes.
                 let Ok(changes) = self.cursor.ready(BATCH) else { return false };
                 self.take(&changes);
                 self.ready.push_back(WatchEvent::Bookmark(self.cursor.revision(), false));
@@ -255,7 +255,7 @@ impl Watcher {
         self.ready.extend(given);
     }
 
-    /// A watch ends with the definition of its resource.
+    /// A watch ends with its CRD.
     fn still_served(&mut self) -> bool {
         let resource = &self.view.resource;
         let Some(custom) = resource.custom() else { return true };
