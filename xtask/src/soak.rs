@@ -97,9 +97,9 @@ fn soak_fleet(repo: &Repo) -> Outcome {
     soak_tests(repo, &words, &FLEET_TESTS, &FLEET_SIZES)
 }
 
-/// API servers that are killed under many writes.
+/// API servers that are killed during concurrent writes.
 fn soak_apiserver(repo: &Repo) -> Outcome {
-    let words = ["--release", "--package", "usher-apiserver", "--test", "killed"];
+    let words = ["--release", "--package", "usher-apiserver", "--test", "crash"];
     soak_tests(repo, &words, &API_SERVER_TESTS, &API_SERVER_SIZES)
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
     /// `Retry-After` in seconds.
     pub(crate) retry_after: Option<u64>,
     /// A complete `Status` of a webhook, in place of the fields above.
-    pub(crate) given: Option<Box<Value>>,
+    pub(crate) status: Option<Box<Value>>,
     /// `Warning` headers.
     pub(crate) warnings: Vec<String>,
     /// Whether the body is plain text instead of a `Status`.
@@ -36,7 +36,7 @@ impl Refusal {
             message: message.into(),
             details: None,
             retry_after: None,
-            given: None,
+            status: None,
             warnings: Vec::new(),
             plain: false,
         }
@@ -169,8 +169,8 @@ impl Refusal {
 
     /// Converts to a `Status` object.
     pub(crate) fn to_status(&self) -> Value {
-        if let Some(given) = &self.given {
-            return given.as_ref().clone();
+        if let Some(status) = &self.status {
+            return status.as_ref().clone();
         }
         let mut status = json!({
             "kind": "Status",

@@ -41,7 +41,8 @@ pub(crate) async fn run(core: Arc<Core>, ttl: Duration) {
                 for (key, revision) in deadlines.due(Instant::now()) {
                     let table = table.clone();
                     let expect = Expect::Revision(revision);
-                    let write = Write { table, key, expect, value: None, needs: Vec::new() };
+                    let write =
+                        Write { table, key, expect, value: None, preconditions: Vec::new() };
                     // A newer write has extended its time to live.
                     let _ = core.store.write(write).await;
                 }

@@ -47,7 +47,7 @@ pub(super) async fn reconcile(core: &Arc<Core>) {
 }
 
 async fn write(core: &Core, key: Arc<str>, expect: Expect, value: Option<Value>) {
-    let write = Write { table: Arc::from(TABLE), key, expect, value, needs: Vec::new() };
+    let write = Write { table: Arc::from(TABLE), key, expect, value, preconditions: Vec::new() };
     if let Err(error) = core.store.write(write).await {
         tracing::warn!(%error, "failed to write an APIService");
     }

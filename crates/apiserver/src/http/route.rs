@@ -87,7 +87,7 @@ mod tests {
 
     // Requirement: AS-17
     #[test]
-    fn a_namespace_is_an_object_and_a_place() {
+    fn a_namespace_path_is_an_object_or_a_scope() {
         let named = |path: &str| {
             let Route::Resource(place) = parse(path) else { panic!("{path} leads elsewhere") };
             assert!(!place.extra, "{path}");
@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         // Requirement: AS-17
         #[test]
-        fn what_was_encoded_reads_as_it_was(
+        fn encoded_names_round_trip(
             (namespace, name) in (".{1,8}", ".{1,8}"),
             pairs in prop::collection::vec(("[a-z]{1,3}", ".{1,8}"), 0..4),
         ) {
@@ -126,7 +126,7 @@ mod tests {
 
         // Requirement: AS-15
         #[test]
-        fn no_address_and_no_header_makes_reading_panic(
+        fn no_uri_or_header_makes_parsing_panic(
             texts in prop::collection::vec("([/?&=%+;,.]|apis?|v1|namespaces|watch|é|.){0,12}", 3),
         ) {
             let _ = parse(&texts[0]);

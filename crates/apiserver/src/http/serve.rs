@@ -37,9 +37,8 @@ pub(crate) async fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listene
     let identity = tls::identity()?;
     let listener = TcpListener::bind(address).await.map_err(StartError::Listen)?;
     let address = listener.local_addr().map_err(StartError::Listen)?;
-    let listener = Listener { address, authority: identity.authority };
     tokio::spawn(accept(core, listener, identity.acceptor));
-    Ok(listener)
+    Ok(Listener { address, authority: identity.authority })
 }
 
 async fn accept(core: Arc<Core>, listener: TcpListener, acceptor: TlsAcceptor) {

@@ -302,7 +302,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn doubled_owners_are_told_once_and_the_first_of_each_stays() {
+    fn duplicate_owners_are_reported_once_and_removed() {
         let owner = |uid: &str, name: &str| json!({"uid": uid, "name": name});
         let (a, b) = (owner("1", "a"), owner("1", "b"));
         let mut meta = json!({"ownerReferences": [a, b, a, a, b]});
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_controllers_only_the_first_are_told() {
+    fn errors_about_many_controllers_are_limited() {
         let owner = |index: usize| {
             let name = index.to_string();
             json!({

@@ -24,7 +24,7 @@ fn errors_of(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
 }
 
 #[test]
-fn formats_hold_for_what_has_them() {
+fn formats_accept_valid_strings() {
     let rows = [
         ("date", "2026-02-28", "2026-02-30"),
         ("date-time", "2026-02-28T01:02:03Z", "2026-02-28"),
@@ -57,7 +57,7 @@ fn formats_hold_for_what_has_them() {
 }
 
 #[test]
-fn formats_and_ranges_are_told() {
+fn format_and_range_errors_are_reported() {
     let schema = of_spec(&json!({"type": "object", "properties": {
         "ip": {"type": "string", "format": "ipv4"}, "n": {"type": "integer", "format": "int32"},
     }}));
@@ -73,7 +73,7 @@ fn formats_and_ranges_are_told() {
 }
 
 #[test]
-fn joined_schemas_are_told() {
+fn junctor_errors_are_reported() {
     let either = json!([{"required": ["a"]}, {"required": ["b"]}]);
     let object = |junctor: &str| {
         of_spec(&json!({"type": "object", junctor: either,
@@ -109,7 +109,7 @@ fn joined_schemas_are_told() {
 }
 
 #[test]
-fn what_did_not_change_is_tolerated() {
+fn unchanged_values_are_tolerated() {
     let schema = of_spec(&json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 2}, "b": {"type": "string"},
         "list": {"type": "array", "x-kubernetes-list-type": "map",
@@ -143,7 +143,7 @@ fn rules_see_old_items_by_their_key() {
 
 // Requirement: AS-8
 #[test]
-fn a_rule_at_the_root_sees_the_name_and_no_labels() {
+fn a_root_rule_sees_the_name_and_no_labels() {
     let schema = read(&json!({"type": "object", "properties": {"spec": {"type": "object"}},
     "x-kubernetes-validations": [
         {"rule": "self.metadata.name.startsWith('a')", "message": "starts with a"},
@@ -156,7 +156,7 @@ fn a_rule_at_the_root_sees_the_name_and_no_labels() {
 
 // Requirement: AS-9
 #[test]
-fn a_definition_is_refused_for_what_makes_no_sense() {
+fn invalid_schemas_are_refused() {
     let rows = [
         (json!({"type": "array"}), "s.items: Required value: must be specified"),
         (
@@ -199,7 +199,7 @@ fn a_definition_is_refused_for_what_makes_no_sense() {
 }
 
 #[test]
-fn doubled_keys_and_whole_numbers_are_seen() {
+fn duplicate_keys_and_integral_floats_are_detected() {
     let decoded = decode(br#"{"a":{"b":1,"b":2},"l":[{"c":1.0,"c":1.5}]}"#).unwrap();
     assert_eq!(decoded.value, json!({"a": {"b": 2}, "l": [{"c": 1.5}]}));
     assert_eq!(decoded.duplicates, ["a.b", "l[0].c"]);
@@ -231,7 +231,7 @@ fn schemas() -> impl Strategy<Value = Value> {
 proptest! {
     // Requirement: AS-6
     #[test]
-    fn shaping_twice_is_shaping_once(mut object in arbitrary::object()) {
+    fn normalizing_is_idempotent(mut object in arbitrary::object()) {
         let schema = read(&arbitrary::widget_schema());
         if normalize(&mut object, &schema).is_ok() {
             let once = object.clone();
@@ -242,7 +242,7 @@ proptest! {
 
     // Requirement: AS-6
     #[test]
-    fn what_was_pruned_has_nothing_unknown(
+    fn a_pruned_object_has_no_unknown_fields(
         mut object in arbitrary::object(), schema in schemas(),
     ) {
         let Ok(schema) = Schema::parse(&schema) else { return Ok(()) };
@@ -256,7 +256,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn no_schema_and_no_object_makes_the_server_panic(
+    fn no_schema_or_object_panics(
         mut object in arbitrary::object(), old in arbitrary::object(), schema in schemas(),
     ) {
         let _ = definition::check(&schema, &Path::new("s"));
@@ -272,7 +272,7 @@ proptest! {
 
     // Requirement: AS-7
     #[test]
-    fn what_did_not_change_is_never_refused(object in arbitrary::object(), schema in schemas()) {
+    fn an_unchanged_object_is_never_refused(object in arbitrary::object(), schema in schemas()) {
         let Ok(schema) = Schema::parse(&schema) else { return Ok(()) };
         let refused = schema.validate(&object, Some(&object));
         let embedded = refused.iter().all(|error| error.field.ends_with("apiVersion")
@@ -281,14 +281,14 @@ proptest! {
     }
 
     #[test]
-    fn a_document_reads_as_it_was_written(value in arbitrary::value()) {
+    fn a_document_round_trips(value in arbitrary::value()) {
         let mut plain: Value = serde_json::from_str(&value.to_string()).unwrap();
         normalise(&mut plain);
         prop_assert_eq!(decode(value.to_string().as_bytes()).unwrap().value, plain);
     }
 
     #[test]
-    fn no_text_has_a_format_that_panics(text in ".{0,24}") {
+    fn no_string_makes_a_format_panic(text in ".{0,24}") {
         for name in format::KNOWN {
             let _ = format::holds(name, &text);
         }
@@ -296,7 +296,7 @@ proptest! {
 }
 
 #[test]
-fn a_pattern_that_would_grow_too_large_is_refused() {
+fn a_pattern_that_compiles_too_large_is_refused() {
     let check = |pattern: &str| {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", "pattern": pattern},

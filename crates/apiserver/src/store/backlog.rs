@@ -65,7 +65,7 @@ mod tests {
 
     /// Red by: a log that is bounded by its length alone, or compacts too early.
     #[test]
-    fn a_long_log_and_a_heavy_one_are_cut() {
+    fn a_log_is_compacted_by_count_and_by_size() {
         let most = (RING_CHANGES + CHANGES_SLACK) as u64;
         let mut long = Backlog::of(&(1..=most).map(|it| record(it, 1)).collect::<Vec<_>>());
         assert_eq!(long.forget(), None);

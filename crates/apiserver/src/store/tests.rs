@@ -18,7 +18,7 @@ fn thing(name: &str) -> Value {
 
 // Requirement: AK-3
 #[tokio::test]
-async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
+async fn a_pending_removal_counts_for_the_next_write() {
     let folder = tempfile::tempdir().expect("a folder");
     let durability = FileDurability::open(&folder.path().join("f")).expect("a file");
     let store = Store::open(Box::new(durability)).expect("a store");
@@ -34,7 +34,7 @@ async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
 
 // Requirement: AK-2
 #[tokio::test]
-async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
+async fn after_a_restart_revisions_continue_and_watches_resume() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     let open = || Store::open(Box::new(FileDurability::open(&path).expect("a file")));
@@ -61,7 +61,7 @@ async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
 
 // Requirement: AK-4
 #[tokio::test]
-async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
+async fn an_older_revision_can_be_listed_until_compaction() {
     let store = Store::in_memory();
     let made = store.write(write("n/a", Expect::Absent, Some(thing("a")))).await.expect("made");
     let first = made.expect("an entry").revision;
@@ -101,7 +101,7 @@ impl Durability for BlockedDurability {
 
 // Requirement: AK-17
 #[tokio::test]
-async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
+async fn a_late_batch_does_not_clear_a_failure() {
     let (entered, enters) = std::sync::mpsc::channel();
     let (opener, released) = std::sync::mpsc::channel();
     let store = Store::open(Box::new(BlockedDurability { entered, released })).expect("a store");
@@ -123,7 +123,7 @@ async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
 
 // Requirement: AK-20
 #[test]
-fn the_file_is_nobodys_but_its_owners() {
+fn the_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
@@ -133,7 +133,7 @@ fn the_file_is_nobodys_but_its_owners() {
 }
 
 #[tokio::test]
-async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
+async fn a_table_can_be_read_at_a_revision_and_followed() {
     let store = Store::in_memory();
     let mut heads = Vec::new();
     for name in ["a", "b", "c"] {
@@ -167,7 +167,7 @@ fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) ->
 
 // Requirement: AK-31
 #[test]
-fn what_is_forgotten_of_the_log_stays_in_the_objects() {
+fn compacted_changes_stay_in_the_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     let mut durability = FileDurability::open(&path).expect("a file");
@@ -206,7 +206,7 @@ fn what_is_forgotten_of_the_log_stays_in_the_objects() {
 
 // Requirement: AK-31
 #[tokio::test]
-async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
+async fn a_compacted_revision_is_too_old_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     let open = || FileDurability::open(&path).expect("a file");
@@ -252,7 +252,7 @@ impl Durability for FailingDurability {
 
 /// Red by: a write that waits for a dead writer thread, or readiness that hides it.
 #[tokio::test]
-async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
+async fn a_failed_or_panicked_writer_fails_writes_and_readiness() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
     let panics = || panic!("a durability that panics on purpose");
     let breaks: [fn() -> Result<(), DurabilityError>; 2] = [fails, panics];
@@ -271,7 +271,7 @@ async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_ask
 
 /// Red by: a start that is killed early and leaves a file that cannot be opened.
 #[test]
-fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
+fn an_uninitialized_file_is_initialized_and_a_foreign_one_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     std::fs::write(&path, vec![0; 1 << 20]).expect("a file");
@@ -287,7 +287,7 @@ fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
 
 /// Red by: a compaction that is durable without its objects, or a log that is cut before them.
 #[test]
-fn a_crash_around_a_compaction_finds_all_that_was_kept() {
+fn a_crash_around_a_compaction_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let [path, copied] = ["f", "g"].map(|it| folder.path().join(it));
     let mut durability = FileDurability::open(&path).expect("a file");

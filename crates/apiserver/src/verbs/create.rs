@@ -193,8 +193,8 @@ async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>
             let table = Arc::clone(&ctx.resource.table);
             let value = if drawn { object.clone() } else { std::mem::take(&mut object) };
             let value = Some(value);
-            let needs = preconditions(ctx);
-            let write = Write { table, key, expect: Expect::Absent, value, needs };
+            let preconditions = preconditions(ctx);
+            let write = Write { table, key, expect: Expect::Absent, value, preconditions };
             match ctx.core.store.write(write).await {
                 Ok(entry) => {
                     return entry.ok_or_else(|| Refusal::bare("failed to read the written object"));

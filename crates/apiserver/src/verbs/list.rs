@@ -253,7 +253,7 @@ fn expired_page(start: &str, prefix: &str) -> Refusal {
     let mut refusal = Refusal::expired(message);
     let mut status = refusal.to_status();
     status["metadata"] = json!({"continue": URL_SAFE_NO_PAD.encode(token.to_string())});
-    refusal.given = Some(Box::new(status));
+    refusal.status = Some(Box::new(status));
     refusal
 }
 
@@ -266,7 +266,7 @@ mod tests {
     proptest! {
         // Requirement: AS-15
         #[test]
-        fn no_token_makes_reading_panic(
+        fn no_continue_token_makes_parsing_panic(
             text in ".{0,20}",
             revision in any::<i64>(),
             start in ".{0,8}",

@@ -1,12 +1,12 @@
-//! A server that is killed while many write has every write it answered, and no half of one.
+//! A server that is killed during concurrent writes keeps every acknowledged write.
 //!
 //! The test starts itself again in a folder that makes it the victim: a server behind its door. 64
 //! clients write to it over TLS until it is killed; then it is started again and everything is
 //! compared with what the clients were answered. `USHER_SOAK_ROUNDS` says for how many rounds.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod storm;
+mod writer;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -21,14 +21,14 @@ use kube_client::api::ListParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use usher_apiserver::ApiServer;
 
-use storm::Writer;
+use writer::Writer;
 
 const WRITERS: usize = 64;
-/// How many rounds there are when nobody says.
+/// The default number of rounds.
 const ROUNDS: usize = 3;
-/// After how many answers of a round the victim is killed, in turn.
+/// The number of responses before the kill, per round.
 const ANSWERS: [usize; 7] = [200, 1, 77, 500, 1000, 9, 311];
-/// In a folder with this file the test is the victim.
+/// In a folder with this file the test program is the victim.
 const VICTIM: &str = "victim";
 const FILE: &str = "cluster";
 const KUBECONFIG: &str = "kubeconfig";
@@ -36,7 +36,7 @@ const SERVING: &str = "serving";
 
 // Requirement: AK-12
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answered_write_survives_a_kill() {
+async fn every_acknowledged_write_survives_a_kill() {
     if Path::new(VICTIM).exists() {
         return victim().await;
     }
@@ -71,11 +71,11 @@ async fn every_answered_write_survives_a_kill() {
 
 #[expect(clippy::disallowed_methods, reason = "how long to soak is said to the test alone")]
 fn rounds() -> usize {
-    let told = std::env::var("USHER_SOAK_ROUNDS").ok();
-    told.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"))
+    let rounds = std::env::var("USHER_SOAK_ROUNDS").ok();
+    rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"))
 }
 
-/// The newest revision that anybody was answered.
+/// The newest acknowledged revision.
 fn head(writers: &[Writer]) -> u64 {
     writers.iter().map(|writer| writer.newest).max().unwrap_or_default()
 }
@@ -83,7 +83,7 @@ fn head(writers: &[Writer]) -> u64 {
 /// Serves until it is killed.
 async fn victim() {
     let server = ApiServer::builder().file(FILE).build().await.expect("a server");
-    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
+    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a listener");
     let kubeconfig = server.kubeconfig().expect("a kubeconfig");
     std::fs::write(KUBECONFIG, kubeconfig).expect("a kubeconfig");
     let mut out = std::io::stdout().lock();
@@ -106,7 +106,7 @@ fn start(folder: &Path) -> Child {
     child
 }
 
-/// Lets everybody write to a victim until there are so many answers, and kills it.
+/// Lets all writers write until there are enough responses, and kills the victim.
 async fn killed(folder: &Path, writers: Vec<Writer>, answers: usize) -> Vec<Writer> {
     let mut child = start(folder);
     let count = Arc::new(AtomicUsize::new(0));
@@ -145,14 +145,14 @@ async fn api(kubeconfig: &str) -> Api<ConfigMap> {
 }
 
 /// Compares what a new server finds with what was answered; tells how many writes it found that
-/// nobody was answered.
+/// were not acknowledged.
 async fn checked(folder: &Path, writers: &mut [Writer]) -> usize {
     let server = ApiServer::builder().file(folder.join(FILE)).build().await.expect("a server");
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     let list = maps.list(&ListParams::default()).await.expect("a list");
     let found = writers.iter_mut().map(|writer| writer.compare(&list.items)).sum();
     let ours: usize = writers.iter().map(|writer| writer.objects.len()).sum();
-    assert_eq!(list.items.len(), ours, "there are objects that nobody made");
+    assert_eq!(list.items.len(), ours, "there are unknown objects");
     server.shutdown().await;
     found
 }

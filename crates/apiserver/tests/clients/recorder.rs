@@ -11,7 +11,7 @@ use crate::config_map;
 
 // Requirement: AK-21
 #[tokio::test]
-async fn an_event_that_is_published_again_becomes_a_series_under_both_names() {
+async fn repeated_events_become_a_series_in_both_apis() {
     let server = ApiServer::builder().build().await.expect("a server");
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     let map = maps.create(&PostParams::default(), &config_map("a", "k", "v")).await.expect("made");
@@ -29,18 +29,18 @@ async fn an_event_that_is_published_again_becomes_a_series_under_both_names() {
     }
     let regarding: Api<RegardingEvent> = Api::default_namespaced(server.client());
     let regarding = regarding.list(&ListParams::default()).await.expect("events").items;
-    let told: Vec<_> = regarding
+    let recorded: Vec<_> = regarding
         .iter()
         .map(|event| {
             let about = event.regarding.as_ref().and_then(|about| about.uid.clone());
             (event.note.as_deref(), event.series.as_ref().map(|series| series.count), about)
         })
         .collect();
-    assert_eq!(told, [(Some("it was tried"), Some(3), map.metadata.uid.clone())]);
+    assert_eq!(recorded, [(Some("it was tried"), Some(3), map.metadata.uid.clone())]);
     let core: Api<CoreEvent> = Api::default_namespaced(server.client());
     let selected = ListParams::default().fields("involvedObject.name=a,reason=Tried");
     let core = core.list(&selected).await.expect("events").items;
-    let told: Vec<_> =
+    let recorded: Vec<_> =
         core.iter().map(|event| (event.message.as_deref(), event.type_.as_deref())).collect();
-    assert_eq!(told, [(Some("it was tried"), Some("Warning"))]);
+    assert_eq!(recorded, [(Some("it was tried"), Some("Warning"))]);
 }

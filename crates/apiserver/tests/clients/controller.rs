@@ -43,7 +43,7 @@ async fn define(client: &Client) {
     await_condition(api, "things.clients.example", established).await.expect("established");
 }
 
-/// What the controller works with, and what it cleaned up.
+/// The client of the controller, and the names that it cleaned up.
 struct Context {
     client: Client,
     cleaned: Mutex<Vec<String>>,
@@ -59,7 +59,7 @@ async fn settle(thing: Arc<DynamicObject>, context: Arc<Context>) -> Result<Acti
     done.map_err(|error| Trouble(Box::new(error)))
 }
 
-/// A thing has a map that says its size.
+/// Reconciles the config map with the size of a thing.
 async fn own(event: Event<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
     let thing = match event {
         Event::Apply(thing) => thing,
@@ -81,12 +81,12 @@ async fn own(event: Event<DynamicObject>, context: Arc<Context>) -> Result<Actio
     Ok(Action::await_change())
 }
 
-/// Waits until the map of a thing says a size; tells the map's uid.
+/// Waits until the config map of a thing has a size; returns its uid.
 async fn sized(client: &Client, size: &str) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let says = |map: Option<&ConfigMap>| {
         let data = map.and_then(|map| map.data.as_ref());
-        data.and_then(|data| data.get("size")).is_some_and(|told| told == size)
+        data.and_then(|data| data.get("size")).is_some_and(|value| value == size)
     };
     let map = await_condition(maps, "one", says).await.expect("a watch");
     map.and_then(|map| map.uid()).expect("a map")
@@ -94,7 +94,7 @@ async fn sized(client: &Client, size: &str) -> String {
 
 // Requirement: AK-21
 #[tokio::test]
-async fn a_controller_keeps_what_it_owns_and_cleans_up_before_its_object_goes() {
+async fn a_controller_restores_its_objects_and_runs_its_finalizer() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     define(&client).await;

@@ -1,4 +1,4 @@
-//! A store of objects that follows the server, whatever happens to its watch.
+//! Reflectors across interrupted watches.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use usher_apiserver::{ApiServer, Fault};
 
 use crate::config_map;
 
-/// What a reflector holds, and the codes of the refusals it was told.
+/// What a reflector holds, and the codes of the errors it received.
 struct Follower {
     store: Store<ConfigMap>,
-    told: Arc<Mutex<Vec<u16>>>,
+    codes: Arc<Mutex<Vec<u16>>>,
     moved: Arc<Notify>,
 }
 
@@ -27,9 +27,9 @@ impl Follower {
     fn start(server: &ApiServer, config: watcher::Config) -> Self {
         let api: Api<ConfigMap> = Api::default_namespaced(server.client());
         let (store, writer) = reflector::store();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let codes = Arc::new(Mutex::new(Vec::new()));
         let moved = Arc::new(Notify::new());
-        let (theirs, stirred) = (told.clone(), moved.clone());
+        let (theirs, notify) = (codes.clone(), moved.clone());
         let stream = watch(api, config).default_backoff().reflect(writer);
         tokio::spawn(async move {
             let mut stream = std::pin::pin!(stream);
@@ -37,13 +37,13 @@ impl Follower {
                 if let Err(Error::WatchError(status)) = &item {
                     theirs.lock().expect("refusals").push(status.code);
                 }
-                stirred.notify_one();
+                notify.notify_one();
             }
         });
-        Self { store, told, moved }
+        Self { store, codes, moved }
     }
 
-    /// Waits until exactly these are held.
+    /// Waits until the store has exactly these objects.
     async fn holds(&self, wanted: &[&str]) {
         let wanted: BTreeSet<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
         loop {
@@ -74,7 +74,7 @@ fn drop_watches(server: &ApiServer) -> Arc<AtomicUsize> {
 
 // Requirement: AK-21
 #[tokio::test]
-async fn a_reflector_outlives_a_dropped_watch_and_forgotten_changes() {
+async fn a_reflector_survives_dropped_watches_and_compaction() {
     let server = ApiServer::builder().build().await.expect("a server");
     let api: Api<ConfigMap> = Api::default_namespaced(server.client());
     let make = async |name: &str| {
@@ -92,21 +92,21 @@ async fn a_reflector_outlives_a_dropped_watch_and_forgotten_changes() {
     server.forget_history();
     server.clear_faults();
     follower.holds(&["b", "c"]).await;
-    assert_eq!(follower.told.lock().expect("refusals").clone(), [410]);
+    assert_eq!(follower.codes.lock().expect("refusals").clone(), [410]);
     make("d").await;
     follower.holds(&["b", "c", "d"]).await;
 }
 
 // Requirement: AK-21
 #[tokio::test]
-async fn a_reflector_that_streams_its_lists_outlives_a_dropped_watch() {
+async fn a_reflector_with_streaming_lists_survives_a_dropped_watch() {
     let server = ApiServer::builder().build().await.expect("a server");
     let api: Api<ConfigMap> = Api::default_namespaced(server.client());
     for name in ["a", "b"] {
         let map = config_map(name, "k", "v");
         api.create(&PostParams::default(), &map).await.expect("made");
     }
-    // The streamed list ends in the middle, and is begun again.
+    // The streamed list is interrupted and restarted.
     let watches = drop_watches(&server);
     let follower = Follower::start(&server, watcher::Config::default().streaming_lists());
     while watches.load(Ordering::SeqCst) < 2 {

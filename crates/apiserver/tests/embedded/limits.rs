@@ -1,4 +1,4 @@
-//! What a server refuses, and outlives.
+//! Limits and refused requests.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kube_client::client::Body;
 use serde_json::{Value, json};
 use usher_apiserver::{ApiServer, RequestKey};
 
-use crate::ask;
+use crate::call;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -31,9 +31,9 @@ pub(crate) fn definition(group: &str, plural: &str, kind: &str) -> Value {
     })
 }
 
-/// Makes a definition and waits until its names are judged; tells by which reason.
+/// Creates a CRD and waits for its `NamesAccepted` condition; returns the reason.
 pub(crate) async fn defined(client: &Client, definition: &Value) -> String {
-    let (code, made) = ask(client, "POST", DEFINITIONS, Some(definition)).await;
+    let (code, made) = call(client, "POST", DEFINITIONS, Some(definition)).await;
     assert_eq!(code, 201, "{made}");
     let uri = format!("{DEFINITIONS}?watch=true");
     let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
@@ -58,7 +58,7 @@ pub(crate) async fn defined(client: &Client, definition: &Value) -> String {
 
 // Requirement: AK-14
 #[tokio::test]
-async fn what_could_not_be_read_again_is_not_kept() {
+async fn objects_that_are_too_deep_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cluster");
     let server = ApiServer::builder().file(&path).build().await.expect("a server");
@@ -71,50 +71,50 @@ async fn what_could_not_be_read_again_is_not_kept() {
         let metadata = json!({"name": name});
         json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": metadata, "spec": spec})
     };
-    assert_eq!(ask(&client, "POST", wells, Some(&well("a", 85))).await.0, 201);
-    let (code, told) = ask(&client, "POST", wells, Some(&well("b", 120))).await;
-    assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{told}");
+    assert_eq!(call(&client, "POST", wells, Some(&well("a", 85))).await.0, 201);
+    let (code, response) = call(&client, "POST", wells, Some(&well("b", 120))).await;
+    assert_eq!((code, &response["reason"]), (400, &json!("BadRequest")), "{response}");
     let named = format!("{wells}/a");
-    let (code, told) = ask(&client, "PATCH", &named, Some(&well("a", 120))).await;
-    assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{told}");
+    let (code, response) = call(&client, "PATCH", &named, Some(&well("a", 120))).await;
+    assert_eq!((code, &response["reason"]), (400, &json!("BadRequest")), "{response}");
     server.shutdown().await;
     let server = ApiServer::builder().file(&path).build().await.expect("a server");
-    assert_eq!(ask(&server.client(), "GET", &named, None).await.0, 200);
+    assert_eq!(call(&server.client(), "GET", &named, None).await.0, 200);
 }
 
 // Requirement: AK-15
 #[tokio::test]
-async fn options_that_are_no_object_are_a_bad_request() {
+async fn delete_options_must_be_an_object() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    assert_eq!(ask(&client, "POST", MAPS, Some(&body)).await.0, 201);
+    assert_eq!(call(&client, "POST", MAPS, Some(&body)).await.0, 201);
     for options in [json!([]), json!("x"), json!(1), json!(true)] {
         for path in [format!("{MAPS}/a"), MAPS.to_owned()] {
-            let (code, told) = ask(&client, "DELETE", &path, Some(&options)).await;
-            assert_eq!((code, &told["reason"]), (400, &json!("BadRequest")), "{options}");
+            let (code, response) = call(&client, "DELETE", &path, Some(&options)).await;
+            assert_eq!((code, &response["reason"]), (400, &json!("BadRequest")), "{options}");
         }
     }
-    assert_eq!(ask(&client, "GET", &format!("{MAPS}/a"), None).await.0, 200);
+    assert_eq!(call(&client, "GET", &format!("{MAPS}/a"), None).await.0, 200);
 }
 
 // Requirement: AK-15
 #[tokio::test]
-async fn a_watch_for_longer_than_clocks_count_is_served() {
+async fn a_watch_with_a_huge_timeout_is_served() {
     let server = ApiServer::builder().build().await.expect("a server");
     let uri = format!("{MAPS}?watch=true&timeoutSeconds={}", i64::MAX);
     let request = hyper::Request::get(uri).body(Body::empty()).expect("a request");
-    let answer = server.client().send(request).await.expect("an answer");
+    let answer = server.client().send(request).await.expect("a response");
     assert_eq!(answer.status().as_u16(), 200);
 }
 
 // Requirement: AK-15
 #[tokio::test]
-async fn names_that_nobody_serves_are_counted_as_one() {
+async fn unknown_resources_share_one_counter() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     for path in ["/api/v1/wells", "/apis/deep.example/v1/wells", "/apis/apps/v9/x"] {
-        assert_eq!(ask(&client, "GET", path, None).await.0, 404);
+        assert_eq!(call(&client, "GET", path, None).await.0, 404);
     }
     let unknown = RequestKey { verb: "list".to_owned(), resource: String::new(), code: 404 };
     let counts: Vec<(RequestKey, u64)> = server.counters().into_iter().collect();
@@ -123,14 +123,14 @@ async fn names_that_nobody_serves_are_counted_as_one() {
 
 // Requirement: AK-18
 #[tokio::test]
-async fn a_definition_does_not_take_the_names_of_a_built_in_resource() {
+async fn a_crd_cannot_take_the_names_of_a_built_in_resource() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let group = "coordination.k8s.io";
     let path = defined(&client, &definition(group, "leases", "Thing")).await;
     let kind = defined(&client, &definition(group, "things", "Lease")).await;
     assert_eq!((path.as_str(), kind.as_str()), ("PluralConflict", "ListKindConflict"));
-    let (_, listed) = ask(&client, "GET", "/apis/coordination.k8s.io/v1", None).await;
+    let (_, listed) = call(&client, "GET", "/apis/coordination.k8s.io/v1", None).await;
     let resources = listed["resources"].as_array().expect("resources").iter();
     let names: Vec<(&Value, &Value)> =
         resources.map(|found| (&found["name"], &found["kind"])).collect();
@@ -139,7 +139,7 @@ async fn a_definition_does_not_take_the_names_of_a_built_in_resource() {
 
 // Requirement: AK-18
 #[tokio::test(start_paused = true)]
-async fn a_definition_takes_objects_along_that_nobody_serves_any_more() {
+async fn deleting_a_crd_deletes_objects_of_unserved_versions() {
     let quiet = || tokio::time::sleep(Duration::from_hours(1));
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
@@ -152,19 +152,19 @@ async fn a_definition_takes_objects_along_that_nobody_serves_any_more() {
     let well = json!({
         "apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"},
     });
-    assert_eq!(ask(&client, "POST", path, Some(&well)).await.0, 201);
+    assert_eq!(call(&client, "POST", path, Some(&well)).await.0, 201);
     let named = format!("{DEFINITIONS}/wells.deep.example");
     let mut unserved = wells["spec"]["versions"].clone();
     for version in unserved.as_array_mut().expect("versions") {
         version["served"] = json!(false);
     }
     let change = json!({"spec": {"versions": unserved}});
-    assert_eq!(ask(&client, "PATCH", &named, Some(&change)).await.0, 200);
+    assert_eq!(call(&client, "PATCH", &named, Some(&change)).await.0, 200);
     quiet().await;
-    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
+    assert_eq!(call(&client, "DELETE", &named, None).await.0, 200);
     quiet().await;
-    assert_eq!(ask(&client, "GET", &named, None).await.0, 404);
+    assert_eq!(call(&client, "GET", &named, None).await.0, 404);
     defined(&client, &wells).await;
-    let (_, left) = ask(&client, "GET", path, None).await;
+    let (_, left) = call(&client, "GET", path, None).await;
     assert_eq!(left["items"], json!([]));
 }

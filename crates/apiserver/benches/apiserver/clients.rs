@@ -1,4 +1,4 @@
-//! Clients that all do the same at once.
+//! Concurrent clients.
 
 use std::time::{Duration, Instant};
 
@@ -7,28 +7,28 @@ use bytes::Bytes;
 use crate::caller::Caller;
 use crate::{THINGS, machine, thing};
 
-/// How much of what was done in a second.
+/// Operations per second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rates {
     pub(crate) creates: f64,
     pub(crate) gets: f64,
     pub(crate) applies: f64,
     pub(crate) deletes: f64,
-    /// How many cores the creations kept busy: fewer than there are when others work, too.
+    /// The cores that the creations used.
     pub(crate) cores: f64,
 }
 
-/// What everybody does.
+/// What each client does.
 #[derive(Debug, Clone, Copy)]
-enum Deed {
-    /// New objects until this moment.
+enum Operation {
+    /// Creates objects until this instant.
     Create(Instant),
     Get,
     Apply,
     Delete,
 }
 
-/// A client, and how many objects it made.
+/// A client and the number of its objects.
 struct Client {
     caller: Caller,
     id: usize,
@@ -41,12 +41,12 @@ pub(crate) async fn measure(callers: Vec<Caller>, creates: Duration) -> (Rates, 
     let clients = callers.into_iter().enumerate();
     let clients = clients.map(|(id, caller)| Client { caller, id, made: 0 }).collect();
     let busy = machine::busy();
-    let (clients, creates) = all(clients, Deed::Create(Instant::now() + creates)).await;
+    let (clients, creates) = all(clients, Operation::Create(Instant::now() + creates)).await;
     let busy = machine::busy().saturating_sub(busy);
     let made: usize = clients.iter().map(|client| client.made).sum();
-    let (clients, gets) = all(clients, Deed::Get).await;
-    let (clients, applies) = all(clients, Deed::Apply).await;
-    let (_, deletes) = all(clients, Deed::Delete).await;
+    let (clients, gets) = all(clients, Operation::Get).await;
+    let (clients, applies) = all(clients, Operation::Apply).await;
+    let (_, deletes) = all(clients, Operation::Delete).await;
     let rate = |took: Duration| made as f64 / took.as_secs_f64();
     let rates = Rates {
         creates: rate(creates),
@@ -58,10 +58,10 @@ pub(crate) async fn measure(callers: Vec<Caller>, creates: Duration) -> (Rates, 
     (rates, made * 3)
 }
 
-/// Lets everybody do the same, and tells how long that took.
-async fn all(clients: Vec<Client>, deed: Deed) -> (Vec<Client>, Duration) {
+/// Runs the operation on every client; returns the elapsed time.
+async fn all(clients: Vec<Client>, operation: Operation) -> (Vec<Client>, Duration) {
     let started = Instant::now();
-    let work = |client: Client| tokio::spawn(client.work(deed));
+    let work = |client: Client| tokio::spawn(client.work(operation));
     let tasks: Vec<_> = clients.into_iter().map(work).collect();
     let mut clients = Vec::new();
     for task in tasks {
@@ -71,24 +71,24 @@ async fn all(clients: Vec<Client>, deed: Deed) -> (Vec<Client>, Duration) {
 }
 
 impl Client {
-    async fn work(mut self, deed: Deed) -> Self {
-        if let Deed::Create(until) = deed {
+    async fn work(mut self, operation: Operation) -> Self {
+        if let Operation::Create(until) = operation {
             while Instant::now() < until {
                 let body = thing(&self.name(self.made), 0);
-                assert_eq!(self.caller.ask("POST", THINGS, body).await.0, 201);
+                assert_eq!(self.caller.call("POST", THINGS, body).await.0, 201);
                 self.made += 1;
             }
             return self;
         }
         for index in 0..self.made {
             let name = self.name(index);
-            let (method, query, body) = match deed {
-                Deed::Apply => ("PATCH", "?fieldManager=bench&force=true", thing(&name, 1)),
-                Deed::Delete => ("DELETE", "", Bytes::new()),
-                Deed::Create(_) | Deed::Get => ("GET", "", Bytes::new()),
+            let (method, query, body) = match operation {
+                Operation::Apply => ("PATCH", "?fieldManager=bench&force=true", thing(&name, 1)),
+                Operation::Delete => ("DELETE", "", Bytes::new()),
+                Operation::Create(_) | Operation::Get => ("GET", "", Bytes::new()),
             };
             let path = format!("{THINGS}/{name}{query}");
-            assert_eq!(self.caller.ask(method, &path, body).await.0, 200);
+            assert_eq!(self.caller.call(method, &path, body).await.0, 200);
         }
         self
     }

@@ -1,12 +1,12 @@
-//! What a client without sockets is answered.
+//! Requests of an in-process client.
 
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::Value;
 
-/// Asks, with a merge patch where it patches; the status, and the body as JSON.
-pub(crate) async fn ask(
+/// Sends a request (PATCH as a merge patch); returns status and body.
+pub(crate) async fn call(
     client: &Client,
     method: &str,
     path: &str,
@@ -20,7 +20,7 @@ pub(crate) async fn ask(
         .header("content-type", media)
         .body(Body::from(text.into_bytes()))
         .expect("a request");
-    let response = client.send(request).await.expect("an answer");
+    let response = client.send(request).await.expect("a response");
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.expect("a body").to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap_or_default())

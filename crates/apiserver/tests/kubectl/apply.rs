@@ -1,4 +1,4 @@
-//! Objects that are applied, labelled and patched.
+//! `kubectl apply`, `label` and `patch`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const MAP: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"nam
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn apply_creates_changes_drops_and_leaves_alone() {
+async fn apply_creates_changes_and_removes_fields() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let map = |text: &str| kubectl.write("map.json", text);
     let apply = |path: String| kubectl.does(&["apply", "-f", &path]);
@@ -33,7 +33,7 @@ async fn apply_creates_changes_drops_and_leaves_alone() {
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_a_second_apply_on_the_server_drops_is_gone() {
+async fn server_side_apply_removes_dropped_fields() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let apply = |spec: Value| {
         let path = kubectl.write("thing.json", &thing("one", &spec));
@@ -58,7 +58,7 @@ async fn a_field_that_a_second_apply_on_the_server_drops_is_gone() {
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_labelled_and_patched() {
+async fn label_and_patch_change_objects() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let path = kubectl.write("thing.json", &thing("one", &json!({"size": 1, "note": "a"})));
     kubectl.does(&["create", "-f", &path]);

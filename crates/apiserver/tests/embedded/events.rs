@@ -1,4 +1,4 @@
-//! Events that are forgotten.
+//! Expiry of events.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use redb::{Database, ReadableTable as _, TableDefinition};
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
 
-use crate::ask;
+use crate::call;
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// Which writes of an event are long ago.
+/// Which timestamps of an event are moved back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writes {
     First,
@@ -31,18 +31,18 @@ fn event(name: &str) -> Value {
 }
 
 async fn names(server: &ApiServer) -> Vec<String> {
-    let (_, list) = ask(&server.client(), "GET", EVENTS, None).await;
+    let (_, list) = call(&server.client(), "GET", EVENTS, None).await;
     let items = list["items"].as_array().expect("items").iter();
     items.map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 async fn create(server: &ApiServer, name: &str) {
-    assert_eq!(ask(&server.client(), "POST", EVENTS, Some(&event(name))).await.0, 201);
+    assert_eq!(call(&server.client(), "POST", EVENTS, Some(&event(name))).await.0, 201);
 }
 
 // Requirement: AK-24
 #[tokio::test(start_paused = true)]
-async fn events_are_forgotten_an_hour_after_their_last_write() {
+async fn events_expire_an_hour_after_their_last_write() {
     let half = Duration::from_mins(31);
     let server = ApiServer::builder().build().await.expect("a server");
     create(&server, "a").await;
@@ -50,14 +50,14 @@ async fn events_are_forgotten_an_hour_after_their_last_write() {
     tokio::time::sleep(half).await;
     let change = json!({"count": 2});
     let path = format!("{EVENTS}/b");
-    assert_eq!(ask(&server.client(), "PATCH", &path, Some(&change)).await.0, 200);
+    assert_eq!(call(&server.client(), "PATCH", &path, Some(&change)).await.0, 200);
     tokio::time::sleep(half).await;
     assert_eq!(names(&server).await, ["b"]);
     tokio::time::sleep(half).await;
     assert_eq!(names(&server).await, [""; 0]);
 }
 
-/// Makes writes of a stored event older, which no server does for its clients.
+/// Moves the timestamps of a stored event back.
 fn age(file: &Path, name: &str, writes: Writes, by: Duration) {
     const LOG: TableDefinition<u64, (&str, &str, Option<&[u8]>)> = TableDefinition::new("log");
     let then = json!((Timestamp::now() - by).to_string());
@@ -88,7 +88,7 @@ fn age(file: &Path, name: &str, writes: Writes, by: Duration) {
 
 // Requirement: AK-24
 #[tokio::test]
-async fn an_event_that_outlived_its_server_is_forgotten_by_the_next() {
+async fn events_expire_after_a_restart_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cluster");
     let builder = || ApiServer::builder().file(&path);

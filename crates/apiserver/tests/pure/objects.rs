@@ -1,4 +1,4 @@
-//! A world of custom resources without a server: just enough to feed recorded requests to the
+//! A objects of custom resources without a server: just enough to feed recorded requests to the
 //! parts under test.
 
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     pub status: bool,
 }
 
-/// An answer, as far as it is compared.
+/// The compared parts of a response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub status: u64,
@@ -31,8 +31,8 @@ pub(crate) struct Answer {
     pub body: Value,
 }
 
-/// What a request asks for, taken apart.
-pub(crate) struct Asked<'a> {
+/// A parsed request.
+pub(crate) struct ParsedRequest<'a> {
     pub kind: &'a Kind,
     pub key: String,
     pub namespace: String,
@@ -43,13 +43,13 @@ pub(crate) struct Asked<'a> {
 }
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Objects {
     objects: BTreeMap<String, Value>,
 }
 
 type Outcome = Result<(u64, Vec<String>, Value), Answer>;
 
-impl World {
+impl Objects {
     pub(crate) fn get(&self, key: &str) -> Answer {
         match self.objects.get(key) {
             Some(object) => answer(200, object.clone()),
@@ -64,26 +64,26 @@ impl World {
         Some(answer(200, object.clone()))
     }
 
-    pub(crate) fn create(&mut self, asked: &Asked<'_>) -> Answer {
-        let outcome = Self::try_create(asked);
-        self.conclude(asked, outcome)
+    pub(crate) fn create(&mut self, request: &ParsedRequest<'_>) -> Answer {
+        let outcome = Self::try_create(request);
+        self.conclude(request, outcome)
     }
 
-    pub(crate) fn patch(&mut self, asked: &Asked<'_>) -> Answer {
-        let outcome = if asked.media.contains("apply-patch") {
-            self.try_apply(asked)
+    pub(crate) fn patch(&mut self, request: &ParsedRequest<'_>) -> Answer {
+        let outcome = if request.media.contains("apply-patch") {
+            self.try_apply(request)
         } else {
-            self.try_patch(asked)
+            self.try_patch(request)
         };
-        self.conclude(asked, outcome)
+        self.conclude(request, outcome)
     }
 
-    fn conclude(&mut self, asked: &Asked<'_>, outcome: Outcome) -> Answer {
+    fn conclude(&mut self, request: &ParsedRequest<'_>, outcome: Outcome) -> Answer {
         match outcome {
             Err(refused) => refused,
             Ok((status, warnings, object)) => {
                 let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-                let plural = asked.key.split('/').next().unwrap();
+                let plural = request.key.split('/').next().unwrap();
                 let key = format!("{plural}/{name}");
                 let gone = object["metadata"].get("deletionTimestamp").is_some()
                     && object["metadata"].get("finalizers").is_none();
@@ -97,14 +97,14 @@ impl World {
         }
     }
 
-    fn try_create(asked: &Asked<'_>) -> Outcome {
-        let decoded = decode(&asked.body).unwrap();
+    fn try_create(request: &ParsedRequest<'_>) -> Outcome {
+        let decoded = decode(&request.body).unwrap();
         let mut object = decoded.value;
-        let mut warnings = asked.shape(&mut object, &decoded.duplicates)?;
-        if asked.kind.status {
+        let mut warnings = request.shape(&mut object, &decoded.duplicates)?;
+        if request.kind.status {
             object.as_object_mut().unwrap().remove("status");
         }
-        object["metadata"]["namespace"] = json!(asked.namespace);
+        object["metadata"]["namespace"] = json!(request.namespace);
         let doubled = object::deduplicate_owners(&mut object["metadata"]);
         if !doubled.is_empty() {
             warnings.push(format!(
@@ -114,17 +114,17 @@ impl World {
                 doubled.join(", ")
             ));
         }
-        asked.check(&object, None, &warnings)?;
+        request.check(&object, None, &warnings)?;
         warnings.extend(object::finalizer_warnings(&object["metadata"], &Path::new("metadata")));
         object["metadata"]["uid"] = json!("<uid>");
         object["metadata"]["generation"] = json!(1);
-        let managed = update(&asked.kind.view, &json!({}), &object, asked.request());
+        let managed = update(&request.kind.view, &json!({}), &object, request.request());
         managed.write(&mut object);
         Ok((201, warnings, object))
     }
 
-    fn try_patch(&self, asked: &Asked<'_>) -> Outcome {
-        let live = self.objects.get(&asked.key).ok_or_else(|| failure(404, "not found"))?;
+    fn try_patch(&self, request: &ParsedRequest<'_>) -> Outcome {
+        let live = self.objects.get(&request.key).ok_or_else(|| failure(404, "not found"))?;
         let refused = |refusal: patch::Refusal| match refusal {
             patch::Refusal::Undecodable(_) => failure(400, &refusal.to_string()),
             patch::Refusal::TooMany { .. } => {
@@ -134,33 +134,33 @@ impl World {
                 failure(422, "the server rejected our request due to an error in our request")
             }
         };
-        let mut object = if asked.media.contains("json-patch") {
-            let operations = json_patch::parse(&asked.body).map_err(refused)?;
+        let mut object = if request.media.contains("json-patch") {
+            let operations = json_patch::parse(&request.body).map_err(refused)?;
             json_patch::apply(live, &operations).map_err(refused)?
         } else {
             let mut object = live.clone();
-            merge::apply(&mut object, &merge::parse(&asked.body).map_err(refused)?);
+            merge::apply(&mut object, &merge::parse(&request.body).map_err(refused)?);
             object
         };
-        let warnings = asked.shape(&mut object, &[])?;
-        asked.keep(&mut object, live);
-        asked.check(&object, Some(live), &warnings)?;
-        let managed = update(&asked.kind.view, live, &object, asked.request());
+        let warnings = request.shape(&mut object, &[])?;
+        request.keep(&mut object, live);
+        request.check(&object, Some(live), &warnings)?;
+        let managed = update(&request.kind.view, live, &object, request.request());
         managed.write(&mut object);
-        Ok((200, warnings, asked.generation(object, live)))
+        Ok((200, warnings, request.generation(object, live)))
     }
 
-    fn try_apply(&self, asked: &Asked<'_>) -> Outcome {
+    fn try_apply(&self, request: &ParsedRequest<'_>) -> Outcome {
         use usher_apiserver::apply::Refusal;
-        let config: Value = serde_json::from_slice(&asked.body).unwrap();
-        let live = self.objects.get(&asked.key);
-        if live.is_none() && !asked.subresource.is_empty() {
+        let config: Value = serde_json::from_slice(&request.body).unwrap();
+        let live = self.objects.get(&request.key);
+        if live.is_none() && !request.subresource.is_empty() {
             return Err(failure(404, "not found"));
         }
-        let force = asked.query.get("force").is_some_and(|force| force == "true");
+        let force = request.query.get("force").is_some_and(|force| force == "true");
         let empty = json!({"metadata": {}});
         let applied =
-            apply(&asked.kind.view, live.unwrap_or(&empty), &config, asked.request(), force);
+            apply(&request.kind.view, live.unwrap_or(&empty), &config, request.request(), force);
         let mut object = match applied {
             Ok(applied) => applied.object,
             Err(refusal @ Refusal::Managers) => return Err(failure(400, &refusal.to_string())),
@@ -178,22 +178,22 @@ impl World {
             }
         };
         let Some(live) = live else {
-            object["metadata"]["namespace"] = json!(asked.namespace);
+            object["metadata"]["namespace"] = json!(request.namespace);
             object["metadata"]["uid"] = json!("<uid>");
             object["metadata"]["generation"] = json!(1);
-            fill(&mut object, &asked.kind.schema);
-            asked.check(&object, None, &[])?;
+            fill(&mut object, &request.kind.schema);
+            request.check(&object, None, &[])?;
             return Ok((201, Vec::new(), object));
         };
-        // What is left null by an apply is refused, and not dropped as in a body.
-        fill(&mut object, &asked.kind.schema);
-        asked.check(&object, Some(live), &[])?;
+        // A null left by an apply is refused, not dropped as in a body.
+        fill(&mut object, &request.kind.schema);
+        request.check(&object, Some(live), &[])?;
         restore_times(&mut object, live);
-        Ok((200, Vec::new(), asked.generation(object, live)))
+        Ok((200, Vec::new(), request.generation(object, live)))
     }
 }
 
-impl Asked<'_> {
+impl ParsedRequest<'_> {
     fn request(&self) -> Request<'_> {
         let reset = match (self.kind.status, self.subresource) {
             (_, "status") => Reset::AllButStatus,
@@ -270,7 +270,7 @@ impl Asked<'_> {
         }
         match old {
             None => errors.extend(object::validate(&object["metadata"], rules, &at)),
-            // The registry and the kind's own rules both look, as in the original.
+            // The registry and the kind both validate, as in Kubernetes.
             Some(old) => {
                 for _ in 0..2 {
                     let (new, old) = (&object["metadata"], &old["metadata"]);

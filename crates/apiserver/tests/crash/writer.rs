@@ -1,4 +1,4 @@
-//! One client of a storm, and what it knows.
+//! A writing client and its expectations.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use serde_json::json;
 const AT_A_TIME: usize = 3;
 const CHANGES: u64 = 4;
 
-/// How an object is known to be: how often it was changed, and by which revision.
+/// The expected state of an object: number of changes and revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
     turn: u64,
     revision: u64,
 }
 
-/// A write: of which object, and how often it is then changed; without that it is deleted.
+/// A write: the object and its number of changes after it; `None` for a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Attempt {
     name: String,
@@ -31,13 +31,13 @@ struct Attempt {
 pub(crate) struct Writer {
     id: usize,
     made: u64,
-    /// The objects that are there, as far as was answered.
+    /// The objects according to the responses.
     pub(crate) objects: BTreeMap<String, Known>,
-    /// The revisions of this round's answers.
+    /// The revisions of this round's responses.
     pub(crate) answered: Vec<u64>,
-    /// The newest revision that was answered or found.
+    /// The newest revision that was acknowledged or read.
     pub(crate) newest: u64,
-    /// What was asked for and not answered.
+    /// The request without a response.
     open: Option<Attempt>,
 }
 
@@ -47,7 +47,7 @@ impl Writer {
         Self { id, made: 0, objects, answered: Vec::new(), newest: 0, open: None }
     }
 
-    /// Writes once; false when there was no answer.
+    /// Writes once; false without a response.
     pub(crate) async fn write(&mut self, api: &Api<ConfigMap>) -> bool {
         let attempt = self.next();
         self.open = Some(attempt.clone());
@@ -121,7 +121,7 @@ impl Writer {
     }
 }
 
-/// An object that says the same twice: half of it would not.
+/// An object with redundant fields, to detect a torn write.
 fn map(name: &str, turn: u64) -> ConfigMap {
     let filling = turn.to_string().repeat(500);
     serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! Sequences whose steps do not wait for the collector.
+//! Steps that do not wait for the collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use proptest::prelude::*;
 use usher_apiserver::ApiServer;
 
-use crate::jumping::jumping;
+use crate::paused::run_paused;
 use crate::player::{FINALIZER, Player};
 use crate::sequence::{self, Step};
 
-/// What a history tells of one object.
+/// The last seen state of an object.
 #[derive(Debug, Clone, Default)]
 struct Seen {
     owners: BTreeSet<String>,
@@ -28,9 +28,9 @@ struct History {
     asked: BTreeSet<String>,
 }
 
-/// Does the steps with so many turns of the runtime between them, and waits for quiet.
-fn hurried(steps: &[(Step, usize)]) -> History {
-    jumping(async {
+/// Runs the steps with this many yields between them, and waits until the server is idle.
+fn run_concurrently(steps: &[(Step, usize)]) -> History {
+    run_paused(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
         let start = maps.list(&ListParams::default()).await.expect("a list").metadata;
@@ -38,7 +38,7 @@ fn hurried(steps: &[(Step, usize)]) -> History {
         let mut player = Player::new(maps.clone());
         let mut asked = BTreeSet::new();
         for (step, turns) in steps {
-            asked.extend(player.step(step).await.expect("an answer"));
+            asked.extend(player.step(step).await.expect("a response"));
             for _ in 0..*turns {
                 tokio::task::yield_now().await;
             }
@@ -51,7 +51,7 @@ fn hurried(steps: &[(Step, usize)]) -> History {
     })
 }
 
-/// What went without being asked for while an owner was there to stay, and what dangles at the end.
+/// Objects that were collected although an owner existed, and dangling references at the end.
 fn faults(history: &History) -> Vec<String> {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut found = Vec::new();
@@ -62,7 +62,7 @@ fn faults(history: &History) -> Vec<String> {
             WatchEvent::Bookmark(_) | WatchEvent::Error(_) => continue,
         };
         let uid = map.metadata.uid.clone().expect("a uid");
-        let now = look(map, gone);
+        let now = observe(map, gone);
         let before = seen.get(&uid).cloned().unwrap_or_default();
         let leaves = (gone || now.leaving) && !before.leaving;
         let solid = |owner: &String| seen.get(owner).is_some_and(|owner| !owner.waiting);
@@ -78,7 +78,7 @@ fn faults(history: &History) -> Vec<String> {
         if gone {
             seen.remove(&uid);
         } else {
-            // Whoever once waited for its dependents has given them up.
+            // An owner in foreground deletion does not keep its dependents.
             let waiting = now.waiting || before.waiting;
             seen.insert(uid, Seen { waiting, ..now });
         }
@@ -93,7 +93,7 @@ fn faults(history: &History) -> Vec<String> {
     found
 }
 
-fn look(map: &ConfigMap, gone: bool) -> Seen {
+fn observe(map: &ConfigMap, gone: bool) -> Seen {
     let metadata = &map.metadata;
     let owners = metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
     let has =
@@ -111,11 +111,11 @@ proptest! {
 
     // Requirement: AK-7
     #[test]
-    fn in_a_hurry_nothing_dangles_and_nothing_solid_goes(
+    fn concurrent_steps_leave_no_dangling_reference(
         steps in sequence::sequences(1..=40),
         turns in prop::collection::vec(0_usize..12, 40),
     ) {
         let steps: Vec<(Step, usize)> = steps.into_iter().zip(turns).collect();
-        prop_assert_eq!(faults(&hurried(&steps)), Vec::<String>::new());
+        prop_assert_eq!(faults(&run_concurrently(&steps)), Vec::<String>::new());
     }
 }

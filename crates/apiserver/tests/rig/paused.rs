@@ -1,6 +1,6 @@
-//! A runtime for properties: one thread, and a clock that jumps to whatever is waited for.
+//! A single-threaded runtime with a paused clock, for property tests.
 
-/// Runs to the end, however long that would have taken.
+/// Runs a future with a paused clock.
 pub(crate) fn jumping<T>(deed: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");

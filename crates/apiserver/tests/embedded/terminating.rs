@@ -1,4 +1,4 @@
-//! What is made while the place it is made in goes.
+//! Creation during the deletion of a namespace or CRD.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use usher_apiserver::{ApiServer, Durability, DurabilityError, Loaded, Record};
 
-use crate::admitting::{configured, guard};
-use crate::refused::{DEFINITIONS, defined, definition};
-use crate::{ask, hook};
+use crate::limits::{DEFINITIONS, defined, definition};
+use crate::webhooks::{configured, guard};
+use crate::{call, hook};
 
-/// Turns of the runtime: enough for every task to come to where it waits for the keeper.
+/// Yields to the runtime, until every task waits for the commit.
 const TURNS: usize = 1000;
 
-/// A keeper that waits for whoever holds it.
+/// Blocks commits while the mutex is locked.
 struct Held(Arc<Mutex<()>>);
 
 impl Durability for Held {
@@ -34,11 +34,11 @@ impl Durability for Held {
     }
 }
 
-/// Asks, and comes back when the answer waits for the keeper.
+/// Sends a request, and returns when it waits for the commit.
 async fn begin(client: &Client, method: &'static str, path: &str, body: Value) -> JoinHandle<u16> {
     let (client, path) = (client.clone(), path.to_owned());
     let body = (!body.is_null()).then_some(body);
-    let asked = tokio::spawn(async move { ask(&client, method, &path, body.as_ref()).await.0 });
+    let asked = tokio::spawn(async move { call(&client, method, &path, body.as_ref()).await.0 });
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
     }
@@ -48,7 +48,7 @@ async fn begin(client: &Client, method: &'static str, path: &str, body: Value) -
 
 // Requirement: AK-19
 #[tokio::test]
-async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
+async fn nothing_is_created_during_an_unpublished_deletion() {
     let hold = Arc::new(Mutex::new(()));
     let keeper = Box::new(Held(hold.clone()));
     let server = ApiServer::builder().durability(keeper).without_collector().build().await;
@@ -56,7 +56,7 @@ async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
     let client = server.client();
     defined(&client, &definition("deep.example", "wells", "Well")).await;
     let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
-    assert_eq!(ask(&client, "POST", "/api/v1/namespaces", Some(&room)).await.0, 201);
+    assert_eq!(call(&client, "POST", "/api/v1/namespaces", Some(&room)).await.0, 201);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let well = json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"}});
     let definition = format!("{DEFINITIONS}/wells.deep.example");
@@ -68,20 +68,20 @@ async fn nothing_is_made_in_what_goes_but_is_not_yet_seen_to_go() {
         let deleted = begin(&client, "DELETE", goes, Value::Null).await;
         let made = begin(&client, "POST", place, object).await;
         drop(kept_waiting);
-        assert_eq!(deleted.await.expect("an answer"), 200, "{goes}");
-        assert_eq!(made.await.expect("an answer"), 403, "{place}");
+        assert_eq!(deleted.await.expect("a response"), 200, "{goes}");
+        assert_eq!(made.await.expect("a response"), 403, "{place}");
     }
 }
 
 // Requirement: AK-29
 #[tokio::test]
-async fn objects_of_a_definition_that_goes_are_tried_again_when_a_hook_refused_them() {
+async fn objects_of_a_deleted_crd_are_retried_after_a_denial() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     defined(&client, &definition("deep.example", "wells", "Well")).await;
     let well = json!({"apiVersion": "deep.example/v1", "kind": "Well", "metadata": {"name": "a"}});
     let wells = "/apis/deep.example/v1/namespaces/default/wells";
-    assert_eq!(ask(&client, "POST", wells, Some(&well)).await.0, 201);
+    assert_eq!(call(&client, "POST", wells, Some(&well)).await.0, 201);
     let hook = hook::start().await;
     let rules = json!([{
         "operations": ["DELETE"], "apiGroups": ["deep.example"], "apiVersions": ["v1"],
@@ -89,9 +89,9 @@ async fn objects_of_a_definition_that_goes_are_tried_again_when_a_hook_refused_t
     }]);
     guard(&server, &configured(&hook, "denyfive", &json!({"rules": rules}))).await;
     let named = format!("{DEFINITIONS}/wells.deep.example");
-    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
+    assert_eq!(call(&client, "DELETE", &named, None).await.0, 200);
     let gone = async {
-        while ask(&client, "GET", &named, None).await.0 != 404 {
+        while call(&client, "GET", &named, None).await.0 != 404 {
             tokio::task::yield_now().await;
         }
     };

@@ -1,4 +1,4 @@
-//! What is shown: tables, changes as they come, and documents.
+//! `kubectl get`, `describe` and `explain`.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -8,7 +8,7 @@ use crate::{Kubectl, rows, thing};
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_are_shown_and_more_of_them_when_wide() {
+async fn get_prints_columns_and_wide_columns() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let path = kubectl.write("thing.json", &thing("one", &json!({"size": 7, "note": "loud"})));
     kubectl.does(&["create", "-f", &path]);
@@ -20,13 +20,13 @@ async fn columns_are_shown_and_more_of_them_when_wide() {
     let described = kubectl.does(&["describe", "thing", "one"]);
     assert!(described.contains("Size:  7") && described.contains("Events:"), "{described}");
     let none = kubectl.ends(&["get", "thing", "two"]);
-    let told = "Error from server (NotFound): things.kubectl.example \"two\" not found\n";
-    assert_eq!((none.well, none.err.as_str()), (false, told));
+    let message = "Error from server (NotFound): things.kubectl.example \"two\" not found\n";
+    assert_eq!((none.well, none.err.as_str()), (false, message));
 }
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_shown_as_they_come() {
+async fn get_watch_prints_changes() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let path = kubectl.write("thing.json", &thing("one", &json!({"size": 1})));
     kubectl.does(&["create", "-f", &path]);
@@ -48,7 +48,7 @@ async fn changes_are_shown_as_they_come() {
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_and_their_fields_are_explained() {
+async fn explain_prints_kinds_and_fields() {
     let Some(kubectl) = Kubectl::start().await else { return };
     let explained = kubectl.does(&["explain", "thing.spec"]);
     for wanted in ["What the thing should be.", "size\t<integer>", "How large it is."] {

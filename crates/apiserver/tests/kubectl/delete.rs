@@ -1,13 +1,13 @@
-//! Objects that go, with what they own and where they live.
+//! `kubectl delete`.
 
 use serde_json::{Value, json};
 
-use crate::{Kubectl, ask, thing};
+use crate::{Kubectl, call, thing};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/kubectl.example/v1/namespaces/default/things";
 
-/// Makes a thing that owns a map which waits for nobody.
+/// Creates a thing with a non-blocking dependent.
 async fn family(kubectl: &Kubectl, name: &str) {
     let path = kubectl.write("thing.json", &thing(name, &json!({"size": 1})));
     kubectl.does(&["create", "-f", &path]);
@@ -23,18 +23,18 @@ async fn family(kubectl: &Kubectl, name: &str) {
             "blockOwnerDeletion": true,
         }]},
     });
-    assert_eq!(ask(&kubectl.client(), "POST", MAPS, Some(&map)).await.0, 201);
+    assert_eq!(call(&kubectl.client(), "POST", MAPS, Some(&map)).await.0, 201);
 }
 
-/// Holds an object back with a finalizer, or lets it go.
+/// Sets the finalizers of an object.
 async fn hold(kubectl: &Kubectl, path: &str, finalizers: Value) {
     let change = json!({"metadata": {"finalizers": finalizers}});
-    assert_eq!(ask(&kubectl.client(), "PATCH", path, Some(&change)).await.0, 200);
+    assert_eq!(call(&kubectl.client(), "PATCH", path, Some(&change)).await.0, 200);
 }
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
+async fn delete_cascades_in_background_foreground_or_orphans() {
     let Some(kubectl) = Kubectl::start().await else { return };
     for name in ["back", "fore", "orphan"] {
         family(&kubectl, name).await;
@@ -56,7 +56,7 @@ async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
     assert_eq!(finalizers, json!(["foregroundDeletion"]));
     hold(&kubectl, &map, Value::Null).await;
     kubectl.does(&["wait", "--for=delete", "thing/fore", "--timeout=60s"]);
-    assert_eq!(ask(&kubectl.client(), "GET", &map, None).await.0, 404);
+    assert_eq!(call(&kubectl.client(), "GET", &map, None).await.0, 404);
 
     delete("orphan", "--cascade=orphan");
     assert_eq!(kubectl.shows("cm/orphan-map")["metadata"]["ownerReferences"], Value::Null);
@@ -64,7 +64,7 @@ async fn what_a_deleted_object_owns_goes_after_it_before_it_or_not_at_all() {
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_a_deletion_is_told_of_it() {
+async fn kubectl_wait_sees_a_deletion() {
     let Some(kubectl) = Kubectl::start().await else { return };
     family(&kubectl, "one").await;
     let path = format!("{THINGS}/one");
@@ -79,7 +79,7 @@ async fn whoever_waits_for_a_deletion_is_told_of_it() {
 
 // Requirement: AK-13
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_is_made_filled_and_deleted_with_its_content() {
+async fn a_namespace_is_deleted_with_its_content() {
     let Some(kubectl) = Kubectl::start().await else { return };
     assert_eq!(kubectl.does(&["create", "namespace", "room"]), "namespace/room created\n");
     let literal = ["create", "configmap", "map", "-n", "room", "--from-literal=a=1"];

@@ -26,7 +26,7 @@ async fn holder(server: &ApiServer) -> Option<String> {
 
 // Requirement: AK-21
 #[tokio::test]
-async fn one_leads_at_a_time_and_another_follows_who_steps_down_or_dies() {
+async fn one_leader_at_a_time_and_a_successor_follows() {
     let server = ApiServer::builder().build().await.expect("a server");
     let (one, two) = (candidate(&server, "one").await, candidate(&server, "two").await);
     assert!(one.changed().await.expect("an election"));
@@ -43,7 +43,7 @@ async fn one_leads_at_a_time_and_another_follows_who_steps_down_or_dies() {
     one.release().await.expect("released");
     assert!(waiting.await.expect("an election"));
     assert_eq!(holder(&server).await.as_deref(), Some("two"));
-    // Two dies without a word: three leads when the lease is over.
+    // Two stops renewing: three leads when the lease has expired.
     drop(two);
     let three = candidate(&server, "three").await;
     assert!(three.changed().await.expect("an election"));
