@@ -48,8 +48,8 @@ const FLEET_SIZES: [(&str, &str); 3] = [
     ("USHER_SOAK_PROVIDER_KILLS", "100"),
 ];
 
-/// The test of the API server that grows with this variable, and its value.
-const API_SERVER_TESTS: [&str; 1] = ["every_answered_write_survives_a_kill"];
+/// The test of the API server that grows with its figure, and the figure.
+const API_SERVER_TESTS: [&str; 1] = ["every_acknowledged_write_survives_a_kill"];
 const API_SERVER_SIZES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
 
 /// Which check to run.

@@ -64,6 +64,7 @@ mod tests {
     }
 
     /// Red by: a log that is bounded by its length alone, or compacts too early.
+    // Requirement: AK-32
     #[test]
     fn a_log_is_compacted_by_count_and_by_size() {
         let most = (RING_CHANGES + CHANGES_SLACK) as u64;

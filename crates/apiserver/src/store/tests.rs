@@ -251,6 +251,7 @@ impl Durability for FailingDurability {
 }
 
 /// Red by: a write that waits for a dead writer thread, or readiness that hides it.
+// Requirement: AK-17
 #[tokio::test]
 async fn a_failed_or_panicked_writer_fails_writes_and_readiness() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
@@ -270,6 +271,7 @@ async fn a_failed_or_panicked_writer_fails_writes_and_readiness() {
 }
 
 /// Red by: a start that is killed early and leaves a file that cannot be opened.
+// Requirement: AK-33
 #[test]
 fn an_uninitialized_file_is_initialized_and_a_foreign_one_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -286,6 +288,7 @@ fn an_uninitialized_file_is_initialized_and_a_foreign_one_refused() {
 }
 
 /// Red by: a compaction that is durable without its objects, or a log that is cut before them.
+// Requirement: AK-32
 #[test]
 fn a_crash_around_a_compaction_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

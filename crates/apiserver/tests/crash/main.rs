@@ -95,7 +95,7 @@ async fn victim() {
 /// Starts a victim and waits until it serves.
 fn start(folder: &Path) -> Child {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "every_answered_write_survives_a_kill", "--nocapture"])
+        .args(["--exact", "every_acknowledged_write_survives_a_kill", "--nocapture"])
         .current_dir(folder)
         .stdout(Stdio::piped())
         .spawn()

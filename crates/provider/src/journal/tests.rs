@@ -156,6 +156,7 @@ async fn a_snapshot_replaces_a_long_journal() {
 }
 
 /// Red by: a token that stays in the file until enough bytes were appended.
+// Requirement: F-80
 #[tokio::test]
 async fn blobs_of_ended_operations_are_dropped_soon() {
     let (_folder, path) = place();

@@ -332,6 +332,7 @@ proptest! {
 
     /// Random requests against a naive fence, and a second state that only reads what the first
     /// one wrote.
+    // Requirement: PM-6
     #[test]
     fn written_entries_rebuild_the_same_state(
         steps in proptest::collection::vec(

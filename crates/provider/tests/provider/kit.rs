@@ -51,6 +51,7 @@ async fn a_host_created_after_the_timeout_is_deleted() {
 }
 
 /// Red by: a FAILED that no verb leaves, or a host left behind although its slot is offered again.
+// Requirement: F-76
 #[tokio::test(start_paused = true)]
 async fn salvage_deletes_the_host_that_a_failed_create_left() {
     let folder = tempfile::tempdir().unwrap();
