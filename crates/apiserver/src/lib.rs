@@ -35,6 +35,8 @@
 //! RBAC. Every authenticated user may do everything. Protobuf is accepted where `kubectl` sends it,
 //! and never returned.
 
+#![warn(missing_docs)]
+
 // The pure modules are public for the replay tests; they are not part of the stable interface.
 mod admission;
 #[doc(hidden)]

@@ -23,7 +23,6 @@ use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
 use crate::backend::{Backend, Command, CreatedHost, Fault, invalid_offer, is_named};
 use crate::journal::{self, Config, Journal};
-use crate::point::{self, Pass, Point};
 use crate::state::{
     Accepted, Entry, Kind, ProviderState, Refusal, TransitionRequest, VerbOutcome, Work,
 };
@@ -49,8 +48,6 @@ pub struct Options {
     pub snapshot_after_bytes: u64,
     /// How long the blob of an ended Configure may stay in the journal; `None` for ever.
     pub forget_blobs_after: Option<Duration>,
-    /// Called at each failpoint.
-    pub pass: Pass,
 }
 
 /// The timeout of each verb.
@@ -307,7 +304,7 @@ impl<B: Backend> Inner<B> {
     async fn retry_until(&self, work: &Work, command: &Command, deadline: Instant) -> VerbOutcome {
         let mut backoff = RETRY_FIRST;
         loop {
-            (self.options.pass)(Point::BeforeVerb);
+            Failpoint::BeforeVerb.pass();
             match self.attempt(work, command).await {
                 Ok(end) => return end,
                 Err(Fault { is_transient: true, .. }) if Instant::now() + backoff < deadline => {

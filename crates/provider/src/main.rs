@@ -21,11 +21,15 @@ struct Args {
 async fn main() -> ExitCode {
     let Args { flags, failpoint } = Args::parse();
     if let Some(text) = failpoint {
-        let Some(point) = point::arm(&text) else {
-            eprintln!("usher-provider-fake: unknown failpoint \"{text}\"");
-            return ExitCode::from(2);
-        };
-        eprintln!("usher-provider-fake: WARNING: this process will exit at {point}");
+        match usher_failpoint::arm(&text) {
+            Ok(it) => {
+                eprintln!("usher-provider-fake: WARNING: this process will exit at {}", it.point);
+            }
+            Err(why) => {
+                eprintln!("usher-provider-fake: {why}");
+                return ExitCode::from(2);
+            }
+        }
     }
     // The process id separates two processes that start in the same nanosecond.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -129,7 +129,7 @@ impl Error {
 
 impl Flags {
     /// The options of the kit.
-    pub fn options(&self, nonce: u64, pass: Pass) -> Options {
+    pub fn options(&self, nonce: u64) -> Options {
         Options {
             state: self.state.clone(),
             nonce,

@@ -32,7 +32,6 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::point::Pass;
 use crate::state::{Entry, ProviderState};
 use writer::{SnapshotTarget, Writer};
 
@@ -107,8 +106,6 @@ pub struct Config {
     /// A snapshot is due this long after a bootstrap blob was appended, to drop the blobs of ended
     /// operations; `None` never.
     pub forget_blobs_after: Option<Duration>,
-    /// Called at each failpoint.
-    pub pass: Pass,
 }
 
 impl Journal {

@@ -8,11 +8,9 @@ use tempfile::TempDir;
 use usher_wire::fleet::Machine;
 
 use super::*;
-use crate::point;
 use crate::state::{Mark, Pending, Record};
 
-const CONFIG: Config =
-    Config { snapshot_after_bytes: 1 << 30, forget_blobs_after: None, pass: point::pass };
+const CONFIG: Config = Config { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
 
 fn entry(number: u64) -> Entry {
     let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use usher_failpoint::Failpoint;
 
 use super::{Config, Entries, Message, Progress, as_u64, frame, sync_folder};
-use crate::point::Point;
 use crate::state::Entry;
 
 /// The size at which a group is closed.
@@ -157,11 +157,11 @@ impl Writer {
     }
 
     fn begin_snapshot(&mut self, entries: Entries) {
-        let (snapshot, pass) = (self.snapshot.clone(), self.config.pass);
+        let snapshot = self.snapshot.clone();
         let thread = std::thread::Builder::new().name("snapshot".to_owned());
         let spawned = thread.spawn(move || {
             let staged = write_snapshot(&snapshot, entries);
-            pass(Point::SnapshotStaged);
+            Failpoint::SnapshotStaged.pass();
             staged
         });
         self.snapshotting = if let Ok(thread) = spawned {
@@ -176,11 +176,11 @@ impl Writer {
     fn write(&mut self, group: &[(u64, Entry)]) -> io::Result<()> {
         let Some((last, _)) = group.last() else { return Ok(()) };
         let bytes = frame::group(self.groups, group.iter().map(|(_, entry)| entry));
-        (self.config.pass)(Point::BeforeAppend);
+        Failpoint::BeforeAppend.pass();
         self.file.write_all(&bytes)?;
-        (self.config.pass)(Point::BeforeSync);
+        Failpoint::BeforeSync.pass();
         self.file.sync_data()?;
-        (self.config.pass)(Point::AfterSync);
+        Failpoint::AfterSync.pass();
         self.groups += 1;
         self.length += as_u64(bytes.len());
         self.durable = *last;
@@ -228,7 +228,7 @@ impl Writer {
             }
         };
         fs::rename(&staged.path, &self.snapshot.path)?;
-        (self.config.pass)(Point::SnapshotNamed);
+        Failpoint::SnapshotNamed.pass();
         sync_folder(&self.snapshot.path)?;
         (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
         self.blob_since = None;
