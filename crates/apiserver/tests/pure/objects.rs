@@ -11,7 +11,7 @@ use usher_apiserver::meta::object::{self, MetaRules};
 use usher_apiserver::patch::{self, json as json_patch, merge};
 use usher_apiserver::schema::decode::decode;
 use usher_apiserver::schema::default::fill;
-use usher_apiserver::schema::{Schema, metadata::bring_into_shape};
+use usher_apiserver::schema::{Schema, metadata::normalize};
 
 pub(crate) const NOW: &str = "2026-01-01T00:00:00Z";
 
@@ -211,7 +211,7 @@ impl ParsedRequest<'_> {
 
     fn shape(&self, object: &mut Value, duplicates: &[String]) -> Result<Vec<String>, Answer> {
         let handled = format!("{0} in version \"v1\" cannot be handled as a {0}", self.kind.name);
-        let unknown = bring_into_shape(object, &self.kind.schema)
+        let unknown = normalize(object, &self.kind.schema)
             .map_err(|why| failure(400, &format!("{handled}: {why}")))?;
         let mut warnings: Vec<String> =
             duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();

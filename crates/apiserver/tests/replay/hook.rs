@@ -117,9 +117,9 @@ async fn answer(
         "denywarn" => {
             let status = json!({"code": 403, "message": "denied"});
             let warnings = json!(["denied with a warning"]);
-            let response =
+            let denied =
                 json!({"uid": uid, "allowed": false, "warnings": warnings, "status": status});
-            (200, response(response))
+            (200, response(denied))
         }
         "http500" => (500, json!("internal trouble")),
         "notjson" => (200, json!("this is not json")),

@@ -106,7 +106,7 @@ impl Ground {
             Ok(kit) => kit,
             // Whoever had the hosts before lets go of them piece by piece.
             Err(StartError::Journal(journal::Error::Locked { .. })) => return Ok(None),
-            Err(why) => return Err(Stop::unavailable(chain(&why))),
+            Err(why) => return Err(ServerError::unavailable(chain(&why))),
         };
         // Whoever made it is dead: the lock is ours.
         let socket = self.socket();
@@ -141,7 +141,7 @@ impl Ground {
         let served = tokio::select! {
             served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
             () = kit.write_failed() => {
-                return Err(Stop::unavailable(
+                return Err(ServerError::unavailable(
                     "cannot go on: the state of this machine's hosts could not be written; mend \
                      the disk below `fleet` in the data directory and start again; the nodes run \
                      on",
