@@ -99,7 +99,7 @@ async fn every_write_that_wakes_a_resource_hands_it_over() {
         store.order(id, Order::Deprovision, None).await.unwrap();
         let ordered = next(&mut handing).await;
         agrees(store, id, &ordered.leased).await;
-        assert!(record(&ordered.leased).state.is_showing_out(), "as it is since the order");
+        assert!(record(&ordered.leased).state.is_tearing_down(), "as it is since the order");
         drop(ordered);
         assert_eq!(seats.available_permits(), SEATS);
     })
