@@ -97,7 +97,11 @@ impl Running {
 }
 
 /// Waits until a queue entry is as asked.
-async fn until_entry(bed: &Bed, id: ResourceId, holds: impl Fn(&QueueStatus) -> bool) -> QueueStatus {
+async fn until_entry(
+    bed: &Bed,
+    id: ResourceId,
+    holds: impl Fn(&QueueStatus) -> bool,
+) -> QueueStatus {
     let begun = Instant::now();
     loop {
         let entry = bed.entry(id).await;
