@@ -58,11 +58,11 @@ pub(crate) fn check(repo: &Repo) -> Outcome {
 }
 
 fn write(repo: &Repo) -> Outcome {
-    wire::write(repo)?;
     let tree = repo.tree()?;
     // What needs no build comes first, so that it is fresh although the product does not compile.
     let drawn = drawn(&tree)?;
     put(repo, &drawn, differing(&tree, &drawn))?;
+    wire::write(repo)?;
     let mut printed = BTreeMap::new();
     for (path, package, example) in PRINTED {
         let args = ["run", "--quiet", "--package", package, "--example", example];

@@ -41,15 +41,15 @@ const WALK_SIZES: [(&str, &str); 7] = [
 
 /// The tests of shards and providers that grow with these variables, and their values.
 const FLEET_TESTS: [&str; 1] = ["kills::"];
-const PROVIDER_TESTS: [&str; 1] = ["killed::"];
+const PROVIDER_TESTS: [&str; 1] = ["crash::"];
 const FLEET_SIZES: [(&str, &str); 3] = [
     ("USHER_SOAK_PASSINGS", "12"),
     ("USHER_SOAK_LIFECYCLES", "1000"),
     ("USHER_SOAK_PROVIDER_KILLS", "100"),
 ];
 
-/// The test of the API server that grows with this variable, and its value.
-const API_SERVER_TESTS: [&str; 1] = ["every_answered_write_survives_a_kill"];
+/// The test of the API server that grows with its figure, and the figure.
+const API_SERVER_TESTS: [&str; 1] = ["every_acknowledged_write_survives_a_kill"];
 const API_SERVER_SIZES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
 
 /// Which check to run.
@@ -97,9 +97,9 @@ fn soak_fleet(repo: &Repo) -> Outcome {
     soak_tests(repo, &words, &FLEET_TESTS, &FLEET_SIZES)
 }
 
-/// API servers that are killed under many writes.
+/// API servers that are killed during concurrent writes.
 fn soak_apiserver(repo: &Repo) -> Outcome {
-    let words = ["--release", "--package", "usher-apiserver", "--test", "killed"];
+    let words = ["--release", "--package", "usher-apiserver", "--test", "crash"];
     soak_tests(repo, &words, &API_SERVER_TESTS, &API_SERVER_SIZES)
 }
 

@@ -1,9 +1,9 @@
-//! Values for property tests: small, hostile, and often alike, so that they meet.
+//! Values for property tests: small, unusual, and often equal.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Any JSON value, of few names and values.
+/// Any JSON value, from few names and values.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -85,7 +85,7 @@ pub(crate) fn widget() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema with a list of each type, a map, and a part where anything goes.
+/// A schema with a list of each type, a map, and a field that preserves unknown fields.
 pub(crate) fn widget_schema() -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "size": {"type": "integer", "default": 1, "minimum": 0},

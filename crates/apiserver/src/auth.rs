@@ -1,4 +1,4 @@
-//! Who calls.
+//! Authentication and authorization.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crate::http::Query;
 use crate::http::route::{Place, Route};
 use crate::status::{Refusal, details};
 
-/// Who calls, as webhooks and audit lines see them.
+/// A user, as webhooks and audit lines see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// The user's name.
@@ -15,12 +15,12 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// The users that tokens stand for.
+/// Users by bearer token.
 #[derive(Default, Clone)]
 pub(crate) struct Tokens(pub(crate) HashMap<String, User>);
 
 impl User {
-    /// Somebody without credentials.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),
@@ -28,7 +28,7 @@ impl User {
         }
     }
 
-    /// A user who may do everything.
+    /// A cluster administrator.
     pub fn admin(name: &str) -> Self {
         Self::with_groups(name, &["system:masters", "system:authenticated"])
     }
@@ -46,7 +46,7 @@ impl User {
 }
 
 impl Tokens {
-    /// Who an `Authorization` header stands for.
+    /// The user of an `Authorization` header.
     pub(crate) fn user(&self, authorization: Option<&str>) -> Result<User, Refusal> {
         let Some(header) = authorization else { return Ok(User::anonymous()) };
         let token = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("bearer "));
@@ -57,7 +57,7 @@ impl Tokens {
     }
 }
 
-/// Whether a caller may go on: those without credentials may ask for health and version.
+/// Authorizes a request: anonymous users may only read health and version.
 pub(crate) fn authorize(user: &User, route: &Route, verb: &str, path: &str) -> Result<(), Refusal> {
     if !user.is_anonymous() {
         return Ok(());
@@ -78,7 +78,7 @@ pub(crate) fn authorize(user: &User, route: &Route, verb: &str, path: &str) -> R
     }
 }
 
-/// The verb of a request, as authorisation names it.
+/// The authorization verb of a request.
 pub(crate) fn verb(method: &hyper::Method, place: Option<&Place>, query: &Query) -> &'static str {
     let named = place.is_some_and(|place| !place.name.is_empty());
     let collection = place.is_some() && !named;

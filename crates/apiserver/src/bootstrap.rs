@@ -1,4 +1,4 @@
-//! What is there before anybody asks.
+//! The objects of a new cluster.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::auth::User;
 use crate::core::Core;
 use crate::kinds::Builtin;
 use crate::status::Refusal;
-use crate::verbs::{Ask, create};
+use crate::verbs::{RequestContext, create};
 use crate::{managed, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Makes the namespaces that every cluster has.
+/// Creates the namespaces of every cluster.
 pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = User::admin("system:apiserver");
@@ -21,15 +21,15 @@ pub(crate) async fn namespaces(core: &Arc<Core>) -> Result<(), Refusal> {
         if core.namespace(name).is_some() {
             continue;
         }
-        let mut ask = Ask::new(core, &resource, ("", name), &user).by("kube-apiserver");
+        let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by("kube-apiserver");
         let mut namespace = json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {"name": name},
         });
         strategy::default_early(Builtin::Namespace, &mut namespace);
-        managed::on_create(&ask, &mut namespace);
-        create::create(&mut ask, namespace).await?;
+        managed::on_create(&ctx, &mut namespace);
+        create::create(&mut ctx, namespace).await?;
     }
     Ok(())
 }

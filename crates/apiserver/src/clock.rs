@@ -1,13 +1,13 @@
-//! Times, names and ids that nobody gave.
+//! Generated times, names and ids.
 
 use ring::error::Unspecified;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::meta::name::{SUFFIX_ALPHABET, SUFFIX_LENGTH};
 
-/// The system gives no randomness: without it ids repeat and secrets can be guessed.
+/// The system has no random bytes: without them ids repeat and secrets can be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot draw random bytes")]
+#[error("no random bytes")]
 pub(crate) struct NoRandomness;
 
 /// Now, in whole seconds.
@@ -34,13 +34,13 @@ pub(crate) fn suffix() -> Result<String, NoRandomness> {
     Ok(bytes.iter().map(letter).collect())
 }
 
-/// A new secret that opens the server.
+/// A new bearer token.
 pub(crate) fn token() -> Result<String, NoRandomness> {
     let bytes: [u8; 32] = random()?;
     Ok(hex(&bytes))
 }
 
-/// Bytes as text.
+/// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
@@ -64,7 +64,7 @@ mod tests {
 
     // Requirement: AK-20
     #[test]
-    fn a_system_without_randomness_is_told_and_gives_no_zeros() {
+    fn missing_randomness_is_an_error_not_zeros() {
         assert_eq!(drawn::<4>(|_| Err(Unspecified)), Err(NoRandomness));
         let sevens = drawn(|bytes| {
             bytes.fill(7);

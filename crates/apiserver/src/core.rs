@@ -1,4 +1,4 @@
-//! What every verb and every controller shares.
+//! The state that verbs and controllers share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +20,10 @@ pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations.admissionregi
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Takes a line about every request.
+/// Receives one audit line per request.
 pub(crate) type Audit = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The server without its doors.
+/// The server without its listeners.
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
@@ -32,13 +32,13 @@ pub(crate) struct Core {
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
     pub(crate) audit: Option<Audit>,
-    /// Turns true when the server ends.
+    /// True on shutdown.
     pub(crate) ending: watch::Sender<bool>,
     pub(crate) ready: AtomicBool,
 }
 
 impl Core {
-    /// Reads the definitions anew; what they serve is served from here on.
+    /// Reloads the served resources from the CRDs.
     pub(crate) fn refresh_kinds(&self) {
         let listing = self.store.list(DEFINITIONS, "");
         let before = self.registry.kinds();
@@ -46,7 +46,7 @@ impl Core {
         self.registry.replace(kinds);
     }
 
-    /// The resource that serves a kind, in any version if the wanted one is not there.
+    /// The resource of a kind, in any version if the given one is not served.
     pub(crate) fn resource(
         &self,
         group: &str,
@@ -66,7 +66,7 @@ impl Core {
     }
 }
 
-/// A text inside an object; empty when it is not there.
+/// A string inside an object; empty if absent.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

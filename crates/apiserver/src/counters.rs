@@ -1,30 +1,30 @@
-//! How often what was asked.
+//! Request counters.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Requests by verb, resource and status.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(Mutex<BTreeMap<Counted, u64>>);
+pub(crate) struct Counters(Mutex<BTreeMap<RequestKey, u64>>);
 
-/// What is counted apart.
+/// The labels of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Counted {
-    /// The verb, as authorisation names it.
+pub struct RequestKey {
+    /// The authorization verb.
     pub verb: String,
-    /// `plural.group`; empty for what is no resource that is served.
+    /// `plural.group`; empty if it is not a served resource.
     pub resource: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub code: u16,
 }
 
 impl Counters {
-    pub(crate) fn count(&self, counted: Counted) {
+    pub(crate) fn count(&self, key: RequestKey) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(counted).or_default() += 1;
+        *counts.entry(key).or_default() += 1;
     }
 
-    pub(crate) fn snapshot(&self) -> BTreeMap<Counted, u64> {
+    pub(crate) fn snapshot(&self) -> BTreeMap<RequestKey, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What is served, told to clients that ask.
+//! Discovery documents.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::http::Answer;
 use crate::http::negotiate::wants_aggregated;
 use crate::kinds::{Builtin, Kinds, Resource, api_version, custom};
+use crate::serialize::write_object;
 use crate::status::Refusal;
-use crate::written::write_object;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const BUILTIN_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-const FACE_VERBS: [&str; 3] = ["get", "patch", "update"];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// `/api` and `/apis`.
 pub(crate) fn groups(kinds: &Kinds, accept: &str, legacy: bool) -> Answer {
@@ -87,7 +87,7 @@ pub(crate) fn names(kinds: &Kinds) -> Vec<String> {
     names
 }
 
-/// The versions of a group, best first.
+/// The versions of a group, by priority.
 pub(crate) fn versions(kinds: &Kinds, group: &str) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for resource in kinds.all().iter().filter(|resource| resource.group == group) {
@@ -125,19 +125,19 @@ fn group_value(kinds: &Kinds, name: &str) -> Option<Value> {
     }))
 }
 
-/// A face of a resource: its name, the group and kind it shows if that is another, its verbs.
-type Face = (&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>);
+/// A subresource: its name, its group and kind if they differ, its verbs.
+type SubresourceRow = (&'static str, Option<(&'static str, &'static str)>, Vec<&'static str>);
 
-fn faces(resource: &Resource) -> Vec<Face> {
+fn subresources(resource: &Resource) -> Vec<SubresourceRow> {
     let mut faces = Vec::new();
     if resource.is_builtin(Builtin::Namespace) {
         faces.push(("finalize", None, vec!["update"]));
     }
     if resource.custom().is_some_and(|custom| custom.scale.is_some()) {
-        faces.push(("scale", Some(("autoscaling", "Scale")), FACE_VERBS.to_vec()));
+        faces.push(("scale", Some(("autoscaling", "Scale")), SUBRESOURCE_VERBS.to_vec()));
     }
     if resource.has_status() {
-        faces.push(("status", None, FACE_VERBS.to_vec()));
+        faces.push(("status", None, SUBRESOURCE_VERBS.to_vec()));
     }
     faces
 }
@@ -168,7 +168,7 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
     if !resource.categories.is_empty() {
         main["categories"] = json!(resource.categories);
     }
-    let rows = faces(resource).into_iter().map(|(face, other, verbs)| {
+    let rows = subresources(resource).into_iter().map(|(face, other, verbs)| {
         let mut row = json!({
             "name": format!("{}/{face}", resource.plural),
             "singularName": "",
@@ -185,7 +185,7 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
     std::iter::once(main).chain(rows).collect()
 }
 
-/// A hash of what is stored: it changes when objects are stored as another version.
+/// The storage version hash.
 fn storage_hash(resource: &Resource) -> String {
     let stored = match resource.builtin() {
         Some(Builtin::CustomResourceDefinition) => "v1beta1",
@@ -245,7 +245,7 @@ fn aggregated_row(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         row["categories"] = json!(resource.categories);
     }
-    let faces: Vec<Value> = faces(resource)
+    let faces: Vec<Value> = subresources(resource)
         .into_iter()
         .map(|(face, other, verbs)| {
             let shown = other.map_or_else(|| own.clone(), |(group, name)| named(group, "v1", name));

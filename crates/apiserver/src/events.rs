@@ -1,8 +1,8 @@
-//! One event under two names: `v1` and `events.k8s.io/v1` write the same fields differently.
+//! Events in two APIs: `v1` and `events.k8s.io/v1` name the same fields differently.
 
 use serde_json::{Map, Value, json};
 
-/// Core's name of a field, and the other's.
+/// Field names in `v1` and in `events.k8s.io/v1`.
 const NAMES: [(&str, &str); 8] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -14,7 +14,7 @@ const NAMES: [(&str, &str); 8] = [
     ("reportingInstance", "reportingInstance"),
 ];
 
-/// What core always shows.
+/// Fields that `v1` always has.
 const CORE: [(&str, Shown); 7] = [
     ("involvedObject", Shown::Map),
     ("source", Shown::Map),
@@ -25,7 +25,7 @@ const CORE: [(&str, Shown); 7] = [
     ("reportingInstance", Shown::Text),
 ];
 
-/// What the other always shows.
+/// Fields that `events.k8s.io/v1` always has.
 const REGARDING: [(&str, Shown); 5] = [
     ("eventTime", Shown::Null),
     ("regarding", Shown::Map),
@@ -41,7 +41,7 @@ enum Shown {
     Text,
 }
 
-/// The event with the names of `events.k8s.io/v1`.
+/// Converts to `events.k8s.io/v1`.
 pub(crate) fn to_regarding(core: &Value) -> Value {
     let mut event = renamed(core, |name| {
         NAMES.iter().find(|(core, _)| *core == name).map_or(name, |(_, other)| other)
@@ -57,7 +57,7 @@ pub(crate) fn to_regarding(core: &Value) -> Value {
     event
 }
 
-/// The event with the names of `v1`, which is how it is stored.
+/// Converts to `v1`, which is the stored version.
 pub(crate) fn to_core(event: &Value) -> Value {
     let mut core = renamed(event, |name| {
         NAMES.iter().find(|(_, other)| *other == name).map_or(name, |(core, _)| core)
@@ -69,7 +69,7 @@ pub(crate) fn to_core(event: &Value) -> Value {
     core
 }
 
-/// Fills in what `v1` always shows.
+/// Fills in the fields that `v1` always has.
 pub(crate) fn complete_core(event: &mut Value) {
     if let Some(map) = event.as_object_mut() {
         complete(map, &CORE);

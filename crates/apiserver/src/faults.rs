@@ -1,4 +1,4 @@
-//! Mishaps on demand, for tests of those who call.
+//! Injected faults, for tests of clients.
 
 use std::fmt;
 use std::future::Future;
@@ -9,46 +9,46 @@ use tokio::sync::watch;
 
 use crate::status::Refusal;
 
-/// A request, as a fault hook sees it. What the garbage collector does passes the hook, too: it
+/// A request, as a fault hook sees it. The garbage collector's own requests pass the hook, too: it
 /// deletes, patches, and watches every resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// Who asks.
+pub struct RequestInfo {
+    /// The user.
     pub user: String,
-    /// The verb, as authorisation names it.
+    /// The authorization verb.
     pub verb: String,
-    /// `plural.group`; empty for what is no resource.
+    /// `plural.group`; empty if it is not a resource.
     pub resource: String,
-    /// The namespace; empty for none.
+    /// The namespace, or empty.
     pub namespace: String,
     /// The name; empty for a collection.
     pub name: String,
 }
 
-/// What befalls a request.
+/// The fault of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// It is refused with this status before anything happens. A deed of the collector is tried
-    /// again with growing patience; a resource that it may not watch it does not see.
+    /// The request is refused with this status. The collector retries with back-off; a resource
+    /// that it may not watch is hidden from it.
     Refuse(u16),
-    /// It is done, and the caller is told this status instead of the answer.
+    /// The request is executed, and the caller gets this status instead of the response.
     LoseAnswer(u16),
-    /// It is done, and the caller hears nothing until the server ends.
+    /// The request is executed, and the caller gets no response until shutdown.
     NeverAnswer,
-    /// It waits before anything happens.
+    /// The request is delayed before it is executed.
     Delay(Duration),
-    /// A watch ends after so many events.
+    /// A watch ends after this many events.
     EndWatchAfter(usize),
-    /// A get or a list shows what was there so many revisions ago.
+    /// A get or list reads this many revisions back.
     ReadBehind(u64),
 }
 
-type Hook = Arc<dyn Fn(&Asked) -> Fault + Send + Sync>;
+type Hook = Arc<dyn Fn(&RequestInfo) -> Fault + Send + Sync>;
 
-/// The hook that decides what goes wrong.
+/// The current fault hook.
 pub(crate) struct Faults {
     hook: RwLock<Option<Hook>>,
     changed: watch::Sender<u64>,
@@ -60,13 +60,13 @@ impl Faults {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// What befalls a request, which is only described when somebody wants to know.
-    pub(crate) fn befall(&self, asked: impl FnOnce() -> Asked) -> Fault {
+    /// The fault of a request; `request` is only called if there is a hook.
+    pub(crate) fn for_request(&self, request: impl FnOnce() -> RequestInfo) -> Fault {
         let hook = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone();
-        hook.map_or(Fault::None, |hook| hook(&asked()))
+        hook.map_or(Fault::None, |hook| hook(&request()))
     }
 
-    /// Told whenever another hook decides.
+    /// Notified when the hook is replaced.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -79,28 +79,28 @@ impl Default for Faults {
 }
 
 impl Fault {
-    /// Does a deed as far as the fault lets it happen and be told.
-    pub(crate) async fn befalls<T>(
+    /// Runs an operation under this fault.
+    pub(crate) async fn apply<T>(
         self,
-        deed: impl Future<Output = Result<T, Refusal>>,
+        operation: impl Future<Output = Result<T, Refusal>>,
         ending: &watch::Sender<bool>,
     ) -> Result<T, Refusal> {
-        let struck = |code: u16| Refusal::new(code, "InternalError", "a fault was asked for");
+        let injected = |code: u16| Refusal::new(code, "InternalError", "an injected fault");
         match self {
-            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => deed.await,
-            Self::Refuse(code) => Err(struck(code)),
+            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => operation.await,
+            Self::Refuse(code) => Err(injected(code)),
             Self::Delay(wait) => {
                 tokio::time::sleep(wait).await;
-                deed.await
+                operation.await
             }
             Self::LoseAnswer(code) => {
-                let _ = deed.await;
-                Err(struck(code))
+                let _ = operation.await;
+                Err(injected(code))
             }
             Self::NeverAnswer => {
-                let _ = deed.await;
+                let _ = operation.await;
                 let _ = ending.subscribe().wait_for(|ending| *ending).await;
-                Err(struck(503))
+                Err(injected(503))
             }
         }
     }

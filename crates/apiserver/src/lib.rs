@@ -1,7 +1,7 @@
 //! A Kubernetes-compatible API server to embed: one process, one file, no etcd.
 //!
-//! It serves custom resources and the built-in kinds that controllers need, to clients in the
-//! process and behind TLS, and is judged by what a real server was recorded to answer.
+//! It serves custom resources and the built-in kinds that controllers need, to in-process clients
+//! and over TLS. Recorded responses of a real server are its reference.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -9,9 +9,9 @@
 //!
 //! let server = ApiServer::builder().file("cluster.redb").build().await?;
 //! let client = server.client(); // a kube client without sockets
-//! let address = server.serve(([127, 0, 0, 1], 0).into()).await?; // for everybody else
+//! let address = server.serve(([127, 0, 0, 1], 0).into()).await?; // for clients of other processes
 //! let kubeconfig = server.kubeconfig(); // for kubectl
-//! server.set_faults(|asked| match asked.verb.as_str() {
+//! server.set_faults(|request| match request.verb.as_str() {
 //!     "update" => Fault::Refuse(500),
 //!     _ => Fault::None,
 //! });
@@ -23,22 +23,21 @@
 //!
 //! **Invariants**
 //!
-//! - Revisions are one sequence, never given twice, also not after a restart.
-//! - A write is answered when it is durable, and nobody sees it before.
-//! - A watch tells every change after its revision once and in order, or ends; what is forgotten is
-//!   told as 410.
-//! - No lock is held while a webhook or a rule is asked; what they judged is checked again by its
-//!   revision when the write is entered.
-//! - Nothing is deleted for an owner whose kind is not served.
+//! - Revisions are one sequence and never reused, even after a restart.
+//! - A write is answered when it is durable, and not visible before.
+//! - A watch delivers every change after its revision once and in order, or ends; a compacted
+//!   revision is answered with 410.
+//! - No lock is held while a webhook or a rule runs; the write is refused if the object's revision
+//!   has changed since.
+//! - Nothing is deleted because of an owner whose kind is not served.
 //!
-//! **Absent on purpose**: pods and whatever runs them, mutating webhooks, conversion between
-//! versions by webhook, and decisions of RBAC. Every user with a token may do everything. Protobuf
-//! is read where `kubectl` sends it, and never written.
+//! **Absent on purpose**: pods and their controllers, mutating webhooks, conversion webhooks, and
+//! RBAC. Every authenticated user may do everything. Protobuf is accepted where `kubectl` sends it,
+//! and never returned.
 
 #![warn(missing_docs)]
 
-// The pure parts are open to the tests that ask them what a real server was asked; they are no part
-// of what is promised.
+// The pure modules are public for the replay tests; they are not part of the stable interface.
 mod admission;
 #[doc(hidden)]
 pub mod apply;
@@ -60,6 +59,7 @@ mod kinds;
 mod managed;
 #[doc(hidden)]
 pub mod meta;
+mod normalize;
 mod openapi;
 #[doc(hidden)]
 pub mod patch;
@@ -68,18 +68,17 @@ mod protobuf;
 pub mod schema;
 #[doc(hidden)]
 pub mod selector;
+mod serialize;
 mod server;
-mod shape;
 mod status;
 mod store;
 mod strategy;
 mod table;
 mod verbs;
 mod view;
-mod written;
 
 pub use auth::User;
-pub use counters::Counted;
-pub use faults::{Asked, Fault};
+pub use counters::RequestKey;
+pub use faults::{Fault, RequestInfo};
 pub use server::{ApiServer, Builder, StartError};
-pub use store::{Durability, DurabilityError, FileDurability, Kept, Loaded, Record};
+pub use store::{Durability, DurabilityError, FileDurability, Loaded, Record, StoredObject};

@@ -1,55 +1,56 @@
-//! Who wrote which field.
+//! Updates the `managedFields` of written objects.
 
 use serde_json::{Value, json};
 
 use crate::apply::{self, Request, Reset, View, builtin, managed};
 use crate::clock;
-use crate::kinds::{Nature, Resource};
-use crate::shape;
+use crate::kinds::{Origin, Resource};
+use crate::normalize;
 use crate::status::Refusal;
-use crate::verbs::{Ask, Sub, decode};
+use crate::verbs::{RequestContext, Subresource, decode};
 
-/// Records the writer of a new object's fields.
-pub(crate) fn on_create(ask: &Ask<'_>, object: &mut Value) {
+/// Records the field manager of a new object.
+pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    let live = nothing(ask.resource);
-    with_view(ask.resource, |view| {
-        let request = request(ask, &version, &now);
+    let version = ctx.resource.api_version();
+    let live = nothing(ctx.resource);
+    with_view(ctx.resource, |view| {
+        let request = request(ctx, &version, &now);
         apply::update(view, &live, object, request).write(object);
     });
 }
 
-/// Records the writer of changed fields.
-pub(crate) fn on_update(ask: &Ask<'_>, old: &Value, next: &mut Value) {
+/// Records the field manager of changed fields.
+pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    with_view(ask.resource, |view| {
-        let request = request(ask, &version, &now);
+    let version = ctx.resource.api_version();
+    with_view(ctx.resource, |view| {
+        let request = request(ctx, &version, &now);
         apply::update(view, old, next, request).write(next);
     });
     managed::restore_times(next, old);
-    if ask.sub == Sub::Scale {
+    if ctx.sub == Subresource::Scale {
         forget_scale_time(next);
     }
 }
 
-/// Lays an applied configuration over an object.
+/// Applies a configuration to an object.
 pub(crate) fn apply(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     current: Option<&Value>,
     config: &Value,
 ) -> Result<Value, Refusal> {
     let now = clock::now();
-    let version = ask.resource.api_version();
-    let live = current.map_or_else(|| json!({}), |current| unsaid(ask.resource, current));
-    let force = ask.options.force;
-    let applied = with_view(ask.resource, |view| {
-        apply::apply(view, &live, config, request(ask, &version, &now), force)
+    let version = ctx.resource.api_version();
+    let live = current.map_or_else(|| json!({}), |current| unsaid(ctx.resource, current));
+    let force = ctx.options.force;
+    let applied = with_view(ctx.resource, |view| {
+        apply::apply(view, &live, config, request(ctx, &version, &now), force)
     });
     let mut object = applied.map_err(refused)?.object;
-    let unknown = shape::bring_applied(ask.resource, &mut object).map_err(Refusal::bad_request)?;
-    if let Some(strict) = decode::complain(ask, Vec::new(), unknown) {
+    let unknown =
+        normalize::normalize_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
+    if let Some(strict) = decode::complain(ctx, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
     }
     if let Some(current) = current {
@@ -58,16 +59,16 @@ pub(crate) fn apply(
     Ok(object)
 }
 
-/// An object without the empty maps that its kind always shows: nobody said them.
+/// An object without the empty maps that its kind always has: no manager owns them.
 fn unsaid(resource: &Resource, current: &Value) -> Value {
     let mut live = current.clone();
-    if let (Nature::Builtin(_), Some(map)) = (&resource.nature, live.as_object_mut()) {
+    if let (Origin::Builtin(_), Some(map)) = (&resource.origin, live.as_object_mut()) {
         map.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
     }
     live
 }
 
-/// The real server notes no time for writes of a scale.
+/// The real server records no time for writes of a scale.
 fn forget_scale_time(object: &mut Value) {
     let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
@@ -100,28 +101,28 @@ fn refused(refusal: apply::Refusal) -> Refusal {
     }
 }
 
-fn request<'a>(ask: &'a Ask<'_>, version: &'a str, now: &'a str) -> Request<'a> {
-    let (subresource, reset) = match ask.sub {
-        Sub::Main if ask.resource.has_status() => ("", Reset::Status),
-        Sub::Main => ("", Reset::Nothing),
-        Sub::Status => ("status", Reset::AllButStatus),
-        Sub::Scale => ("scale", Reset::Status),
-        Sub::Finalize => ("finalize", Reset::Nothing),
+fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> Request<'a> {
+    let (subresource, reset) = match ctx.sub {
+        Subresource::Main if ctx.resource.has_status() => ("", Reset::Status),
+        Subresource::Main => ("", Reset::Nothing),
+        Subresource::Status => ("status", Reset::AllButStatus),
+        Subresource::Scale => ("scale", Reset::Status),
+        Subresource::Finalize => ("finalize", Reset::Nothing),
     };
-    Request { manager: &ask.options.manager, api_version: version, subresource, now, reset }
+    Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }
 
-/// What an object is before anybody says anything.
+/// An object without any applied field.
 fn nothing(resource: &Resource) -> Value {
-    match &resource.nature {
-        Nature::Custom(_) => json!({}),
-        Nature::Builtin(_) => builtin::empty(&resource.group, &resource.kind),
+    match &resource.origin {
+        Origin::Custom(_) => json!({}),
+        Origin::Builtin(_) => builtin::empty(&resource.group, &resource.kind),
     }
 }
 
 fn with_view<T>(resource: &Resource, work: impl FnOnce(&View) -> T) -> T {
-    match &resource.nature {
-        Nature::Custom(custom) => work(&custom.view),
-        Nature::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
+    match &resource.origin {
+        Origin::Custom(custom) => work(&custom.view),
+        Origin::Builtin(_) => work(&builtin::view(&resource.group, &resource.kind)),
     }
 }

@@ -1,9 +1,9 @@
-//! The documents of `OpenAPI` v3, as much as clients read of it.
+//! `OpenAPI` v3 documents, as far as clients use them.
 
 use serde_json::{Value, json};
 
 use crate::http::Answer;
-use crate::kinds::{Kinds, Nature, Resource, api_version};
+use crate::kinds::{Kinds, Origin, Resource, api_version};
 use crate::status::Refusal;
 use crate::{clock, discovery};
 
@@ -133,9 +133,9 @@ fn operations(resource: &Resource, reference: &Value) -> Value {
 }
 
 fn schema(resource: &Resource) -> Value {
-    let mut schema = match &resource.nature {
-        Nature::Custom(custom) => custom.written.clone(),
-        Nature::Builtin(builtin) => builtin.schema().clone(),
+    let mut schema = match &resource.origin {
+        Origin::Custom(custom) => custom.written.clone(),
+        Origin::Builtin(builtin) => builtin.schema().clone(),
     };
     if !schema.is_object() {
         schema = json!({});

@@ -1,4 +1,4 @@
-//! The server as its owner sees it.
+//! The public interface of the server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,41 +16,41 @@ use tokio::task::JoinHandle;
 use crate::admission::Webhooks;
 use crate::auth::{Tokens, User};
 use crate::core::{Audit, Core};
-use crate::counters::{Counted, Counters};
-use crate::faults::{Asked, Fault, Faults};
-use crate::http::serve::{self, Door};
+use crate::counters::{Counters, RequestKey};
+use crate::faults::{Fault, Faults, RequestInfo};
+use crate::http::serve::{self, Listener};
 use crate::http::service::Service;
 use crate::kinds::Registry;
 use crate::store::{Durability, DurabilityError, FileDurability, Store};
 use crate::{bootstrap, clock, controllers};
 
-/// How long events are kept when nobody says.
+/// The default time to live of events.
 const EVENT_TTL: Duration = Duration::from_hours(1);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What was kept cannot be read.
-    #[error("cannot open what the API server kept")]
+    /// The stored objects cannot be loaded.
+    #[error("failed to open the data of the API server")]
     Store(#[from] DurabilityError),
-    /// No address to listen on.
-    #[error("cannot listen for the API server")]
+    /// The address cannot be bound.
+    #[error("failed to bind the address of the API server")]
     Listen(#[source] std::io::Error),
-    /// No certificate to show.
-    #[error("cannot make a certificate for the API server")]
+    /// The certificate cannot be created.
+    #[error("failed to create the certificate of the API server")]
     Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// No randomness to make ids and secrets of.
-    #[error("cannot draw random bytes for the API server")]
+    /// There are no random bytes for ids and secrets.
+    #[error("no random bytes for the API server")]
     Randomness,
-    /// The first objects could not be made.
-    #[error("cannot make the first objects of the API server: {0}")]
+    /// The initial objects could not be created.
+    #[error("failed to create the initial objects of the API server: {0}")]
     Bootstrap(String),
 }
 
-/// How a server is made.
+/// Configures a server.
 #[derive(Default)]
 pub struct Builder {
-    keeper: Option<Box<dyn Durability>>,
+    durability: Option<Box<dyn Durability>>,
     file: Option<PathBuf>,
     tokens: Tokens,
     audit: Option<Audit>,
@@ -62,61 +62,61 @@ pub struct Builder {
 pub struct ApiServer {
     core: Arc<Core>,
     token: String,
-    doors: Mutex<Vec<Door>>,
+    listeners: Mutex<Vec<Listener>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Builder {
-    /// Keeps every object in this file; without one everything is forgotten at the end.
+    /// Persists the objects in this file; without one they are in memory only.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// Keeps every object with this keeper.
+    /// Persists the objects with this implementation.
     #[must_use]
-    pub fn durability(mut self, keeper: Box<dyn Durability>) -> Self {
-        self.keeper = Some(keeper);
+    pub fn durability(mut self, durability: Box<dyn Durability>) -> Self {
+        self.durability = Some(durability);
         self
     }
 
-    /// Lets a user in who shows this token.
+    /// Authenticates a bearer token as this user.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.tokens.0.insert(token.into(), user);
         self
     }
 
-    /// Tells one line of JSON about every request.
+    /// Receives one line of JSON per request.
     #[must_use]
     pub fn audit(mut self, line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.audit = Some(Arc::new(line));
         self
     }
 
-    /// Starts no garbage collector and no controller of namespaces.
+    /// Starts neither garbage collector nor namespace controller.
     #[must_use]
     pub fn without_collector(mut self) -> Self {
         self.quiet = true;
         self
     }
 
-    /// Forgets events that nobody has written for so long; without this for an hour.
+    /// The time to live of events; one hour by default.
     #[must_use]
     pub fn event_ttl(mut self, ttl: Duration) -> Self {
         self.event_ttl = Some(ttl);
         self
     }
 
-    /// Starts the server; it needs the runtime it is called in.
+    /// Starts the server on the current tokio runtime.
     pub async fn build(self) -> Result<ApiServer, StartError> {
-        let keeper: Option<Box<dyn Durability>> = match (self.keeper, self.file) {
-            (Some(keeper), _) => Some(keeper),
+        let durability: Option<Box<dyn Durability>> = match (self.durability, self.file) {
+            (Some(durability), _) => Some(durability),
             (None, Some(path)) => Some(Box::new(FileDurability::open(&path)?)),
             (None, None) => None,
         };
-        let store = keeper.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
+        let store = durability.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
         let token = clock::token().map_err(|_| StartError::Randomness)?;
         let mut tokens = self.tokens;
         tokens.0.insert(token.clone(), User::admin("admin"));
@@ -137,45 +137,45 @@ impl Builder {
             .map_err(|refusal| StartError::Bootstrap(refusal.message))?;
         let tasks = controllers::start(&core, self.quiet, self.event_ttl.unwrap_or(EVENT_TTL));
         core.ready.store(true, Ordering::Release);
-        Ok(ApiServer { core, token, doors: Mutex::default(), tasks: Mutex::new(tasks) })
+        Ok(ApiServer { core, token, listeners: Mutex::default(), tasks: Mutex::new(tasks) })
     }
 }
 
 impl ApiServer {
-    /// How a server is made.
+    /// Configures a server.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A client without sockets that may do everything.
+    /// An in-process client with all permissions.
     pub fn client(&self) -> kube_client::Client {
         self.client_as(User::admin("admin"))
     }
 
-    /// A client without sockets for a user.
+    /// An in-process client of a user.
     pub fn client_as(&self, user: User) -> kube_client::Client {
         let service = Service { core: self.core.clone(), user };
         kube_client::Client::new(service, "default")
     }
 
-    /// Serves HTTP/1.1 and HTTP/2 with TLS; tells the address that was bound.
+    /// Serves HTTP/1.1 and HTTP/2 with TLS; returns the bound address.
     pub async fn serve(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
-        let door = serve::open(self.core.clone(), address).await?;
-        let address = door.address;
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner).push(door);
+        let listener = serve::open(self.core.clone(), address).await?;
+        let address = listener.address;
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         Ok(address)
     }
 
-    /// How `kubectl` finds the first address that is served; nothing before one is.
+    /// The kubeconfig of the first listener; `None` before there is one.
     pub fn kubeconfig(&self) -> Option<String> {
-        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        let door = doors.first()?;
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = listeners.first()?;
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "embedded", "cluster": {
-                "server": format!("https://{}", door.address),
-                "certificate-authority-data": STANDARD.encode(&door.authority),
+                "server": format!("https://{}", listener.address),
+                "certificate-authority-data": STANDARD.encode(&listener.authority),
             }}],
             "users": [{"name": "admin", "user": {"token": self.token}}],
             "contexts": [{"name": "embedded", "context": {
@@ -186,27 +186,28 @@ impl ApiServer {
         serde_json::to_string_pretty(&config).ok()
     }
 
-    /// Decides from here on what befalls requests, those of the garbage collector among them.
-    pub fn set_faults(&self, hook: impl Fn(&Asked) -> Fault + Send + Sync + 'static) {
+    /// Sets the fault hook, which also sees the requests of the garbage collector.
+    pub fn set_faults(&self, hook: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) {
         self.core.faults.set(Some(Arc::new(hook)));
     }
 
-    /// Nothing goes wrong on purpose any more.
+    /// Removes the fault hook.
     pub fn clear_faults(&self) {
         self.core.faults.set(None);
     }
 
-    /// Forgets all changes up to now: older watches and pages of lists get 410.
+    /// Compacts the history: older watches and list pages get 410.
     pub fn forget_history(&self) {
         self.core.store.forget_history();
     }
 
-    /// How often what was asked, by verb, resource and status.
-    pub fn counters(&self) -> BTreeMap<Counted, u64> {
+    /// Requests by verb, resource and status.
+    pub fn counters(&self) -> BTreeMap<RequestKey, u64> {
         self.core.counters.snapshot()
     }
 
-    /// Ends watches, doors and controllers, and closes the file; clients that are left can read.
+    /// Ends watches, listeners and controllers and closes the file; in-process clients can still
+    /// read.
     pub async fn shutdown(self) {
         self.core.ending.send_replace(true);
         let tasks: Vec<JoinHandle<()>> =

@@ -1,4 +1,4 @@
-//! Refusals as the `Status` objects that clients of Kubernetes read.
+//! Errors as Kubernetes `Status` objects.
 
 use serde_json::{Map, Value, json};
 
@@ -6,29 +6,29 @@ use crate::clock::NoRandomness;
 use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, joined, quoted};
 
-/// Why a request was not served: a code, a reason from a closed vocabulary, and a sentence.
+/// An API error: code, reason and message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
     /// The HTTP status.
     pub(crate) code: u16,
-    /// The machine's word for it; empty when there is none.
+    /// The `StatusReason`; may be empty.
     pub(crate) reason: &'static str,
-    /// The sentence.
+    /// The message.
     pub(crate) message: String,
-    /// What the refusal is about.
+    /// The `details` of the `Status`.
     pub(crate) details: Option<Box<Value>>,
-    /// After how many seconds asking again makes sense.
+    /// `Retry-After` in seconds.
     pub(crate) retry_after: Option<u64>,
-    /// A whole `Status` that somebody else wrote, told instead of the fields above.
-    pub(crate) told: Option<Box<Value>>,
-    /// Texts for `Warning` headers that go with the refusal.
+    /// A complete `Status` of a webhook, in place of the fields above.
+    pub(crate) status: Option<Box<Value>>,
+    /// `Warning` headers.
     pub(crate) warnings: Vec<String>,
-    /// Told as plain text instead of a `Status`.
+    /// Whether the body is plain text instead of a `Status`.
     pub(crate) plain: bool,
 }
 
 impl Refusal {
-    /// A refusal with all its parts but details.
+    /// An error without details.
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -36,13 +36,13 @@ impl Refusal {
             message: message.into(),
             details: None,
             retry_after: None,
-            told: None,
+            status: None,
             warnings: Vec::new(),
             plain: false,
         }
     }
 
-    /// With what it is about.
+    /// Adds details.
     pub(crate) fn about(mut self, details: Value) -> Self {
         self.details = Some(Box::new(details));
         self
@@ -52,7 +52,7 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An error nobody gave a reason to.
+    /// An internal error without a reason.
     pub(crate) fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -140,13 +140,13 @@ impl Refusal {
         Self::new(410, "Expired", message)
     }
 
-    /// The object, named by its kind, breaks rules of its fields.
+    /// The object has invalid fields.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         let group = if resource.is_builtin(Builtin::RegardingEvent) { "" } else { &resource.group };
         Self::invalid_kind(group, &resource.kind, name, errors)
     }
 
-    /// As [`Refusal::invalid`], for a kind that is no resource.
+    /// As [`Refusal::invalid`], for a kind that is not a resource.
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let dotted = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = format!("{dotted} {} is invalid: {}", quoted(name), joined(errors));
@@ -167,10 +167,10 @@ impl Refusal {
         Self::new(422, "Invalid", message).about(details)
     }
 
-    /// The refusal as a `Status` object.
+    /// Converts to a `Status` object.
     pub(crate) fn to_status(&self) -> Value {
-        if let Some(told) = &self.told {
-            return told.as_ref().clone();
+        if let Some(status) = &self.status {
+            return status.as_ref().clone();
         }
         let mut status = json!({
             "kind": "Status",
@@ -200,7 +200,7 @@ impl From<NoRandomness> for Refusal {
     }
 }
 
-/// What a refusal or a success is about; empty parts are left out.
+/// The `details` of a `Status`; empty fields are omitted.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> Value {
     let mut map = Map::new();
     for (key, value) in [("name", name), ("group", group), ("kind", kind)] {

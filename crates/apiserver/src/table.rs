@@ -1,4 +1,4 @@
-//! Objects as rows of a table, for people.
+//! Objects as `Table` rows.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::http::Query;
 use crate::http::negotiate::Form;
 use crate::jsonpath::{self, JsonPath};
 use crate::kinds::custom::Column;
-use crate::kinds::{Builtin, Nature, Resource};
+use crate::kinds::{Builtin, Origin, Resource};
 use crate::status::Refusal;
 use crate::view::{self, Page};
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object \
                    was created.";
 
-/// What a row carries besides its cells.
+/// What a row has besides its cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Include {
     Nothing,
@@ -49,7 +49,7 @@ pub(crate) fn many<'a>(
     Ok(table(form, &view::list_meta(page, false), &columns(resource), &rows))
 }
 
-/// An object of an event; the columns are told with the first.
+/// The table of a watch event; only the first has columns.
 pub(crate) fn row_event(
     resource: &Resource,
     value: &Value,
@@ -102,9 +102,9 @@ fn row(resource: &Resource, value: &Value, form: &Form, include: Include) -> Val
 
 fn columns(resource: &Resource) -> Value {
     let name = column(("Name", "string", "name"), "The name is unique among its kind.", 0);
-    let rest: Vec<Value> = match &resource.nature {
-        Nature::Custom(custom) => custom.columns.iter().map(custom_column).collect(),
-        Nature::Builtin(builtin) => builtin_columns(*builtin)
+    let rest: Vec<Value> = match &resource.origin {
+        Origin::Custom(custom) => custom.columns.iter().map(custom_column).collect(),
+        Origin::Builtin(builtin) => builtin_columns(*builtin)
             .iter()
             .map(|(name, kind)| column((name, kind, ""), AGE, 0))
             .collect(),
@@ -134,11 +134,11 @@ fn column((name, kind, format): (&str, &str, &str), description: &str, priority:
 
 fn cells(resource: &Resource, value: &Value) -> Vec<Value> {
     let name = value.pointer("/metadata/name").cloned().unwrap_or_default();
-    let rest: Vec<Value> = match &resource.nature {
-        Nature::Custom(custom) => {
+    let rest: Vec<Value> = match &resource.origin {
+        Origin::Custom(custom) => {
             custom.columns.iter().map(|column| custom_cell(column, value)).collect()
         }
-        Nature::Builtin(builtin) => builtin_cells(*builtin, value),
+        Origin::Builtin(builtin) => builtin_cells(*builtin, value),
     };
     std::iter::once(name).chain(rest).collect()
 }
@@ -222,7 +222,7 @@ fn event_cells(value: &Value, object: &str, message: &str) -> Vec<Value> {
     ]
 }
 
-/// How long ago a time was.
+/// The age of a time.
 fn age(time: &str) -> Option<String> {
     let then: Timestamp = time.parse().ok()?;
     Some(jsonpath::table::age(then, Timestamp::now()))

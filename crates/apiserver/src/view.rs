@@ -1,4 +1,4 @@
-//! Objects as callers see them: in their version, as a table, or as metadata alone.
+//! Representations of objects: in a version, as a table, or as metadata.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use crate::http::negotiate::{Form, View};
 use crate::http::{Answer, JSON, Query};
 use crate::kinds::{Builtin, Resource, api_version};
+use crate::serialize::write_object;
 use crate::status::Refusal;
 use crate::store::Entry;
-use crate::written::write_object;
-use crate::{events, shape, table};
+use crate::{events, normalize, table};
 
-/// What a list says about itself.
+/// The metadata of a list.
 pub(crate) struct Page {
     pub(crate) revision: u64,
-    /// The token of the next page.
+    /// The continue token.
     pub(crate) next: Option<String>,
-    /// How many objects are left.
+    /// The number of remaining objects.
     pub(crate) remaining: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn to_version<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, 
         }
         let mut value = stored.clone();
         value["apiVersion"] = json!(resource.api_version());
-        shape::complete(resource, &mut value);
+        normalize::complete(resource, &mut value);
         return Cow::Owned(value);
     }
     if resource.is_builtin(Builtin::RegardingEvent) {
@@ -40,14 +40,14 @@ pub(crate) fn to_version<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, 
     Cow::Borrowed(stored)
 }
 
-/// An object in the form in which it is stored.
+/// Converts to the storage version.
 pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
     if let Some(custom) = resource.custom() {
         if custom.storage_version != resource.version {
             let stored = api_version(&resource.group, &custom.storage_version);
             object["apiVersion"] = json!(stored);
             if let Some(schema) = &custom.stored {
-                shape::prune_root(&mut object, schema);
+                normalize::prune_root(&mut object, schema);
             }
         }
         return object;
@@ -58,7 +58,7 @@ pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// One object as an answer.
+/// A response with one object.
 pub(crate) fn one(
     code: u16,
     resource: &Resource,
@@ -75,7 +75,7 @@ pub(crate) fn one(
     Ok(answer(code, &shown, form))
 }
 
-/// One stored object as an answer, out of the JSON that is there already where that will do.
+/// A response with one stored object; reuses its serialized JSON where possible.
 pub(crate) fn entry(
     code: u16,
     resource: &Resource,
@@ -89,7 +89,7 @@ pub(crate) fn entry(
     one(code, resource, &entry.value, (form, query))
 }
 
-/// Several objects as an answer.
+/// A response with a list.
 pub(crate) fn many(
     resource: &Resource,
     items: &[Arc<Entry>],
@@ -134,7 +134,7 @@ pub(crate) fn many(
     Ok(answer(200, &shown, form))
 }
 
-/// The object of an event of a watch, written.
+/// The serialized object of a watch event.
 pub(crate) fn event(
     resource: &Resource,
     entry: &Entry,
@@ -161,7 +161,7 @@ pub(crate) fn bookmark(object: Value, form: &Form) -> Value {
     }
 }
 
-/// A built-in object that says nothing still shows the fields that are never left out.
+/// Adds the fields that a built-in object never omits.
 pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
     let Some(builtin) = resource.builtin() else { return };
     match builtin {
@@ -185,7 +185,7 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// An object's metadata alone.
+/// `PartialObjectMetadata` of an object.
 pub(crate) fn partial(value: &Value, version: &str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -194,7 +194,7 @@ pub(crate) fn partial(value: &Value, version: &str) -> Value {
     })
 }
 
-/// What a list says about itself; custom ones always name the next page.
+/// The metadata of a list; a custom one always has `continue`.
 pub(crate) fn list_meta(page: &Page, custom: bool) -> Value {
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some(next) = &page.next {
@@ -208,7 +208,7 @@ pub(crate) fn list_meta(page: &Page, custom: bool) -> Value {
     metadata
 }
 
-/// A built-in object in a list does not say what it is.
+/// Removes `apiVersion` and `kind`, as in lists of built-in objects.
 fn nameless(mut value: Value) -> Value {
     if let Some(map) = value.as_object_mut() {
         map.remove("kind");
@@ -225,7 +225,7 @@ fn answer(code: u16, value: &Value, form: &Form) -> Answer {
     Answer::json(code, value)
 }
 
-/// A list out of the JSON that is there already.
+/// A list from the serialized JSON of its items.
 fn plain_list(resource: &Resource, items: &[Arc<Entry>], page: &Page) -> Bytes {
     let custom = resource.custom();
     let metadata = list_meta(page, custom.is_some());

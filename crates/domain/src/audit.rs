@@ -20,7 +20,7 @@ closed_set! {
         ResourceReplace = "resource.replace",
         /// A resource was given up.
         ResourceAbandon = "resource.abandon",
-        /// What was given up was taken back to be shown out.
+        /// What was given up was taken back to be torn down.
         ResourceReap = "resource.reap",
         /// A peer was deregistered without waiting.
         PeerForce = "peer.force",

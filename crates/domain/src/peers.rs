@@ -1,4 +1,4 @@
-//! Peers of the mesh: how they come, whether they live, and how they are shown out.
+//! Peers of the mesh: how they come, whether they live, and how they are torn down.
 //!
 //! ```text
 //!   registered ──cordon──▶ cordoned ──(it left)─ revoke key──▶ draining ──▶ deregistered

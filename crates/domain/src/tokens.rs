@@ -253,7 +253,7 @@ pub struct ResourceView {
     pub generation: Generation,
     /// Whether deletion was asked for.
     pub deletion_requested: bool,
-    /// Whether the current generation is being shown out to make room for the next.
+    /// Whether the current generation is being torn down to make room for the next.
     pub replacing: bool,
 }
 
@@ -296,7 +296,7 @@ pub enum Refusal {
     /// It was withdrawn.
     #[error("cannot redeem token: it is revoked")]
     Revoked,
-    /// Its resource is being shown out.
+    /// Its resource is being torn down.
     #[error("cannot redeem token: its resource is leaving")]
     Leaving,
     /// Another agent used the same nonce.

@@ -25,8 +25,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use usher_kernel::Uid;
 use usher_provider::backend::LAST_GRACE;
-use usher_provider::book::Standing;
-use usher_provider::{Backend, Fault, Lost, Made, Order};
+use usher_provider::state::HostedMachine;
+use usher_provider::{Backend, Command, CreatedHost, Fault, LostHost};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
 use crate::supervisor::{
@@ -115,7 +115,7 @@ impl Hosts {
         Self { _lock: Some(lock), ..self }
     }
 
-    fn make(&self, host: &str, order: &Order) -> io::Result<()> {
+    fn make(&self, host: &str, command: &Command) -> io::Result<()> {
         let folder = self.places.hosts.join(host);
         if folder.try_exists()? {
             return Ok(());
@@ -123,11 +123,11 @@ impl Hosts {
         let staged = self.places.hosts.join(format!("{STAGED}{host}"));
         ignore_missing(fs::remove_dir_all(&staged))?;
         private_folder().create(&staged)?;
-        write_private(&staged.join(MACHINE), order.machine.id.as_bytes())?;
+        write_private(&staged.join(MACHINE), command.machine.id.as_bytes())?;
         rename_exclusively(&staged, &folder)
     }
 
-    fn record(&self, host: &str, order: &Order, blob: &Bytes) -> io::Result<()> {
+    fn record(&self, host: &str, command: &Command, blob: &Bytes) -> io::Result<()> {
         let words = |words: [&str; 7]| words.map(str::to_owned).to_vec();
         let boot = serde_json::from_slice::<Boot>(blob).ok();
         let settings = boot.as_ref().map(|it| it.settings.to_string()).unwrap_or_default();
@@ -150,8 +150,8 @@ impl Hosts {
             ),
         };
         let unit = Unit {
-            owner: Uid::new(&order.operation),
-            labels: order.machine.labels.clone(),
+            owner: Uid::new(&command.operation),
+            labels: command.machine.labels.clone(),
             program: self.settings.program.clone(),
             args,
             grace_ms: 0,
@@ -213,30 +213,30 @@ impl Backend for Hosts {
         Ok((0..self.settings.slots).map(slot).collect())
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
-        let name = host_name(&order.operation);
-        self.make(&name, order).map_err(|why| disk(&why))?;
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
+        let name = host_name(&command.operation);
+        self.make(&name, command).map_err(|why| disk(&why))?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
-        Ok(Made { host, ..Made::default() })
+        Ok(CreatedHost { host, ..CreatedHost::default() })
     }
 
-    async fn configure(&self, order: &Order, blob: &Bytes) -> Result<(), Fault> {
-        let host = host_of(order)?;
+    async fn configure(&self, command: &Command, blob: &Bytes) -> Result<(), Fault> {
+        let host = host_of(command)?;
         if !self.places.hosts.join(host).try_exists().map_err(|why| disk(&why))? {
-            return Err(Fault::lasting(format!("host \"{host}\" is gone")));
+            return Err(Fault::permanent(format!("host \"{host}\" is gone")));
         }
-        self.record(host, order, blob).map_err(|why| disk(&why))?;
+        self.record(host, command, blob).map_err(|why| disk(&why))?;
         self.keeper.tend(host);
         Ok(())
     }
 
-    async fn ready(&self, order: &Order) -> Result<(), Fault> {
-        let host = host_of(order)?;
+    async fn ready(&self, command: &Command) -> Result<(), Fault> {
+        let host = host_of(command)?;
         let units = &self.places.units;
         self.keeper
             .wait_for(|| {
                 if let Some(why) = units.failure(host)? {
-                    return Ok(Some(Err(Fault::lasting(why))));
+                    return Ok(Some(Err(Fault::permanent(why))));
                 }
                 let holds = matches!(units.holder(host)?, Holder::Process(_));
                 Ok((holds || units.has_left(host)?).then_some(Ok(())))
@@ -245,25 +245,25 @@ impl Backend for Hosts {
             .map_err(|why| disk(&why))?
     }
 
-    async fn drain(&self, order: &Order, grace: Duration) -> Result<(), Fault> {
-        self.stop_node(host_of(order)?, grace).await
+    async fn drain(&self, command: &Command, grace: Duration) -> Result<(), Fault> {
+        self.stop_node(host_of(command)?, grace).await
     }
 
-    async fn delete(&self, order: &Order) -> Result<(), Fault> {
-        self.unmake(host_of(order)?).map_err(|why| disk(&why))
+    async fn delete(&self, command: &Command) -> Result<(), Fault> {
+        self.unmake(host_of(command)?).map_err(|why| disk(&why))
     }
 
-    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
-        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+    async fn salvage(&self, command: &Command, made_by: Option<&str>) -> Result<(), Fault> {
+        let known = command.machine.host.as_ref().map(|it| it.r#ref.clone());
         let Some(host) = known.or_else(|| made_by.map(host_name)) else { return Ok(()) };
         self.stop_node(&host, LAST_GRACE).await?;
         self.unmake(&host).map_err(|why| disk(&why))
     }
 
-    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    async fn check(&self, hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         // A node that ended is started again.
         self.keeper.tend_all();
-        let lost = |it: &Standing| {
+        let lost = |it: &HostedMachine| {
             let host = &it.host.r#ref;
             let what = if matches!(self.places.hosts.join(host).try_exists(), Ok(false)) {
                 "the folder"
@@ -272,7 +272,10 @@ impl Backend for Hosts {
             } else {
                 return None;
             };
-            Some(Lost { standing: it.clone(), why: format!("{what} of host \"{host}\" is gone") })
+            Some(LostHost {
+                machine: it.clone(),
+                reason: format!("{what} of host \"{host}\" is gone"),
+            })
         };
         Ok(hosts.iter().filter_map(lost).collect())
     }
@@ -283,11 +286,11 @@ fn host_name(operation: &str) -> String {
     format!("host-{operation}")
 }
 
-fn host_of(order: &Order) -> Result<&str, Fault> {
-    let host = order.machine.host.as_ref().map(|it| it.r#ref.as_str());
-    host.ok_or_else(|| Fault::lasting("the machine has no host"))
+fn host_of(command: &Command) -> Result<&str, Fault> {
+    let host = command.machine.host.as_ref().map(|it| it.r#ref.as_str());
+    host.ok_or_else(|| Fault::permanent("the machine has no host"))
 }
 
 fn disk(why: &io::Error) -> Fault {
-    Fault::passing(format!("cannot use the folder of the hosts: {why}"))
+    Fault::transient(format!("cannot use the folder of the hosts: {why}"))
 }

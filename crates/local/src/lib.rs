@@ -175,7 +175,7 @@ impl<I> LocalWorld<I> {
 fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
     let resource = &record.state;
     let stood = record.book.seen(&resource.xr_name(resource.generation())).is_some();
-    stood && !resource.is_showing_out() && look.xr == Ok(None)
+    stood && !resource.is_tearing_down() && look.xr == Ok(None)
 }
 
 /// Whether a process was recorded in the world below `root`.

@@ -1,30 +1,28 @@
-//! Where PostgreSQL is, and who may run it.
+//! Finds the PostgreSQL programs and the user to run them as.
 
 use std::path::{Path, PathBuf};
 
-/// Folders that are looked at besides the PATH.
+/// Searched in addition to PATH.
 const FOLDERS: [&str; 2] = ["/usr/local/bin", "/usr/local/pgsql/bin"];
-/// Where distributions keep one folder per version.
+/// Where distributions install one folder per version.
 const VERSIONED: &str = "/usr/lib/postgresql";
-/// Users that a server may run as when the tests run as root, the best first.
+/// Users to run the server as when the tests run as root, in order of preference.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// The two programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     pub(crate) initdb: PathBuf,
     pub(crate) postgres: PathBuf,
 }
 
-/// A plain user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
 }
 
-/// The server somebody runs for the tests.
-pub(crate) fn given_url() -> Option<String> {
+/// The URL of an external server.
+pub(crate) fn external_url() -> Option<String> {
     variable("USHER_TEST_POSTGRES_URL")
 }
 
@@ -33,12 +31,12 @@ pub(crate) fn is_required() -> bool {
     variable("USHER_TEST_POSTGRES").as_deref() == Some("required")
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+#[expect(clippy::disallowed_methods, reason = "tests have no Config")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The programs, from the PATH or where they usually are; the newest version wins.
+/// The programs from PATH or the usual folders, the newest version first.
 pub(crate) fn programs() -> Option<Programs> {
     folders().iter().find_map(|folder| {
         let (initdb, postgres) = (folder.join("initdb"), folder.join("postgres"));
@@ -46,7 +44,7 @@ pub(crate) fn programs() -> Option<Programs> {
     })
 }
 
-/// Another program of PostgreSQL: beside the server's own, else wherever it is.
+/// Another program of PostgreSQL, preferably from the server's own folder.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let beside = programs().and_then(|it| it.postgres.parent().map(PathBuf::from));
     beside.into_iter().chain(folders()).map(|it| it.join(name)).find(|it| it.is_file())
@@ -73,7 +71,7 @@ fn versions() -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// Whom to become: nobody else unless we are root, for whom PostgreSQL does not start.
+/// The user to run PostgreSQL as: `None` unless we are root, as which PostgreSQL refuses to start.
 pub(crate) fn plain_user() -> Option<User> {
     let owner = |path: &str| std::fs::metadata(Path::new(path)).ok().map(|it| uid_of(&it));
     if owner("/proc/self") != Some(0) {

@@ -1,18 +1,17 @@
 //! A private PostgreSQL server for tests: one per process, one database per test.
 //!
 //! ```text
-//!   test process ──pipe──▶ sh (the keeper) ──▶ postgres on a unix socket, as a plain user
+//!   test process ──pipe──▶ sh (supervisor) ──▶ postgres on a unix socket, as a plain user
 //!        dies      ──EOF──▶ stops it, removes its directory
 //! ```
 //!
-//! It stands alone so that every crate's tests can use it; it knows nothing of ours.
+//! It depends on no other crate of Usher, so that the tests of every crate can use it.
 //!
 //! **Invariants**
-//! - The server ends with the process that started it, however that ends.
+//! - The server ends with the process that started it, even if that is killed.
 //! - It never runs as root, never listens on a network, and no two tests share a database.
-//! - Where there is no PostgreSQL the tests say so aloud; with `USHER_TEST_POSTGRES=required` that
-//!   is a failure.
-#![expect(clippy::panic, reason = "only tests use this, and a test fails by a panic")]
+//! - Without PostgreSQL the tests print a notice; with `USHER_TEST_POSTGRES=required` they fail.
+#![expect(clippy::panic, reason = "only tests use this crate")]
 
 mod find;
 mod server;
@@ -38,7 +37,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Where it is.
+    /// Its connection URL.
     pub fn url(&self) -> String {
         self.server.url(&self.name)
     }
@@ -46,7 +45,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A test's own runtime may be ending, so the last word needs another thread.
+        // The test's own runtime may be shutting down, so this needs another thread.
         let (server, name) = (self.server.clone(), std::mem::take(&mut self.name));
         let drop = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -58,7 +57,7 @@ impl Drop for Database {
     }
 }
 
-/// An empty database, or `None` if there is no PostgreSQL and nobody insists on it.
+/// An empty database; `None` if PostgreSQL is missing and not required.
 pub async fn empty() -> Option<Database> {
     let server = shared()?;
     Some(server.create("template0").await)
@@ -87,20 +86,20 @@ pub async fn filled(fill: impl AsyncFnOnce(String)) -> Option<Database> {
 /// # Panics
 /// If there is none and it is required.
 pub fn shared() -> Option<Server> {
-    let server = SHARED.get_or_init(|| match find::given_url() {
-        Some(url) => Some(Server::given(url)),
+    let server = SHARED.get_or_init(|| match find::external_url() {
+        Some(url) => Some(Server::external(url)),
         None => Server::start(&[]),
     });
     if server.is_none() {
         assert!(!find::is_required(), "cannot find initdb and postgres, and they are required");
         let text = "SKIPPED: cannot find initdb and postgres; nothing was tested on PostgreSQL";
-        // Not `eprintln!`: the test harness would keep it to itself.
+        // Not `eprintln!`, which the test harness captures.
         let _ = writeln!(std::io::stderr(), "\n*** {text} ***\n");
     }
     server.clone()
 }
 
-/// A program of PostgreSQL such as `pg_dump`, or `None`, said aloud, if there is none.
+/// A program of PostgreSQL such as `pg_dump`; `None`, with a notice, if it is missing.
 ///
 /// # Panics
 /// If there is none and PostgreSQL is required.
@@ -108,7 +107,7 @@ pub fn program(name: &str) -> Option<std::path::PathBuf> {
     let found = find::program(name);
     if found.is_none() {
         assert!(!find::is_required(), "cannot find {name}, and it is required");
-        // Not `eprintln!`: the test harness would keep it to itself.
+        // Not `eprintln!`, which the test harness captures.
         let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: cannot find {name} ***\n");
     }
     found

@@ -1,4 +1,4 @@
-//! The server and its keeper.
+//! The server and the shell that supervises it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -12,15 +12,15 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::find::{self, Programs, User};
 
-/// Where the directories are made: a socket's path must be short and open to a plain user.
+/// The parent of the data directories: a socket path must be short, and readable to other users.
 const ROOT: &str = "/tmp";
-/// What their names begin with; the rest is the process they belong to.
+/// The prefix of their names; the process id follows.
 const PREFIX: &str = "usher-pgtest-";
-/// Whose the databases are.
+/// The owner of the databases.
 const OWNER: &str = "usher";
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// What every test server runs with: tests survive no power cut.
+/// How long a server may take to accept connections.
+const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
+/// The settings of every server; tests need no durability.
 const SETTINGS: [&str; 5] = [
     "listen_addresses=",
     "fsync=off",
@@ -28,8 +28,8 @@ const SETTINGS: [&str; 5] = [
     "max_connections=400",
     "shared_buffers=64MB",
 ];
-/// Runs the server, stops and starts it as told, and ends it when nobody tells any more.
-const KEEPER: &str = r#"
+/// Runs the server, stops and starts it on command, and ends it when its stdin closes.
+const SUPERVISOR: &str = r#"
 trap '' HUP INT TERM
 postgres=$1; dir=$2; shift 2
 start() { "$postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & server=$!; }
@@ -52,13 +52,13 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 #[derive(Clone, Debug)]
 pub struct Server {
     address: Address,
-    /// Keeps the server running; `None` if somebody else does.
-    keeper: Option<Arc<Mutex<Keeper>>>,
+    /// `None` for an external server.
+    supervisor: Option<Arc<Mutex<Supervisor>>>,
 }
 
 #[derive(Debug)]
-struct Keeper {
-    orders: ChildStdin,
+struct Supervisor {
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
@@ -70,7 +70,7 @@ enum Address {
 }
 
 impl Server {
-    /// A server of its own, with these settings besides; `None` if there is no PostgreSQL.
+    /// Starts a server with additional settings; `None` if PostgreSQL is missing.
     ///
     /// # Panics
     /// If there is one and it cannot be set up.
@@ -81,25 +81,25 @@ impl Server {
         let dir = Path::new(ROOT).join(format!("{PREFIX}{}-{number}", std::process::id()));
         let user = find::plain_user();
         match launch(&programs, &dir, user, settings) {
-            Ok(keeper) => Some(Self {
+            Ok(supervisor) => Some(Self {
                 address: Address::Socket(dir),
-                keeper: Some(Arc::new(Mutex::new(keeper))),
+                supervisor: Some(Arc::new(Mutex::new(supervisor))),
             }),
             Err(error) => panic!("cannot start PostgreSQL in \"{}\": {error}", dir.display()),
         }
     }
 
-    /// A server that somebody else runs, by the address of one of its databases.
-    pub(crate) fn given(url: String) -> Self {
+    /// An external server, by the URL of one of its databases.
+    pub(crate) fn external(url: String) -> Self {
         let (place, options) = match url.split_once('?') {
             Some((place, options)) => (place.to_owned(), format!("?{options}")),
             None => (url, String::new()),
         };
         let base = place.rsplit_once('/').map_or(place.as_str(), |(base, _)| base);
-        Self { address: Address::Url(format!("{base}/"), options), keeper: None }
+        Self { address: Address::Url(format!("{base}/"), options), supervisor: None }
     }
 
-    /// Where one of its databases is.
+    /// The connection URL of one of its databases.
     pub fn url(&self, database: &str) -> String {
         match &self.address {
             Address::Socket(dir) => {
@@ -109,21 +109,22 @@ impl Server {
         }
     }
 
-    /// Ends the server as a crash would, without a word to its clients; it is gone on return.
+    /// Kills the server as a crash would and waits for its exit.
     pub fn stop(&self) {
-        self.tell("stop");
+        self.send("stop");
     }
 
     /// Starts it again.
     pub fn resume(&self) {
-        self.tell("start");
+        self.send("start");
     }
 
-    fn tell(&self, word: &str) {
-        if let Some(keeper) = &self.keeper {
-            let mut keeper = keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let _ = writeln!(keeper.orders, "{word}");
-            let _ = keeper.answers.read_line(&mut String::new());
+    fn send(&self, word: &str) {
+        if let Some(supervisor) = &self.supervisor {
+            let mut supervisor =
+                supervisor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _ = writeln!(supervisor.commands, "{word}");
+            let _ = supervisor.answers.read_line(&mut String::new());
         }
     }
 
@@ -137,7 +138,7 @@ impl Server {
         loop {
             match PgConnection::connect(&url).await {
                 Ok(connection) => return connection,
-                Err(error) if begun.elapsed() > PATIENCE => {
+                Err(error) if begun.elapsed() > CONNECT_TIMEOUT => {
                     panic!("cannot reach PostgreSQL: {error}")
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -151,7 +152,7 @@ fn launch(
     dir: &Path,
     user: Option<User>,
     settings: &[&str],
-) -> std::io::Result<Keeper> {
+) -> std::io::Result<Supervisor> {
     std::fs::create_dir(dir)?;
     if let Some(user) = user {
         std::os::unix::fs::chown(dir, Some(user.uid), Some(user.gid))?;
@@ -166,8 +167,8 @@ fn launch(
         return Err(std::io::Error::other(String::from_utf8_lossy(&initdb.stderr).into_owned()));
     }
     let options = SETTINGS.iter().chain(settings).flat_map(|setting| ["-c", setting]);
-    let mut keeper = become_user(Command::new("sh"), user)
-        .args(["-c", KEEPER, "keeper"])
+    let mut supervisor = become_user(Command::new("sh"), user)
+        .args(["-c", SUPERVISOR, "supervisor"])
         .arg(&programs.postgres)
         .arg(dir)
         .args(options)
@@ -176,10 +177,11 @@ fn launch(
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let (Some(orders), Some(answers)) = (keeper.stdin.take(), keeper.stdout.take()) else {
-        return Err(std::io::Error::other("the keeper has no pipes"));
+    let (Some(commands), Some(answers)) = (supervisor.stdin.take(), supervisor.stdout.take())
+    else {
+        return Err(std::io::Error::other("the supervisor has no pipes"));
     };
-    Ok(Keeper { orders, answers: BufReader::new(answers) })
+    Ok(Supervisor { commands, answers: BufReader::new(answers) })
 }
 
 fn become_user(mut command: Command, user: Option<User>) -> Command {
@@ -189,7 +191,7 @@ fn become_user(mut command: Command, user: Option<User>) -> Command {
     command
 }
 
-/// Removes what processes left behind that were killed together with their keeper.
+/// Removes the directories of processes that were killed together with their supervisor.
 fn remove_leftovers() {
     let Ok(entries) = std::fs::read_dir(ROOT) else { return };
     for entry in entries.filter_map(Result::ok) {

@@ -1,4 +1,4 @@
-//! The server as a test meets it.
+//! The server as tests use it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -51,7 +51,7 @@ async fn a_template_is_filled_once_and_copied() {
 }
 
 #[tokio::test]
-async fn a_server_of_ones_own_is_stopped_and_started() {
+async fn a_private_server_can_be_stopped_and_resumed() {
     let Some(server) = usher_pgtest::Server::start(&[]) else { return };
     let mut before = server.connect().await;
     server.stop();
@@ -70,28 +70,28 @@ async fn a_server_ends_with_the_process_that_started_it() {
     if std::env::var_os(MARK).is_some() {
         let Some(server) = usher_pgtest::Server::start(&[]) else { return };
         server.execute("SELECT 1").await;
-        // The harness would keep this to itself, were it printed.
+        // The harness would capture printed output.
         std::fs::write(std::env::var_os(MARK).unwrap(), server.url("postgres")).unwrap();
         std::future::pending::<()>().await;
     }
     if usher_pgtest::shared().is_none() {
         return;
     }
-    let told = std::env::temp_dir().join(format!("usher-pgtest.{}", std::process::id()));
+    let url_file = std::env::temp_dir().join(format!("usher-pgtest.{}", std::process::id()));
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_server_ends_with_the_process_that_started_it"])
-        .env(MARK, &told)
+        .env(MARK, &url_file)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let url = loop {
-        match std::fs::read_to_string(&told) {
+        match std::fs::read_to_string(&url_file) {
             Ok(url) if !url.is_empty() => break url,
             _ => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     };
-    std::fs::remove_file(&told).unwrap();
+    std::fs::remove_file(&url_file).unwrap();
     let dir = url.split_once("host=").unwrap().1.to_owned();
     assert!(Path::new(&dir).exists());
     victim.kill().unwrap();

@@ -1,8 +1,8 @@
-//! Measures what a mutation costs, beside the bare disk in the same run.
+//! Measures the cost of a mutation and, in the same run, of the bare disk.
 //!
 //! `--quick` makes everything smaller.
-#![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
-#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+#![expect(clippy::unwrap_used, reason = "a failed measurement ends")]
+#![expect(clippy::print_stdout, reason = "the table is its output")]
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use usher_provider::book::{Ask, Token, Verb};
 use usher_provider::fake::{Fake, Settings};
+use usher_provider::state::{Token, TransitionRequest, Verb};
 use usher_provider::{Kit, Options};
 use usher_wire::fleet::{ListFilter, MachineState as State};
 
@@ -23,21 +23,21 @@ struct Sizes {
     round: Duration,
     /// How many rounds there are; the middle one counts.
     rounds: usize,
-    /// Askers at once.
-    askers: usize,
+    /// Concurrent callers.
+    callers: usize,
 }
 
 const FULL: Sizes = Sizes {
     machines: [1_000, 10_000, 100_000],
     round: Duration::from_secs(2),
     rounds: 5,
-    askers: 64,
+    callers: 64,
 };
 const QUICK: Sizes = Sizes {
     machines: [1_000, 10_000, 100_000],
     round: Duration::from_millis(500),
     rounds: 3,
-    askers: 64,
+    callers: 64,
 };
 
 fn main() {
@@ -45,9 +45,9 @@ fn main() {
     let sizes = if quick { QUICK } else { FULL };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     println!(
-        "| machines | bare append+fdatasync/s | p50 / p99 | one asker: mutations/s | p50 / p99 \
-         | {} askers: mutations/s | full list |",
-        sizes.askers
+        "| machines | bare append+fdatasync/s | p50 / p99 | one caller: mutations/s | p50 / p99 \
+         | {} callers: mutations/s | full list |",
+        sizes.callers
     );
     println!("|---|---|---|---|---|---|---|");
     for machines in sizes.machines {
@@ -55,7 +55,7 @@ fn main() {
         runtime.block_on(measure(folder.path(), machines, sizes));
     }
     println!(
-        "\nA mutation is a Create, Configure or Drain that was accepted and is safe on the disk; \
+        "\nA mutation is a Create, Configure or Drain that was accepted and is durable; \
          its end is a second entry of the same journal. The disk is that of the working directory."
     );
 }
@@ -63,10 +63,10 @@ fn main() {
 async fn measure(folder: &Path, machines: usize, sizes: Sizes) {
     let settings = Settings { seed_count: machines, ..Settings::default() };
     let options =
-        Options { state: Some(folder.join("state")), look_interval: None, ..Options::default() };
+        Options { state: Some(folder.join("state")), poll_interval: None, ..Options::default() };
     let kit = Kit::start(Fake::new(settings).unwrap(), options).await.unwrap();
-    // The first snapshot is taken when so many machines are new; it is not measured.
-    mutate(&kit, sizes.askers, sizes).await;
+    // Not measured: the first snapshot, which many new machines cause.
+    mutate(&kit, sizes.callers, sizes).await;
     let (mut bare, mut one, mut many) = (Vec::new(), Vec::new(), Vec::new());
     let (mut bare_times, mut times) = (Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
@@ -76,7 +76,7 @@ async fn measure(folder: &Path, machines: usize, sizes: Sizes) {
         let (rate, took) = mutate(&kit, 1, sizes).await;
         one.push(rate);
         times.extend(took);
-        many.push(mutate(&kit, sizes.askers, sizes).await.0);
+        many.push(mutate(&kit, sizes.callers, sizes).await.0);
     }
     let begun = Instant::now();
     let listed = kit.list(&ListFilter::default()).await.unwrap().machines.len();
@@ -98,7 +98,7 @@ fn quantiles(mut times: Vec<Duration>) -> String {
     format!("{:.2?} / {:.2?}", at(50), at(99))
 }
 
-/// The disk by itself: an entry's bytes appended and made safe, one after another.
+/// The bare disk: appends the bytes of an entry and syncs, again and again.
 fn append(path: &Path, time: Duration) -> (f64, Vec<Duration>) {
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
     let bytes = [7; 350];
@@ -112,13 +112,13 @@ fn append(path: &Path, time: Duration) -> (f64, Vec<Duration>) {
     (rate(took.len(), begun.elapsed()), took)
 }
 
-/// Askers that lead machines of their own through their lives, all at once.
-async fn mutate(kit: &Kit<Fake>, askers: usize, sizes: Sizes) -> (f64, Vec<Duration>) {
+/// Concurrent callers that drive machines of their own.
+async fn mutate(kit: &Kit<Fake>, callers: usize, sizes: Sizes) -> (f64, Vec<Duration>) {
     let all = kit.list(&ListFilter::default()).await.unwrap().machines;
     let begun = Instant::now();
     let mut tasks = Vec::new();
-    for asker in 0..askers {
-        let mine = all.iter().skip(asker).step_by(askers);
+    for caller in 0..callers {
+        let mine = all.iter().skip(caller).step_by(callers);
         let mut mine: Vec<(String, State)> = mine.map(|it| (it.id.clone(), it.state())).collect();
         let kit = kit.clone();
         tasks.push(tokio::spawn(async move {
@@ -145,7 +145,7 @@ fn rate(count: usize, time: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap()) / time.as_secs_f64()
 }
 
-/// Asks for the next verb of a machine; nothing if the last one has not ended.
+/// Calls the next verb of a machine; `None` if the last one has not ended.
 async fn step(kit: &Kit<Fake>, id: &str, state: &mut State) -> Option<Duration> {
     static SEQUENCE: AtomicI64 = AtomicI64::new(1);
     let (verb, next) = match state {
@@ -158,13 +158,13 @@ async fn step(kit: &Kit<Fake>, id: &str, state: &mut State) -> Option<Duration> 
     };
     let sequence = SEQUENCE.fetch_add(1, Ordering::SeqCst);
     let token = Token { shard: "shard-0".to_owned(), epoch: 1, sequence };
-    let ask = Ask { machine: id.to_owned(), token, verb };
-    let asked = Instant::now();
-    // Whoever asks too soon is refused, which is not counted.
-    let accepted = kit.ask(&ask).await.ok()?;
+    let request = TransitionRequest { machine: id.to_owned(), token, verb };
+    let begun = Instant::now();
+    // A call during the last operation is refused and not counted.
+    let accepted = kit.transition(&request).await.ok()?;
     accepted.work?;
     *state = next;
-    Some(asked.elapsed())
+    Some(begun.elapsed())
 }
 
 fn configure() -> Verb {

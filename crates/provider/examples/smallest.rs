@@ -1,6 +1,6 @@
-//! The smallest complete provider: a shelf with some boards on it.
+//! The smallest complete provider: a shelf with some boards.
 //!
-//! Run it with `cargo run -p usher-provider --example smallest`, and ask it with
+//! Run it with `cargo run -p usher-provider --example smallest`, and test it with
 //! `usher provider conformance --target 127.0.0.1:7421`.
 
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::net::TcpListener;
-use usher_provider::{Backend, Fault, Kit, Made, Options, Order, Service, serve};
+use usher_provider::{Backend, Command, CreatedHost, Fault, Kit, Options, Service, serve};
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, incoming};
 
-/// Where it listens if nobody says.
+/// The default address.
 const ADDRESS: &str = "127.0.0.1:7421";
 
-/// The substrate. A real one would ask its cloud in each verb, with `order.operation` as the
-/// token by which the cloud knows a repeated call.
+/// The substrate. A real one would call its cloud in each verb, with `command.operation` as the
+/// idempotency token.
 struct Shelf;
 
 #[async_trait]
@@ -33,27 +33,27 @@ impl Backend for Shelf {
         Ok((0..256).map(slot).collect())
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
-        let host = HostRef { provider: "shelf".to_owned(), r#ref: order.operation.clone() };
-        Ok(Made { host, ..Made::default() })
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
+        let host = HostRef { provider: "shelf".to_owned(), r#ref: command.operation.clone() };
+        Ok(CreatedHost { host, ..CreatedHost::default() })
     }
 
-    async fn configure(&self, _order: &Order, _blob: &Bytes) -> Result<(), Fault> {
+    async fn configure(&self, _command: &Command, _blob: &Bytes) -> Result<(), Fault> {
         Ok(())
     }
 
-    async fn drain(&self, _order: &Order, _grace: Duration) -> Result<(), Fault> {
+    async fn drain(&self, _command: &Command, _grace: Duration) -> Result<(), Fault> {
         Ok(())
     }
 
-    async fn delete(&self, _order: &Order) -> Result<(), Fault> {
+    async fn delete(&self, _command: &Command) -> Result<(), Fault> {
         Ok(())
     }
 }
 
 /// Serves the shelf on an address.
 pub async fn provide(address: SocketAddr) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    // A real one names a file in `state`, and a number of its own in `nonce`.
+    // A real one sets `state` to a file and `nonce` to a random number.
     let kit = Kit::start(Shelf, Options::default()).await?;
     let stop = async { _ = tokio::signal::ctrl_c().await };
     let listener = TcpListener::bind(address).await?;

@@ -1,4 +1,4 @@
-//! What an author of a provider writes: the substrate, and nothing else.
+//! The interface that a provider author implements.
 
 use std::time::Duration;
 
@@ -7,116 +7,116 @@ use bytes::Bytes;
 use thiserror::Error;
 use usher_wire::fleet::{HostRef, Machine, MachineState, Resources};
 
-use crate::book::Standing;
+use crate::state::HostedMachine;
 
-/// How long the node of a machine that failed may take to end.
+/// The grace period of the node of a failed machine.
 pub const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// A verb on one machine.
 #[derive(Clone, Debug)]
-pub struct Order {
-    /// The same each time this verb is tried: hand it to the substrate, so that what was done is
-    /// not done twice.
+pub struct Command {
+    /// The operation id, the same for each retry of this verb: pass it to the substrate as its
+    /// idempotency token.
     pub operation: String,
-    /// The machine as the kit knows it.
+    /// The machine in its current state.
     pub machine: Machine,
 }
 
-/// What stands after a machine was made.
+/// The result of a Create.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
-    /// The thing behind the machine; both parts are named.
+pub struct CreatedHost {
+    /// The host of the machine; both parts are required.
     pub host: HostRef,
-    /// Its shape, if it is known better now.
+    /// Its resources, if they differ from the offer.
     pub resources: Option<Resources>,
-    /// What of it can be used, if that is known now.
+    /// Its allocatable resources, if they are known.
     pub allocatable: Option<Resources>,
 }
 
-/// A host that is not there any more.
+/// A host that no longer exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// Whose.
-    pub standing: Standing,
-    /// How that is known.
-    pub why: String,
+pub struct LostHost {
+    /// The machine of the host.
+    pub machine: HostedMachine,
+    /// The evidence.
+    pub reason: String,
 }
 
-/// Why a verb did not end well.
+/// Why a verb failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{why}")]
+#[error("{reason}")]
 pub struct Fault {
-    /// Whether it is worth trying again.
-    pub passes: bool,
-    /// What to tell.
-    pub why: String,
+    /// Whether the verb is retried.
+    pub is_transient: bool,
+    /// The error message.
+    pub reason: String,
 }
 
 /// A substrate of machines.
 ///
-/// Every verb may be called again with the same operation after a crash, and then finds what it
-/// did before. A verb that takes longer than its time is told to have failed; one that makes a
-/// machine is waited for all the same, and what it made is taken away.
+/// Every verb may be called again with the same operation after a crash, and must then find its
+/// earlier result. A verb that exceeds its timeout has failed; a Create is still awaited, and the
+/// host it made is deleted.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Every machine that can be had or stands idle. Asked at the start and now and then.
+    /// Every available slot and idle machine. Called at the start and at each poll.
     async fn describe(&self) -> Result<Vec<Machine>, Fault>;
 
-    /// Makes a machine.
-    async fn create(&self, order: &Order) -> Result<Made, Fault>;
+    /// Makes the host of a machine.
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault>;
 
-    /// Lets a machine join a cluster.
-    async fn configure(&self, order: &Order, blob: &Bytes) -> Result<(), Fault>;
+    /// Joins a machine to a cluster.
+    async fn configure(&self, command: &Command, blob: &Bytes) -> Result<(), Fault>;
 
-    /// Takes a machine out of its cluster. Its work may take this long to end.
-    async fn drain(&self, order: &Order, grace: Duration) -> Result<(), Fault>;
+    /// Removes a machine from its cluster. Its workload has this grace period.
+    async fn drain(&self, command: &Command, grace: Duration) -> Result<(), Fault>;
 
-    /// Gives a machine back.
-    async fn delete(&self, order: &Order) -> Result<(), Fault>;
+    /// Deletes the host of a machine.
+    async fn delete(&self, command: &Command) -> Result<(), Fault>;
 
-    /// Takes away whatever is left of a machine that failed: its node, then its host. A host that
-    /// nobody heard of may stand, too, if the Create named by `made_by` failed.
-    async fn salvage(&self, order: &Order, _made_by: Option<&str>) -> Result<(), Fault> {
-        if order.machine.host.is_none() {
+    /// Removes what is left of a failed machine: its node, then its host. A failed Create, named
+    /// by `made_by`, may have left a host that no record names.
+    async fn salvage(&self, command: &Command, _made_by: Option<&str>) -> Result<(), Fault> {
+        if command.machine.host.is_none() {
             return Ok(());
         }
-        match self.drain(order, LAST_GRACE).await {
-            // What does not leave by itself goes with its host.
-            Ok(()) | Err(Fault { passes: false, .. }) => self.delete(order).await,
-            Err(passing) => Err(passing),
+        match self.drain(command, LAST_GRACE).await {
+            // A node that cannot be drained is removed with its host.
+            Ok(()) | Err(Fault { is_transient: false, .. }) => self.delete(command).await,
+            Err(transient) => Err(transient),
         }
     }
 
-    /// Whether machines can be given back.
+    /// Whether machines can be deleted.
     fn deletes(&self) -> bool {
         true
     }
 
     /// Returns when the node of a configured machine is ready.
-    async fn ready(&self, _order: &Order) -> Result<(), Fault> {
+    async fn ready(&self, _command: &Command) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Those of these hosts that are positively gone. Whoever cannot tell says nothing of it.
-    async fn check(&self, _hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    /// The hosts that the substrate reports as gone. A host whose check failed is not among them.
+    async fn check(&self, _hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         Ok(Vec::new())
     }
 }
 
 impl Fault {
-    /// It may pass: the verb is tried again until its time is over.
-    pub fn passing(why: impl Into<String>) -> Self {
-        Self { passes: true, why: why.into() }
+    /// The verb is retried until its timeout.
+    pub fn transient(reason: impl Into<String>) -> Self {
+        Self { is_transient: true, reason: reason.into() }
     }
 
-    /// It will not pass: the machine failed.
-    pub fn lasting(why: impl Into<String>) -> Self {
-        Self { passes: false, why: why.into() }
+    /// The machine fails.
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self { is_transient: false, reason: reason.into() }
     }
 }
 
-/// What is wrong with an offer, if anything is.
-pub(crate) fn flaw(offer: &Machine) -> Option<String> {
+/// What is wrong with an offered machine, if anything is.
+pub(crate) fn invalid_offer(offer: &Machine) -> Option<String> {
     let wrong = |what: &str| Some(format!("machine \"{}\" {what}", offer.id));
     let chance = offer.interruption_probability;
     if offer.id.is_empty() {
@@ -132,19 +132,21 @@ pub(crate) fn flaw(offer: &Machine) -> Option<String> {
         return wrong("has no capacity type");
     }
     if !offer.price_per_hour.is_finite() || offer.price_per_hour < 0.0 {
-        return wrong("has no price");
+        return wrong("has an invalid price");
     }
     if !(0.0..=1.0).contains(&chance) {
-        return wrong("has a chance that is none");
+        return wrong("has an interruption probability outside 0..=1");
     }
     if offer.capacity_type() == usher_wire::fleet::CapacityType::Spot && chance <= 0.0 {
-        return wrong("is on the spot market and never taken away");
+        return wrong("is spot capacity without an interruption probability");
     }
     let named = offer.host.as_ref().is_some_and(is_named);
     match offer.state() {
         MachineState::Speculative if offer.host.is_none() => None,
         MachineState::Idle if named => None,
-        MachineState::Speculative | MachineState::Idle => wrong("has the wrong host"),
+        MachineState::Speculative | MachineState::Idle => {
+            wrong("has a host that does not fit its state")
+        }
         MachineState::Unspecified
         | MachineState::Creating
         | MachineState::Configuring
@@ -155,7 +157,7 @@ pub(crate) fn flaw(offer: &Machine) -> Option<String> {
     }
 }
 
-/// Whether a host has both of its names.
+/// Whether both parts of the host reference are set.
 pub(crate) fn is_named(host: &HostRef) -> bool {
     !host.provider.is_empty() && !host.r#ref.is_empty()
 }

@@ -1,15 +1,15 @@
-//! The kit: a book, its journal, and a substrate, joined.
+//! The kit joins provider state, journal and substrate.
 //!
 //! ```text
-//!   question ─▶ book ─▶ journal ─safe─▶ answer
-//!                         │
-//!                         └─safe─▶ verb of the substrate ─▶ book ─▶ journal
+//!   request ─▶ state ─▶ journal ─durable─▶ response
+//!                        │
+//!                        └─durable─▶ verb of the substrate ─▶ state ─▶ journal
 //! ```
 //!
 //! **Invariants**
-//! - Nobody is answered, and no substrate is asked, before what that rests on is safe.
-//! - What was interrupted is done again under the same operation.
-//! - A verb that ends late changes nothing; what it made is taken away.
+//! - No response is sent and no verb is started before its entry is durable.
+//! - An interrupted verb is run again under the same operation id.
+//! - A verb that ends after its timeout changes nothing; the host it made is deleted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,71 +21,73 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use usher_failpoint::Failpoint;
 use usher_wire::fleet::{ListFilter, Machine, MachineList};
 
-use crate::backend::{Backend, Fault, Made, Order, flaw, is_named};
-use crate::book::{Accepted, Ask, Book, End, Entry, Kind, Refusal, Work};
-use crate::journal::{self, Habits, Journal};
+use crate::backend::{Backend, Command, CreatedHost, Fault, invalid_offer, is_named};
+use crate::journal::{self, Config, Journal};
+use crate::state::{
+    Accepted, Entry, Kind, ProviderState, Refusal, TransitionRequest, VerbOutcome, Work,
+};
 
-/// How soon a verb is tried again, at first and at most.
+/// The back-off of a verb, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Verbs that are asked of a substrate at once.
+/// Concurrent verbs of a substrate.
 const VERBS_MAX: usize = 4_096;
 
-/// How a provider is kept.
+/// Options of a provider.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the book lies; nowhere keeps it in memory.
+    /// The file of the state; `None` keeps it in memory.
     pub state: Option<PathBuf>,
-    /// A number that no other book has.
+    /// A number that no other state has.
     pub nonce: u64,
-    /// How long each verb may take.
+    /// The timeout of each verb.
     pub timeouts: Timeouts,
-    /// How often the substrate is asked for vanished hosts and changed offers; never if nothing.
-    pub look_interval: Option<Duration>,
-    /// A snapshot is taken when so many bytes were appended.
+    /// How often the substrate is polled for lost hosts and changed offers; `None` never.
+    pub poll_interval: Option<Duration>,
+    /// A snapshot is taken after this many bytes were appended to the journal.
     pub snapshot_after_bytes: u64,
-    /// How long the blob of a Configure that ended may stay in the file; for ever if nothing.
+    /// How long the blob of an ended Configure may stay in the journal; `None` for ever.
     pub forget_blobs_after: Option<Duration>,
 }
 
-/// How long each verb may take.
+/// The timeout of each verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To make a machine.
+    /// Of Create.
     pub create: Duration,
-    /// To let it join, and to become ready.
+    /// Of Configure, until the node is ready.
     pub configure: Duration,
-    /// To take it out, beside its grace.
+    /// Of Drain, in addition to its grace period.
     pub drain: Duration,
-    /// To give it back, also after it failed.
+    /// Of Delete and Salvage.
     pub delete: Duration,
 }
 
-/// Why a provider does not begin.
+/// Why a provider did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The journal cannot be used.
-    #[error("cannot open the journal")]
+    /// The journal failed.
+    #[error("failed to open the journal")]
     Journal(#[source] journal::Error),
-    /// The substrate does not say what there is.
-    #[error("cannot learn which machines there are")]
+    /// The substrate could not be listed.
+    #[error("failed to list the machines of the substrate")]
     Describe(#[source] Fault),
-    /// The substrate offers something that is none.
-    #[error("cannot offer what the substrate has: {what}")]
+    /// The substrate offers an invalid machine.
+    #[error("invalid offer: {what}")]
     Offer {
         /// What is wrong.
         what: String,
     },
 }
 
-/// Why a question is not answered.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Trouble {
-    /// It is refused.
+pub enum KitError {
+    /// The request was refused.
     #[error(transparent)]
     Refused(Refusal),
-    /// What would be said cannot be written down.
-    #[error("cannot write the journal: nothing is accepted any more")]
+    /// The entry could not be written.
+    #[error("failed to write the journal: no request is accepted until a restart")]
     Journal,
 }
 
@@ -99,15 +101,15 @@ pub struct Kit<B> {
 struct Inner<B> {
     backend: B,
     options: Options,
-    book: Mutex<Desk>,
+    shared: Mutex<Shared>,
     journal: Journal,
     verbs: Semaphore,
 }
 
-/// The book, and how many entries were made of it.
+/// The state and the number of entries made of it.
 #[derive(Debug)]
-struct Desk {
-    book: Book,
+struct Shared {
+    state: ProviderState,
     number: u64,
 }
 
@@ -117,7 +119,7 @@ impl Default for Options {
             state: None,
             nonce: 0,
             timeouts: Timeouts::default(),
-            look_interval: Some(Duration::from_secs(30)),
+            poll_interval: Some(Duration::from_secs(30)),
             snapshot_after_bytes: 16 << 20,
             forget_blobs_after: Some(Duration::from_mins(10)),
         }
@@ -132,7 +134,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The same for every verb.
+    /// The same timeout for every verb.
     pub const fn all(time: Duration) -> Self {
         Self { create: time, configure: time, drain: time, delete: time }
     }
@@ -154,123 +156,123 @@ impl<B> Clone for Kit<B> {
 }
 
 impl<B: Backend> Kit<B> {
-    /// Opens the book, asks the substrate what there is, and goes on with what was interrupted.
+    /// Opens the state, lists the substrate and resumes interrupted work.
     pub async fn start(backend: B, options: Options) -> Result<Self, StartError> {
         let offers = backend.describe().await.map_err(StartError::Describe)?;
-        if let Some(what) = offers.iter().find_map(flaw) {
+        if let Some(what) = offers.iter().find_map(invalid_offer) {
             return Err(StartError::Offer { what });
         }
-        let (handle, wanted) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
-        let (journal, book) = open(&options, wanted)?;
+        let (handle, snapshot_due) = std::sync::mpsc::channel::<Weak<Inner<B>>>();
+        let (journal, state) = open(&options, snapshot_due)?;
         let inner = Arc::new(Inner {
             backend,
             options,
-            book: Mutex::new(Desk { book, number: 0 }),
+            shared: Mutex::new(Shared { state, number: 0 }),
             journal,
             verbs: Semaphore::new(VERBS_MAX),
         });
         let _ = handle.send(Arc::downgrade(&inner));
         let kit = Self { inner };
-        let last = kit.take_over(offers);
-        kit.inner.journal.safe(last).await.map_err(StartError::Journal)?;
-        let pending = kit.inner.desk().book.pending();
+        let last = kit.update_offers(offers);
+        kit.inner.journal.wait_durable(last).await.map_err(StartError::Journal)?;
+        let pending = kit.inner.shared().state.pending();
         for work in pending {
             kit.dispatch(work, last);
         }
-        kit.look_now_and_then();
+        kit.spawn_poll();
         Ok(kit)
     }
 
-    /// The substrate.
+    /// The backend of this provider.
     pub fn backend(&self) -> &B {
         &self.inner.backend
     }
 
-    /// Asks for a change.
-    pub async fn ask(&self, ask: &Ask) -> Result<Accepted, Trouble> {
-        let (said, number) = {
-            let mut desk = self.inner.desk();
-            let answer = desk.book.ask(ask, self.inner.backend.deletes());
-            let number = self.inner.submit(&mut desk, answer.entry);
-            (answer.said, number)
+    /// Runs a verb on a machine; returns once it is accepted.
+    pub async fn transition(&self, request: &TransitionRequest) -> Result<Accepted, KitError> {
+        let (result, number) = {
+            let mut shared = self.inner.shared();
+            let decision = shared.state.decide(request, self.inner.backend.deletes());
+            let number = self.inner.submit(&mut shared, decision.entry);
+            (decision.result, number)
         };
-        if let Ok(Accepted { work: Some(work), .. }) = &said {
-            // Whether or not the asker waits for the answer.
+        if let Ok(Accepted { work: Some(work), .. }) = &result {
+            // Even if the caller drops this future.
             self.dispatch(work.clone(), number);
         }
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
-        said.map_err(Trouble::Refused)
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
+        result.map_err(KitError::Refused)
     }
 
     /// Reads one machine.
-    pub async fn get(&self, id: &str) -> Result<Machine, Trouble> {
+    pub async fn get(&self, id: &str) -> Result<Machine, KitError> {
         let (found, number) = {
-            let desk = self.inner.desk();
-            (desk.book.get(id), desk.number)
+            let shared = self.inner.shared();
+            (shared.state.get(id), shared.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
-        found.map_err(Trouble::Refused)
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
+        found.map_err(KitError::Refused)
     }
 
-    /// Reads many.
-    pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, Trouble> {
+    /// Lists machines.
+    pub async fn list(&self, filter: &ListFilter) -> Result<MachineList, KitError> {
         let (page, nonce, number) = {
-            let mut desk = self.inner.desk();
-            (desk.book.list(filter), desk.book.nonce(), desk.number)
+            let mut shared = self.inner.shared();
+            (shared.state.list(filter), shared.state.nonce(), shared.number)
         };
-        self.inner.journal.safe(number).await.map_err(|_| Trouble::Journal)?;
+        self.inner.journal.wait_durable(number).await.map_err(|_| KitError::Journal)?;
         let machines = page.records.iter().map(|it| it.machine()).collect();
         Ok(MachineList { machines, revision: page.next.to_text(nonce).into() })
     }
 
-    /// Returns when the journal cannot be written any more: nothing is answered from then on, and
-    /// only a new start finds out what the disk holds.
-    pub async fn broken(&self) {
-        self.inner.journal.broken().await;
+    /// Waits until a journal write fails: no call succeeds from then on, and only a restart finds
+    /// out what the disk holds.
+    pub async fn write_failed(&self) {
+        self.inner.journal.write_failed().await;
     }
 
-    /// Asks the substrate once for changed offers and vanished hosts.
-    pub async fn look(&self) -> Result<(), Fault> {
+    /// Polls the substrate once for changed offers and lost hosts.
+    pub async fn poll(&self) -> Result<(), Fault> {
         let offers = self.inner.backend.describe().await?;
-        self.take_over(offers.into_iter().filter(|it| flaw(it).is_none()).collect());
-        let standing = self.inner.desk().book.standing();
-        let lost = self.inner.backend.check(&standing).await?;
-        let mut desk = self.inner.desk();
+        self.update_offers(offers.into_iter().filter(|it| invalid_offer(it).is_none()).collect());
+        let hosted = self.inner.shared().state.hosted_machines();
+        let lost = self.inner.backend.check(&hosted).await?;
+        let mut shared = self.inner.shared();
         for it in lost {
-            let entry = desk.book.lose(&it.standing, it.why);
-            self.inner.submit(&mut desk, entry);
+            let entry = shared.state.mark_lost(&it.machine, it.reason);
+            self.inner.submit(&mut shared, entry);
         }
         Ok(())
     }
 
-    fn take_over(&self, offers: Vec<Machine>) -> u64 {
-        let mut desk = self.inner.desk();
+    fn update_offers(&self, offers: Vec<Machine>) -> u64 {
+        let mut shared = self.inner.shared();
         for offer in offers {
-            let entry = desk.book.offer(offer);
-            self.inner.submit(&mut desk, entry);
+            let entry = shared.state.offer(offer);
+            self.inner.submit(&mut shared, entry);
         }
-        desk.number
+        shared.number
     }
 
-    fn look_now_and_then(&self) {
-        let Some(interval) = self.inner.options.look_interval else { return };
+    fn spawn_poll(&self) {
+        let Some(interval) = self.inner.options.poll_interval else { return };
         let inner = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
             loop {
                 sleep(interval).await;
                 let Some(inner) = inner.upgrade() else { return };
-                if let Err(why) = (Self { inner }).look().await {
-                    tracing::warn!(%why, "cannot look after the hosts");
+                if let Err(why) = (Self { inner }).poll().await {
+                    tracing::warn!(%why, "failed to poll the substrate");
                 }
             }
         });
     }
 
-    /// Does some work once everything up to a number is safe.
+    /// Runs a verb once every entry up to a number is durable.
     fn dispatch(&self, work: Work, number: u64) {
         let inner = Arc::clone(&self.inner);
         tokio::spawn(async move {
-            if inner.journal.safe(number).await.is_err() {
+            if inner.journal.wait_durable(number).await.is_err() {
                 return;
             }
             let Ok(_permit) = inner.verbs.acquire().await else { return };
@@ -281,15 +283,15 @@ impl<B: Backend> Kit<B> {
 
 impl<B: Backend> Inner<B> {
     async fn work(&self, work: &Work) {
-        let order = Order { operation: work.operation.clone(), machine: work.machine.clone() };
+        let command = Command { operation: work.operation.clone(), machine: work.machine.clone() };
         let deadline = Instant::now() + self.options.timeouts.of(work);
-        let mut verb = Box::pin(self.try_until(work, &order, deadline));
+        let mut verb = Box::pin(self.retry_until(work, &command, deadline));
         let Ok(end) = timeout_at(deadline, &mut verb).await else {
-            self.end(work, End::Failed(format!("{} took too long", work.kind.as_str())));
-            // What comes late changes nothing, but it must not be left standing.
+            self.end(work, VerbOutcome::Failed(format!("{} took too long", work.kind.as_str())));
+            // A late success changes nothing, but its host must not be left behind.
             let late = timeout(self.options.timeouts.of(work), verb).await;
-            if let (Kind::Create, Ok(End::Made { host, .. })) = (work.kind, late) {
-                self.take_away(&order, host).await;
+            if let (Kind::Create, Ok(VerbOutcome::Created { host, .. })) = (work.kind, late) {
+                self.delete_late_host(&command, host).await;
             }
             return;
         };
@@ -298,94 +300,95 @@ impl<B: Backend> Inner<B> {
         Failpoint::VerbEnded.pass();
     }
 
-    /// Tries a verb again as long as its fault may pass.
-    async fn try_until(&self, work: &Work, order: &Order, deadline: Instant) -> End {
-        let mut pause = RETRY_FIRST;
+    /// Retries a verb on transient faults.
+    async fn retry_until(&self, work: &Work, command: &Command, deadline: Instant) -> VerbOutcome {
+        let mut backoff = RETRY_FIRST;
         loop {
             Failpoint::BeforeVerb.pass();
-            match self.once(work, order).await {
+            match self.attempt(work, command).await {
                 Ok(end) => return end,
-                Err(Fault { passes: true, .. }) if Instant::now() + pause < deadline => {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(RETRY_MAX);
+                Err(Fault { is_transient: true, .. }) if Instant::now() + backoff < deadline => {
+                    sleep(backoff).await;
+                    backoff = (backoff * 2).min(RETRY_MAX);
                 }
-                Err(Fault { why, .. }) => {
-                    return End::Failed(format!("{}: {why}", work.kind.as_str()));
+                Err(Fault { reason, .. }) => {
+                    return VerbOutcome::Failed(format!("{}: {reason}", work.kind.as_str()));
                 }
             }
         }
     }
 
-    async fn once(&self, work: &Work, order: &Order) -> Result<End, Fault> {
+    async fn attempt(&self, work: &Work, command: &Command) -> Result<VerbOutcome, Fault> {
         match work.kind {
             Kind::Create => {
-                let Made { host, resources, allocatable } = self.backend.create(order).await?;
+                let CreatedHost { host, resources, allocatable } =
+                    self.backend.create(command).await?;
                 if !is_named(&host) {
-                    return Err(Fault::lasting("the substrate named no host"));
+                    return Err(Fault::permanent("the substrate returned no host"));
                 }
-                return Ok(End::Made { host, resources, allocatable });
+                return Ok(VerbOutcome::Created { host, resources, allocatable });
             }
             Kind::Configure => {
-                self.backend.configure(order, &work.blob).await?;
-                self.backend.ready(order).await?;
+                self.backend.configure(command, &work.blob).await?;
+                self.backend.ready(command).await?;
             }
-            Kind::Drain => self.backend.drain(order, work.grace).await?,
-            Kind::Delete => self.backend.delete(order).await?,
-            Kind::Salvage => self.backend.salvage(order, work.made_by.as_deref()).await?,
+            Kind::Drain => self.backend.drain(command, work.grace).await?,
+            Kind::Delete => self.backend.delete(command).await?,
+            Kind::Salvage => self.backend.salvage(command, work.made_by.as_deref()).await?,
         }
-        Ok(End::Done)
+        Ok(VerbOutcome::Done)
     }
 
-    /// Gives a host back that came when nobody waited for it any more.
-    async fn take_away(&self, order: &Order, host: usher_wire::fleet::HostRef) {
-        let mut machine = order.machine.clone();
+    /// Deletes a host that was created after the timeout.
+    async fn delete_late_host(&self, command: &Command, host: usher_wire::fleet::HostRef) {
+        let mut machine = command.machine.clone();
         machine.host = Some(host);
-        let operation = format!("{}-undo", order.operation);
-        if let Err(why) = self.backend.delete(&Order { operation, machine }).await {
-            tracing::error!(machine = order.machine.id, %why, "cannot take a late host away");
+        let operation = format!("{}-undo", command.operation);
+        if let Err(why) = self.backend.delete(&Command { operation, machine }).await {
+            tracing::error!(machine = command.machine.id, %why, "failed to delete a late host");
         }
     }
 
-    fn end(&self, work: &Work, end: End) {
-        let mut desk = self.desk();
-        let entry = desk.book.end(&work.machine.id, &work.operation, end);
-        self.submit(&mut desk, entry);
+    fn end(&self, work: &Work, outcome: VerbOutcome) {
+        let mut shared = self.shared();
+        let entry = shared.state.end(&work.machine.id, &work.operation, outcome);
+        self.submit(&mut shared, entry);
     }
 }
 
 impl<B> Inner<B> {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an entry to the journal; the number of the newest.
-    fn submit(&self, desk: &mut Desk, entry: Option<Entry>) -> u64 {
+    /// Submits an entry to the journal; returns the number of the newest one.
+    fn submit(&self, shared: &mut Shared, entry: Option<Entry>) -> u64 {
         if let Some(entry) = entry {
-            desk.number += 1;
-            self.journal.submit(desk.number, entry);
+            shared.number += 1;
+            self.journal.submit(shared.number, entry);
         }
-        desk.number
+        shared.number
     }
 }
 
 fn open<B: Send + Sync + 'static>(
     options: &Options,
-    wanted: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
-) -> Result<(Journal, Book), StartError> {
+    snapshot_due: std::sync::mpsc::Receiver<Weak<Inner<B>>>,
+) -> Result<(Journal, ProviderState), StartError> {
     let Some(path) = &options.state else {
-        return Ok((Journal::none(), Book::new(options.nonce)));
+        return Ok((Journal::none(), ProviderState::new(options.nonce)));
     };
-    let habits = Habits {
+    let config = Config {
         snapshot_after_bytes: options.snapshot_after_bytes,
         forget_blobs_after: options.forget_blobs_after,
     };
     let known = std::sync::OnceLock::new();
-    let hand_in = move || {
-        let inner: &Weak<Inner<B>> = known.get_or_init(|| wanted.recv().unwrap_or_default());
+    let submit_snapshot = move || {
+        let inner: &Weak<Inner<B>> = known.get_or_init(|| snapshot_due.recv().unwrap_or_default());
         if let Some(inner) = inner.upgrade() {
-            let desk = inner.desk();
-            inner.journal.hand_in(Box::new(desk.book.entries()));
+            let shared = inner.shared();
+            inner.journal.submit_snapshot(Box::new(shared.state.entries()));
         }
     };
-    Journal::open(path, options.nonce, habits, hand_in).map_err(StartError::Journal)
+    Journal::open(path, options.nonce, config, submit_snapshot).map_err(StartError::Journal)
 }

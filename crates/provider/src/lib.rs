@@ -1,20 +1,19 @@
-//! A kit for providers of machines: an author writes a [`Backend`], and has the rest.
+//! A kit for machine providers: an author implements [`Backend`], the kit does the rest.
 //!
-//! Read in this order: [`backend`] (what an author writes), [`book`] (the rules), [`journal`] (how
-//! they survive), [`kit`] (both joined with a substrate), [`service`] and [`server`] (the wire).
-//! [`fake`] is a substrate without machines, [`conformance`] what every provider must do.
+//! Read in this order: [`backend`] (what an author implements), [`state`] (the rules), [`journal`]
+//! (durability), [`kit`] (both joined with a backend), [`service`] and [`server`] (gRPC). [`fake`]
+//! is a backend without machines, [`conformance`] the test suite for providers.
 //!
 //! **Invariants**
-//! - Nothing is answered that a crash could take back.
-//! - An answer says that something was accepted, never that it is done.
+//! - A crash never undoes what a response said.
+//! - A response says that a verb was accepted, never that it has ended.
 //!
-//! **Absent on purpose**: everything of ours but the wire. A provider knows machines, not what they
-//! are for.
+//! **Absent on purpose**: everything of Usher but the wire. A provider knows machines, not their
+//! use.
 
 #![warn(missing_docs)]
 
 pub mod backend;
-pub mod book;
 pub mod conformance;
 pub mod fake;
 pub mod journal;
@@ -22,8 +21,9 @@ pub mod kit;
 pub mod program;
 pub mod server;
 pub mod service;
+pub mod state;
 
-pub use backend::{Backend, Fault, Lost, Made, Order};
-pub use kit::{Kit, Options, StartError, Timeouts, Trouble};
+pub use backend::{Backend, Command, CreatedHost, Fault, LostHost};
+pub use kit::{Kit, KitError, Options, StartError, Timeouts};
 pub use server::{ServeError, serve};
 pub use service::Service;

@@ -1,4 +1,4 @@
-//! A provider without machines, as a program: to try a shard against, and to be killed in tests.
+//! A provider with the fake backend, for trying out shards and for crash tests.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,13 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Parser as _;
 use usher_provider::program::{Flags, run_fake};
 
-/// Offer machines that do not exist
+/// Serve a provider without real machines
 #[derive(clap::Parser)]
 #[command(name = "usher-provider-fake", version)]
 struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Die at this failpoint: NAME or NAME:n
+    /// Exit at this failpoint: NAME or NAME:n
     #[arg(long, value_name = "NAME")]
     failpoint: Option<String>,
 }
@@ -23,7 +23,7 @@ async fn main() -> ExitCode {
     if let Some(text) = failpoint {
         match usher_failpoint::arm(&text) {
             Ok(it) => {
-                eprintln!("usher-provider-fake: WARNING: this process will die at {}", it.point);
+                eprintln!("usher-provider-fake: WARNING: this process will exit at {}", it.point);
             }
             Err(why) => {
                 eprintln!("usher-provider-fake: {why}");
@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
             }
         }
     }
-    // Two processes that begin within a nanosecond keep different states.
+    // The process id separates two processes that start in the same nanosecond.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nonce = u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or_default();
     let options = flags.options(nonce ^ u64::from(std::process::id()) << 32);

@@ -1,4 +1,4 @@
-//! A provider as a program: its flags, and how they become a kit that is served.
+//! A provider as a program: its flags, and the server they start.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -11,67 +11,67 @@ use tokio::net::TcpListener;
 use usher_wire::fleet::{CapacityProvider, Files, Keyring, Salvager, TlsError, incoming};
 
 use crate::backend::Backend;
-use crate::fake::{Dwell, Fake, Mischief, Odds, Settings};
+use crate::fake::{Fake, FaultRates, FaultyNetwork, Latency, Settings};
 use crate::kit::{Kit, Options, StartError, Timeouts};
 use crate::server::{ServeError, serve};
 use crate::service::Service;
 
-/// Slots that fail to be made, where faults are tried.
+/// Slots whose Create fails, when faults are tested.
 const FAULT_SLOTS: usize = 8;
 
-/// What a provider is told.
+/// The flags of a provider.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
     /// Listen on this address
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7421")]
     pub addr: SocketAddr,
-    /// Call this provider so
+    /// Name this provider
     #[arg(long, value_name = "NAME", default_value = "local")]
     pub provider: String,
-    /// Offer so many slots
+    /// Offer this many slots
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub seed_count: usize,
-    /// Keep what is known in this file, so that it survives a crash
+    /// Keep the state in this file, so that it survives a crash
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Show this certificate; all three files are given, or none
+    /// Use this certificate; pass all three files or none
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
-    /// Prove it with this key
+    /// Use this private key
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Believe callers for whom one of these vouches
+    /// Verify callers with these CA certificates
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Give each verb this long, as in 500ms, 2s or 5m
+    /// Time each verb out after this long, as in 500ms, 2s or 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub transition_timeout: Option<Duration>,
-    /// Look for vanished hosts and changed offers this often
+    /// Poll for lost hosts and changed offers this often
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
-    pub look_interval: Duration,
-    /// Take a snapshot when so many bytes were appended to the state
+    pub poll_interval: Duration,
+    /// Take a snapshot after this many bytes were appended to the state
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, hide = true)]
     pub snapshot_after_bytes: u64,
-    /// Have no real machines
+    /// Use the fake backend, without real machines
     #[arg(long)]
     pub use_fake_backend: bool,
     #[command(flatten)]
     fake: FakeFlags,
 }
 
-/// How unreliable a fake is.
+/// The faults of the fake backend.
 #[derive(Clone, Debug, clap::Args)]
 struct FakeFlags {
-    /// Let each verb of the fake take between these, as in 5ms:50ms
-    #[arg(id = "fake-dwell", long = "fake-dwell", value_name = "FROM:TO", value_parser = dwell)]
-    dwell: Option<Dwell>,
-    /// Let this share of creates end too late
+    /// Delay each verb of the fake by a time in this range, as in 5ms:50ms
+    #[arg(id = "fake-latency", long = "fake-latency", value_name = "FROM:TO", value_parser = latency)]
+    latency: Option<Latency>,
+    /// End this share of Creates after their timeout
     #[arg(id = "fake-late", long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]
     late: f64,
-    /// Lose this share of answers
+    /// Lose this share of responses
     #[arg(id = "fake-lost", long = "fake-lost", value_name = "SHARE", default_value_t = 0.0)]
     lost: f64,
-    /// Hear this share of requests twice
+    /// Deliver this share of requests twice
     #[arg(id = "fake-twice", long = "fake-twice", value_name = "SHARE", default_value_t = 0.0)]
     twice: f64,
     /// Delay requests by up to this long, so that others overtake them
@@ -83,7 +83,7 @@ struct FakeFlags {
         default_value = "0ms"
     )]
     delay: Duration,
-    /// Decide by this what is left to chance
+    /// Seed the random numbers
     #[arg(id = "fake-seed", long = "fake-seed", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep the fake's hosts as files in this folder, so that they outlive it
@@ -94,62 +94,62 @@ struct FakeFlags {
 /// Why a provider ended.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The connection cannot be secured as told.
-    #[error("cannot secure the connection")]
+    /// The TLS files are invalid.
+    #[error("invalid TLS configuration")]
     Tls(#[source] TlsError),
-    /// It cannot listen.
-    #[error("cannot listen on {address}")]
+    /// The address cannot be bound.
+    #[error("failed to listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// How.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The fake has no place for its hosts.
-    #[error("cannot keep the fake's hosts")]
+    /// The folder of the fake's hosts cannot be created.
+    #[error("failed to create the folder of the fake's hosts")]
     Fake(#[source] std::io::Error),
-    /// It does not begin.
-    #[error("cannot start the provider")]
+    /// The kit did not start.
+    #[error("failed to start the provider")]
     Start(#[source] StartError),
-    /// It cannot serve.
-    #[error("cannot serve the provider")]
+    /// The server failed.
+    #[error("failed to serve the provider")]
     Serve(#[source] ServeError),
-    /// What it says cannot be written down.
-    #[error("cannot go on: the state could not be written")]
-    Broken,
+    /// A journal write failed.
+    #[error("failed to write the state")]
+    WriteFailed,
 }
 
 impl Error {
-    /// Whether it was told something that cannot be.
+    /// Whether the flags are wrong.
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Tls(TlsError::Partial))
     }
 }
 
 impl Flags {
-    /// What a kit is told by these flags.
+    /// The options of the kit.
     pub fn options(&self, nonce: u64) -> Options {
         Options {
             state: self.state.clone(),
             nonce,
             timeouts: self.transition_timeout.map(Timeouts::all).unwrap_or_default(),
-            look_interval: Some(self.look_interval),
+            poll_interval: Some(self.poll_interval),
             snapshot_after_bytes: self.snapshot_after_bytes,
             ..Options::default()
         }
     }
 
-    /// The fake that these flags describe.
+    /// The fake backend of these flags.
     pub fn fake(&self) -> Result<Fake, Error> {
         let timeout = self.transition_timeout;
         let late_after = timeout.unwrap_or(Timeouts::default().create).mul_f64(1.25);
         let settings = Settings {
             provider: self.provider.clone(),
             seed_count: self.seed_count,
-            // Whoever shortens the time of the fake's verbs tries faults.
+            // A timeout on the fake means that faults are tested.
             fault_slots: if timeout.is_some() { FAULT_SLOTS } else { 0 },
-            dwell: [self.fake.dwell.unwrap_or(Dwell::None); 4],
+            latency: [self.fake.latency.unwrap_or(Latency::None); 4],
             late: self.fake.late,
             late_after,
             seed: self.fake.seed,
@@ -165,24 +165,24 @@ impl Flags {
         Ok(opened.map(Arc::new))
     }
 
-    fn odds(&self) -> Odds {
+    fn rates(&self) -> FaultRates {
         let FakeFlags { lost, twice, delay, .. } = self.fake;
-        Odds { lost, twice, delay }
+        FaultRates { lost, twice, delay }
     }
 }
 
-/// Serves the fake until `stop` returns.
+/// Serves the fake backend until `stop` resolves.
 pub async fn run_fake(
     flags: &Flags,
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let kit = Kit::start(flags.fake()?, options).await.map_err(Error::Start)?;
-    let service = Mischief::new(Service::new(kit.clone()), flags.odds(), flags.fake.seed);
+    let service = FaultyNetwork::new(Service::new(kit.clone()), flags.rates(), flags.fake.seed);
     listen(flags, service, &kit, stop).await
 }
 
-/// Serves a substrate until `stop` returns.
+/// Serves a backend until `stop` resolves.
 pub async fn run<B: Backend>(
     backend: B,
     flags: &Flags,
@@ -204,13 +204,13 @@ async fn listen<B: Backend>(
     let listener = listener.map_err(|source| Error::Listen { address: flags.addr, source })?;
     tokio::select! {
         served = serve(incoming(listener, keyring), service, stop) => served.map_err(Error::Serve),
-        () = kit.broken() => Err(Error::Broken),
+        () = kit.write_failed() => Err(Error::WriteFailed),
     }
 }
 
-/// A length of time: a number and its unit.
+/// Parses a duration: a number and a unit.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("cannot read \"{text}\": write a number with ms, s, m or h");
+    let bad = || format!("\"{text}\" is not a duration (a number with ms, s, m or h)");
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
     let (number, seconds) = unit.ok_or_else(bad)?;
@@ -218,9 +218,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| bad())
 }
 
-fn dwell(text: &str) -> Result<Dwell, String> {
-    let Some((from, to)) = text.split_once(':') else { return duration(text).map(Dwell::Fixed) };
-    Ok(Dwell::Between(duration(from)?, duration(to)?))
+fn latency(text: &str) -> Result<Latency, String> {
+    let Some((from, to)) = text.split_once(':') else { return duration(text).map(Latency::Fixed) };
+    Ok(Latency::Between(duration(from)?, duration(to)?))
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
+    fn durations_need_a_unit() {
         let cases = [("500ms", 500), ("2s", 2_000), ("1.5s", 1_500), ("5m", 300_000), ("0s", 0)];
         for (text, millis) in cases {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");

@@ -1,4 +1,4 @@
-//! Serves a provider: the machines, whether it is well, and what it speaks.
+//! The gRPC server: machines, health and reflection.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use usher_wire::fleet::{
 /// Why serving ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// What is spoken cannot be told.
-    #[error("cannot tell what is spoken here")]
+    /// The reflection service cannot be built.
+    #[error("failed to build the reflection service")]
     Reflection(#[source] tonic_reflection::server::Error),
     /// The transport failed.
-    #[error("cannot serve")]
+    #[error("transport failed")]
     Transport(#[source] tonic::transport::Error),
 }
 
-/// Serves until `stop` returns and what was asked is answered.
+/// Serves until `stop` resolves and open requests are answered.
 pub async fn serve<S: CapacityProvider + Salvager>(
     incoming: Incoming,
     service: S,

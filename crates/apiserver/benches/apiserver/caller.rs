@@ -1,4 +1,4 @@
-//! Two ways to a server: in the process, or over TLS.
+//! Clients of a server: in-process, or over TLS.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use usher_apiserver::ApiServer;
 
-/// Somebody who asks one thing after another.
+/// A client that sends one request at a time.
 pub(crate) enum Caller {
     Inside(kube_client::Client),
     Wire { sender: SendRequest<Full<Bytes>>, token: String },
 }
 
-/// What a kubeconfig says about a door.
-pub(crate) struct Door {
+/// The endpoint of a kubeconfig.
+pub(crate) struct Endpoint {
     address: String,
     token: String,
     config: Arc<ClientConfig>,
 }
 
-impl Door {
-    /// The first door of a server.
+impl Endpoint {
+    /// The first listener of a server.
     pub(crate) fn of(server: &ApiServer) -> Self {
         let config = server.kubeconfig().expect("a kubeconfig");
         let config: Value = serde_json::from_str(&config).expect("JSON");
@@ -74,14 +74,14 @@ impl Caller {
         Self::Inside(server.client())
     }
 
-    /// The status of an answer, and its body.
-    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Bytes) -> (u16, Bytes) {
+    /// Status and body of a response.
+    pub(crate) async fn call(&mut self, method: &str, path: &str, body: Bytes) -> (u16, Bytes) {
         match self {
             Self::Inside(client) => {
                 let request = Request::builder().method(method).uri(path);
                 let request = request.header("content-type", media(method));
                 let request = request.body(Body::from(body)).expect("a request");
-                let answer = client.send(request).await.expect("an answer");
+                let answer = client.send(request).await.expect("a response");
                 let status = answer.status().as_u16();
                 (status, answer.into_body().collect().await.expect("a body").to_bytes())
             }
@@ -93,7 +93,7 @@ impl Caller {
         }
     }
 
-    /// Asks for a stream, and hands its pieces over.
+    /// Reads a stream chunk by chunk.
     pub(crate) async fn stream(mut self, path: &str, mut piece: impl FnMut(&[u8])) {
         match &mut self {
             Self::Inside(client) => {
@@ -124,7 +124,7 @@ impl Caller {
             .body(Full::new(body))
             .expect("a request");
         sender.ready().await.expect("a connection");
-        sender.send_request(request).await.expect("an answer")
+        sender.send_request(request).await.expect("a response")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What this machine is like.
+//! Measurements of this machine.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ pub(crate) fn sync(folder: &Path) -> Duration {
     times[TRIES / 2]
 }
 
-/// How long this process has kept cores busy.
+/// The CPU time of this process.
 pub(crate) fn busy() -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string("/proc/self/stat").expect("a status");
@@ -31,7 +31,7 @@ pub(crate) fn busy() -> Duration {
     TICK * ticks.map(|ticks| ticks.parse::<u32>().expect("a number")).sum()
 }
 
-/// The bytes of memory that this process holds.
+/// The resident memory of this process.
 pub(crate) fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");

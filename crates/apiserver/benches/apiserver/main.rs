@@ -6,7 +6,7 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are read by people")]
 
 mod caller;
-mod fleet;
+mod clients;
 mod machine;
 mod watcher;
 
@@ -18,8 +18,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
 
-use caller::{Caller, Door};
-use fleet::{Rates, measure};
+use caller::{Caller, Endpoint};
+use clients::{Rates, measure};
 use watcher::Watcher;
 
 pub(crate) const THINGS: &str = "/apis/bench.example/v1/namespaces/default/things";
@@ -29,9 +29,9 @@ const CLIENTS: [usize; 3] = [1, 16, 64];
 /// How much is done.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// How long creations go on; everything else is done to what they made.
+    /// How long objects are created; the other operations use these objects.
     creates: Duration,
-    /// How many objects are weighed.
+    /// The number of objects whose memory is measured.
     objects: usize,
 }
 
@@ -46,8 +46,8 @@ async fn main() {
     let folder = tempfile::tempdir_in(".").expect("a folder");
     println!("cores: {}", std::thread::available_parallelism().map_or(0, usize::from));
     start(folder.path()).await;
-    // Before anything else: what was freed would be taken again and weigh nothing.
-    weigh(size.objects).await;
+    // First, because freed memory would be reused.
+    memory_per_object(size.objects).await;
     let sync = machine::sync(folder.path());
     println!("one write and sync of 4 KiB: {} us", sync.as_micros());
     println!();
@@ -76,12 +76,12 @@ async fn main() {
         }
     }
     println!();
-    judge(durable, memory, 64.0 / sync.as_secs_f64());
+    print_ceiling(durable, memory, 64.0 / sync.as_secs_f64());
 }
 
 /// What syncs and the server itself would allow, and how much of it durable creates reach. No file
 /// makes the server faster than it is without one, so the lower of the two is the ceiling.
-fn judge(durable: f64, memory: f64, syncs: f64) {
+fn print_ceiling(durable: f64, memory: f64, syncs: f64) {
     let share = |bound: f64| durable / bound;
     println!("64 clients by one sync: {syncs:.0}/s; durable creates are {:.2} of it", share(syncs));
     println!("64 clients in memory: {memory:.0}/s; durable creates are {:.2} of it", share(memory));
@@ -89,7 +89,7 @@ fn judge(durable: f64, memory: f64, syncs: f64) {
     println!("the ceiling is {ceiling:.0}/s; durable creates are {:.2} of it", share(ceiling));
 }
 
-/// How long it takes until the first answer, and what the server weighs before it does anything.
+/// Measures the time to the first response and the memory of an idle server.
 async fn start(folder: &Path) {
     for file in [None, Some(folder.join("start"))] {
         let started = Instant::now();
@@ -98,9 +98,9 @@ async fn start(folder: &Path) {
             builder = builder.file(file);
         }
         let server = builder.build().await.expect("a server");
-        server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
-        let mut caller = Door::of(&server).connect().await;
-        let answer = caller.ask("GET", "/api/v1/namespaces", Bytes::new()).await;
+        server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a endpoint");
+        let mut caller = Endpoint::of(&server).connect().await;
+        let answer = caller.call("GET", "/api/v1/namespaces", Bytes::new()).await;
         let took = started.elapsed();
         assert_eq!(answer.0, 200);
         let name = if file.is_some() { "durable" } else { "in memory" };
@@ -113,22 +113,22 @@ async fn start(folder: &Path) {
     }
 }
 
-/// One row: a server of its own, so many clients, and one who watches all of it.
+/// One row: a server, its clients, and one watch of everything.
 async fn cell(file: Option<&Path>, wire: bool, clients: usize, creates: Duration) -> Rates {
     let mut builder = ApiServer::builder();
     if let Some(file) = file {
         builder = builder.file(file);
     }
     let server = builder.build().await.expect("a server");
-    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
+    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a endpoint");
     define(&server).await;
-    let door = Door::of(&server);
+    let endpoint = Endpoint::of(&server);
     let mut callers = Vec::new();
     for _ in 0..clients {
-        let caller = if wire { door.connect().await } else { Caller::inside(&server) };
+        let caller = if wire { endpoint.connect().await } else { Caller::inside(&server) };
         callers.push(caller);
     }
-    let witness = if wire { door.connect().await } else { Caller::inside(&server) };
+    let witness = if wire { endpoint.connect().await } else { Caller::inside(&server) };
     let watcher = Watcher::start(witness).await;
     let (rates, writes) = measure(callers, creates).await;
     watcher.saw(writes).await;
@@ -136,15 +136,15 @@ async fn cell(file: Option<&Path>, wire: bool, clients: usize, creates: Duration
     rates
 }
 
-/// What an object weighs.
-async fn weigh(objects: usize) {
+/// Measures the memory per object.
+async fn memory_per_object(objects: usize) {
     let server = ApiServer::builder().build().await.expect("a server");
     define(&server).await;
     let mut caller = Caller::inside(&server);
     let before = machine::resident();
     for index in 0..objects {
         let body = thing(&format!("w-{index}"), 0);
-        assert_eq!(caller.ask("POST", THINGS, body).await.0, 201);
+        assert_eq!(caller.call("POST", THINGS, body).await.0, 201);
     }
     let grown = machine::resident().saturating_sub(before);
     println!("{objects} objects of 1 kB: {} bytes of memory each", grown / objects);
@@ -187,8 +187,8 @@ async fn define(server: &ApiServer) {
         },
     });
     let body = Bytes::from(Value::to_string(&definition));
-    assert_eq!(caller.ask("POST", DEFINITIONS, body).await.0, 201);
-    while caller.ask("GET", THINGS, Bytes::new()).await.0 != 200 {
+    assert_eq!(caller.call("POST", DEFINITIONS, body).await.0, 201);
+    while caller.call("GET", THINGS, Bytes::new()).await.0 != 200 {
         tokio::task::yield_now().await;
     }
 }

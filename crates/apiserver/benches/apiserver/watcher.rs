@@ -1,4 +1,4 @@
-//! One who watches everything, and checks that it comes once and in order.
+//! A watch that checks that every event comes once and in order.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::caller::Caller;
 
 const VERSION: &[u8] = b"\"resourceVersion\":\"";
 
-/// A watch that goes on.
+/// An open watch.
 pub(crate) struct Watcher {
     seen: watch::Receiver<usize>,
     task: JoinHandle<()>,
@@ -19,12 +19,12 @@ pub(crate) struct Watcher {
 impl Watcher {
     /// Watches what happens after now.
     pub(crate) async fn start(mut caller: Caller) -> Self {
-        let (_, list) = caller.ask("GET", THINGS, Bytes::new()).await;
+        let (_, list) = caller.call("GET", THINGS, Bytes::new()).await;
         let list: Value = serde_json::from_slice(&list).expect("a list");
         let after = list["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
         let (sender, seen) = watch::channel(0);
         let task = tokio::spawn(async move {
-            let mut order = Order::default();
+            let mut order = EventOrder::default();
             let path = format!("{THINGS}?watch=true&resourceVersion={after}");
             caller
                 .stream(&path, |bytes| {
@@ -36,7 +36,7 @@ impl Watcher {
         Self { seen, task }
     }
 
-    /// Waits until so many events came, and makes sure that there are no more.
+    /// Waits for this many events, and fails if there are more.
     pub(crate) async fn saw(mut self, writes: usize) {
         self.seen.wait_for(|seen| *seen >= writes).await.expect("a watch that goes on");
         assert_eq!(*self.seen.borrow(), writes, "a write was told twice");
@@ -46,13 +46,13 @@ impl Watcher {
 
 /// The events so far.
 #[derive(Default)]
-struct Order {
+struct EventOrder {
     rest: Vec<u8>,
     events: usize,
     newest: u64,
 }
 
-impl Order {
+impl EventOrder {
     fn take(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return };

@@ -9,13 +9,13 @@ mod sequence;
 
 use std::time::Duration;
 
-use player::Patience;
+use player::Timeouts;
 use sequence::Step;
 
 type Failure = Box<dyn std::error::Error>;
 
 /// A real cluster learns of new kinds every 30 seconds.
-const PATIENCE: Patience = Patience { step: Duration::from_mins(1), end: Duration::from_secs(5) };
+const TIMEOUTS: Timeouts = Timeouts { step: Duration::from_mins(1), end: Duration::from_secs(5) };
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -37,7 +37,7 @@ fn write(seed: u64, steps: usize) -> Result<(), Failure> {
 async fn play(kubeconfig: &str, file: &str) -> Result<(), Failure> {
     let steps: Vec<Step> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let client = player::client(&std::fs::read_to_string(kubeconfig)?).await?;
-    if let Some(difference) = player::compare(client, &steps, PATIENCE).await? {
+    if let Some(difference) = player::compare(client, &steps, TIMEOUTS).await? {
         return Err(format!("the server differs from the model at {difference}").into());
     }
     println!("{} steps: the server agrees with the model", steps.len());

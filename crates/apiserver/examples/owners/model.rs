@@ -1,30 +1,30 @@
-//! What must be there when all is quiet, by rules that know nothing of a collector.
+//! A model of garbage collection, independent of the implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sequence::{Owners, Policy, Step};
 
-/// Who is there, and how.
-pub(crate) type World = BTreeMap<usize, Life>;
+/// The existing objects and their states.
+pub(crate) type Snapshot = BTreeMap<usize, ObjectState>;
 
-/// How an object is there.
+/// The state of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// To stay, with these owners.
+pub(crate) enum ObjectState {
+    /// Existing, with these owners.
     Owned(BTreeSet<usize>),
-    /// On its way out, and held by nothing but its finalizer.
+    /// In deletion, held by its own finalizer only.
     Held,
-    /// On its way out, and the server has still to do something for it.
+    /// In deletion, with work left for the server.
     Leaving,
 }
 
-/// A name and how many of it there were.
+/// A name and its incarnation.
 type Identity = (usize, usize);
 
 /// The objects by name.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// How many objects of a name there ever were.
+    /// The number of incarnations of each name.
     births: BTreeMap<usize, usize>,
     alive: BTreeMap<usize, Object>,
 }
@@ -37,7 +37,7 @@ struct Object {
 }
 
 impl Model {
-    /// Does a step, and lets go whoever has owners of which none is there.
+    /// Applies a step, and deletes objects whose owners are all gone.
     pub(crate) fn step(&mut self, step: &Step) {
         match step {
             Step::Create { name, owners, held } if !self.alive.contains_key(name) => {
@@ -69,13 +69,13 @@ impl Model {
         while self.collect() {}
     }
 
-    /// Who is there, and how.
-    pub(crate) fn world(&self) -> World {
+    /// The existing objects and their states.
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let life = |object: &Object| {
             if object.leaving {
-                return Life::Held;
+                return ObjectState::Held;
             }
-            Life::Owned(object.owners.iter().map(|(name, _)| *name).collect())
+            ObjectState::Owned(object.owners.iter().map(|(name, _)| *name).collect())
         };
         self.alive.iter().map(|(name, object)| (*name, life(object))).collect()
     }
@@ -85,7 +85,7 @@ impl Model {
         known.filter_map(|owner| Some((*owner, *self.births.get(owner)?))).collect()
     }
 
-    /// Takes the newest object of a name, if it is there, from all it owns.
+    /// Removes the newest object of a name from its dependents' owner references.
     fn disown(&mut self, name: usize) {
         if self.alive.contains_key(&name) {
             let identity = (name, self.births[&name]);
@@ -95,8 +95,8 @@ impl Model {
         }
     }
 
-    /// Lets go whoever can; tells whether anybody began to leave. An owner that leaves is there
-    /// until nothing holds it.
+    /// Deletes objects without owners; returns whether a deletion began. An owner in deletion
+    /// exists until nothing holds it.
     fn collect(&mut self) -> bool {
         self.alive.retain(|_, object| object.held || !object.leaving);
         let there: BTreeSet<Identity> =

@@ -1,4 +1,4 @@
-//! Plays steps on a server, with config maps in a namespace of their own.
+//! Runs steps on a server, with config maps in a namespace of their own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use kube_client::{Api, Client, Config, Error};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::model::{Life, Model, World};
+use crate::model::{Model, ObjectState, Snapshot};
 use crate::sequence::{Owners, Policy, Step};
 
-/// What holds an object.
+/// The finalizer that holds an object.
 pub(crate) const FINALIZER: &str = "usher.example/hold";
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Plays on one server, and remembers whom it made.
+/// Runs steps on one server, and remembers the uids.
 pub(crate) struct Player {
     pub(crate) maps: Api<ConfigMap>,
     /// The newest uid of every name.
     uids: BTreeMap<usize, String>,
 }
 
-/// How long a server may take, and how long it must stay quiet at the end.
+/// The timeout of a step, and how long the end state must be stable.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     pub(crate) step: Duration,
     pub(crate) end: Duration,
 }
 
-/// A client of the server that a kubeconfig names.
+/// A client of a kubeconfig.
 pub(crate) async fn client(kubeconfig: &str) -> Result<Client, Box<dyn std::error::Error>> {
     let config = Kubeconfig::from_yaml(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn client(kubeconfig: &str) -> Result<Client, Box<dyn std::erro
 pub(crate) async fn compare(
     client: Client,
     steps: &[Step],
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Result<Option<String>, Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = json!({"metadata": {"generateName": "owners-"}});
@@ -54,7 +54,7 @@ pub(crate) async fn compare(
     let made = namespaces.create(&PostParams::default(), &namespace).await?;
     let name = made.metadata.name.unwrap_or_default();
     let mut player = Player::new(Api::namespaced(client, &name));
-    let found = player.differs(steps, patience).await;
+    let found = player.differs(steps, timeouts).await;
     player.release_all().await?;
     namespaces.delete(&name, &DeleteParams::default()).await?;
     found
@@ -68,31 +68,31 @@ impl Player {
     async fn differs(
         &mut self,
         steps: &[Step],
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Option<String>, Error> {
         let mut model = Model::default();
         for (index, step) in steps.iter().enumerate() {
             self.step(step).await?;
             model.step(step);
-            let wanted = model.world();
-            let until = Instant::now() + patience.step;
-            let mut found = self.world().await?;
+            let wanted = model.snapshot();
+            let until = Instant::now() + timeouts.step;
+            let mut found = self.snapshot().await?;
             while found != wanted && Instant::now() < until {
-                tokio::time::sleep(ASK_EVERY).await;
-                found = self.world().await?;
+                tokio::time::sleep(POLL_INTERVAL).await;
+                found = self.snapshot().await?;
             }
             if found != wanted {
                 let told = format!("step {index}, {step:?}: wanted {wanted:?}, found {found:?}");
                 return Ok(Some(told));
             }
         }
-        tokio::time::sleep(patience.end).await;
-        let (wanted, found) = (model.world(), self.world().await?);
+        tokio::time::sleep(timeouts.end).await;
+        let (wanted, found) = (model.snapshot(), self.snapshot().await?);
         let told = || format!("at the end: wanted {wanted:?}, found {found:?}");
         Ok((wanted != found).then(told))
     }
 
-    /// Does a step; tells the uid of what it deleted.
+    /// Runs a step; returns the uid that it deleted.
     pub(crate) async fn step(&mut self, step: &Step) -> Result<Option<String>, Error> {
         let done = match step {
             Step::Create { name, owners, held } => self.create(*name, owners, *held).await,
@@ -106,28 +106,28 @@ impl Player {
         }
     }
 
-    /// Who is there, and how.
-    pub(crate) async fn world(&self) -> Result<World, Error> {
+    /// The existing objects and their states.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, Error> {
         let list = self.maps.list(&ListParams::default()).await?;
         let ours = list.items.iter().filter_map(|map| {
             let name = map.metadata.name.as_deref()?.strip_prefix('o')?.parse().ok()?;
-            Some((name, self.life(map)))
+            Some((name, self.state_of(map)))
         });
         Ok(ours.collect())
     }
 
-    fn life(&self, map: &ConfigMap) -> Life {
+    fn state_of(&self, map: &ConfigMap) -> ObjectState {
         let metadata = &map.metadata;
         if metadata.deletion_timestamp.is_some() {
             let mut finalizers = metadata.finalizers.iter().flatten();
             let held = finalizers.all(|finalizer| finalizer == FINALIZER);
-            return if held { Life::Held } else { Life::Leaving };
+            return if held { ObjectState::Held } else { ObjectState::Leaving };
         }
         let name_of = |uid: &str| {
             self.uids.iter().find(|(_, known)| *known == uid).map_or(usize::MAX, |(name, _)| *name)
         };
         let owners = metadata.owner_references.iter().flatten();
-        Life::Owned(owners.map(|owner| name_of(&owner.uid)).collect())
+        ObjectState::Owned(owners.map(|owner| name_of(&owner.uid)).collect())
     }
 
     async fn create(
@@ -171,7 +171,7 @@ impl Player {
         Ok(None)
     }
 
-    /// Holds nothing any more, so that the namespace can go.
+    /// Removes all finalizers, so that the namespace can be deleted.
     async fn release_all(&mut self) -> Result<(), Error> {
         let names: Vec<usize> = self.uids.keys().copied().collect();
         for name in names {

@@ -1,4 +1,4 @@
-//! Sequences of creations, changes of owners, deletions, and releases of what is held.
+//! Sequences of creations, owner changes, deletions, and finalizer removals.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde::{Deserialize, Serialize};
 
-/// The names of objects that go when they are deleted.
+/// The names of objects without a finalizer.
 const LIGHT: Range<usize> = 0..7;
 /// The names of objects with a finalizer. They are never deleted in the foreground, nor owned by
 /// others that are: whether a dependent that does not block is gone before its owner stops waiting
@@ -20,11 +20,11 @@ const HELD: Range<usize> = 7..10;
 /// that had it, also when that is gone.
 pub(crate) type Owners = BTreeMap<usize, bool>;
 
-/// One thing that is done. What makes no sense, such as to delete what is not there, does nothing.
+/// A step. An impossible one, such as deleting a missing object, does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Step {
-    /// Makes an object; one that is held has a finalizer.
+    /// Creates an object; a held one has a finalizer.
     Create {
         name: usize,
         owners: Owners,
@@ -38,13 +38,13 @@ pub(crate) enum Step {
         name: usize,
         policy: Policy,
     },
-    /// Takes the finalizer away.
+    /// Removes the finalizer.
     Release {
         name: usize,
     },
 }
 
-/// What becomes of those that an object owns.
+/// The propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Policy {
     Background,
@@ -52,7 +52,7 @@ pub(crate) enum Policy {
     Orphan,
 }
 
-/// Sequences of so many steps.
+/// Random sequences of this length.
 pub(crate) fn sequences(count: impl Into<SizeRange>) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(steps(), count)
 }

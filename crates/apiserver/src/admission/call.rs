@@ -222,6 +222,6 @@ fn denied(name: &str, status: &Value) -> Refusal {
             told[key] = value.clone();
         }
     }
-    refusal.told = Some(Box::new(told));
+    refusal.status = Some(Box::new(told));
     refusal
 }

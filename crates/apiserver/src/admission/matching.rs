@@ -1,4 +1,4 @@
-//! Which webhooks want to be asked about a write.
+//! Which webhooks match a write.
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Program, to_value};
@@ -8,21 +8,21 @@ use super::{Reviewed, subresource};
 use crate::core::text;
 use crate::kinds::Builtin;
 use crate::selector::LabelSelector;
-use crate::verbs::Ask;
+use crate::verbs::RequestContext;
 
-/// What the conditions of a hook say.
+/// The result of a hook's match conditions.
 pub(super) enum Verdict {
     Call,
     Skip,
-    /// A condition cannot be decided, and that is a refusal.
+    /// A condition failed to evaluate, and the failure policy is Fail.
     Refuse(String),
 }
 
 /// Whether the rules and selectors of a hook match.
-pub(super) fn wanted(ask: &Ask<'_>, reviewed: &Reviewed<'_>, hook: &Value) -> bool {
+pub(super) fn wanted(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>, hook: &Value) -> bool {
     let rules = hook["rules"].as_array().into_iter().flatten();
-    rules.into_iter().any(|rule| rule_matches(ask, reviewed, (hook, rule)))
-        && namespace_matches(ask, reviewed, &hook["namespaceSelector"])
+    rules.into_iter().any(|rule| rule_matches(ctx, reviewed, (hook, rule)))
+        && namespace_matches(ctx, reviewed, &hook["namespaceSelector"])
         && object_matches(reviewed, &hook["objectSelector"])
 }
 
@@ -64,15 +64,19 @@ fn holds(expression: &str, request: &Value) -> Result<bool, String> {
     }
 }
 
-fn rule_matches(ask: &Ask<'_>, reviewed: &Reviewed<'_>, (hook, rule): (&Value, &Value)) -> bool {
+fn rule_matches(
+    ctx: &RequestContext<'_>,
+    reviewed: &Reviewed<'_>,
+    (hook, rule): (&Value, &Value),
+) -> bool {
     let listed = |field: &str, wanted: &str| {
         let list = rule[field].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str).any(|told| told == "*" || told == wanted)
+        list.filter_map(Value::as_str).any(|given| given == "*" || given == wanted)
     };
-    let resource = ask.resource;
+    let resource = ctx.resource;
     let version = listed("apiVersions", &resource.version)
         || text(hook, "/matchPolicy") == "Equivalent"
-            && ask.core.registry.kinds().all().iter().any(|other| {
+            && ctx.core.registry.kinds().all().iter().any(|other| {
                 other.table == resource.table && listed("apiVersions", &other.version)
             });
     let scope = match text(rule, "/scope") {
@@ -80,10 +84,10 @@ fn rule_matches(ask: &Ask<'_>, reviewed: &Reviewed<'_>, (hook, rule): (&Value, &
         "Cluster" => !resource.namespaced,
         _ => true,
     };
-    let face = subresource(ask.sub);
+    let face = subresource(ctx.sub);
     let resources = rule["resources"].as_array().into_iter().flatten();
-    let named = resources.filter_map(Value::as_str).any(|told| {
-        let (plural, sub) = told.split_once('/').unwrap_or((told, ""));
+    let named = resources.filter_map(Value::as_str).any(|given| {
+        let (plural, sub) = given.split_once('/').unwrap_or((given, ""));
         (plural == "*" || plural == resource.plural) && (sub == face || sub == "*")
     });
     listed("operations", reviewed.operation.word())
@@ -97,19 +101,19 @@ fn labels(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/labels").and_then(Value::as_object)
 }
 
-fn namespace_matches(ask: &Ask<'_>, reviewed: &Reviewed<'_>, selector: &Value) -> bool {
+fn namespace_matches(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>, selector: &Value) -> bool {
     let Ok(selector) = LabelSelector::from_structured(selector) else { return true };
     if selector.is_empty() {
         return true;
     }
-    if ask.resource.is_builtin(Builtin::Namespace) {
+    if ctx.resource.is_builtin(Builtin::Namespace) {
         let object = reviewed.object.or(reviewed.old);
         return object.is_some_and(|object| selector.matches(labels(object)));
     }
-    if !ask.resource.namespaced {
+    if !ctx.resource.namespaced {
         return true;
     }
-    let namespace = ask.core.namespace(ask.namespace);
+    let namespace = ctx.core.namespace(ctx.namespace);
     namespace.is_some_and(|entry| selector.matches(labels(&entry.value)))
 }
 

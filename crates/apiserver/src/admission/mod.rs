@@ -1,7 +1,7 @@
-//! Whether others allow a write: validating webhooks.
+//! Validating webhooks.
 //!
-//! Every hook that matches is asked, all at once; the first refusal in the order of the
-//! configurations counts. Hooks are asked before the write is tried and hold no lock meanwhile.
+//! All matching hooks are called concurrently; the first denial in the order of the configurations
+//! counts. They are called before the write, without a lock.
 
 mod call;
 mod matching;
@@ -14,22 +14,22 @@ use crate::clock;
 use crate::core::{WEBHOOKS, text};
 use crate::kinds::Builtin;
 use crate::status::Refusal;
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Subresource};
 use crate::view;
 pub(crate) use call::Webhooks;
 use matching::Verdict;
 
-/// What is done to an object.
+/// The operation of an admission review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// One of a collection that is deleted.
+    /// The deletion of one object of a collection.
     DeleteOfMany,
 }
 
-/// A write before it happens.
+/// The write under review.
 pub(crate) struct Reviewed<'a> {
     pub(crate) operation: Operation,
     pub(crate) object: Option<&'a Value>,
@@ -46,10 +46,13 @@ impl Operation {
     }
 }
 
-/// Asks every webhook that wants to be asked; the answer are their warnings.
-pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec<String>, Refusal> {
-    let configurations = ask.core.store.list(WEBHOOKS, "");
-    let exempt = ask.resource.is_builtin(Builtin::ValidatingWebhookConfiguration);
+/// Calls every matching webhook; returns their warnings.
+pub(crate) async fn review(
+    ctx: &RequestContext<'_>,
+    reviewed: &Reviewed<'_>,
+) -> Result<Vec<String>, Refusal> {
+    let configurations = ctx.core.store.list(WEBHOOKS, "");
+    let exempt = ctx.resource.is_builtin(Builtin::ValidatingWebhookConfiguration);
     if configurations.objects.is_empty() || exempt {
         return Ok(Vec::new());
     }
@@ -57,20 +60,20 @@ pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec
     let mut request = None;
     for entry in configurations.objects.values() {
         for hook in entry.value["webhooks"].as_array().into_iter().flatten() {
-            if !matching::wanted(ask, reviewed, hook) {
+            if !matching::wanted(ctx, reviewed, hook) {
                 continue;
             }
-            let request = request.get_or_insert_with(|| self::request(ask, reviewed));
+            let request = request.get_or_insert_with(|| self::request(ctx, reviewed));
             match matching::conditions(hook, request) {
                 Verdict::Skip => continue,
                 Verdict::Call => {}
                 Verdict::Refuse(why) => {
-                    return Err(Refusal::forbidden(ask.resource, ask.name, &why));
+                    return Err(Refusal::forbidden(ctx.resource, ctx.name, &why));
                 }
             }
             let mut request = request.clone();
             request["uid"] = json!(clock::uid()?);
-            let core = Arc::clone(ask.core);
+            let core = Arc::clone(ctx.core);
             let hook = hook.clone();
             calls.push(tokio::spawn(async move { core.webhooks.ask(&hook, request).await }));
         }
@@ -78,7 +81,7 @@ pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec
     let mut warnings = Vec::new();
     let mut refused = None;
     for call in calls {
-        let answer = call.await.map_err(|_| Refusal::internal("a webhook was not asked"))?;
+        let answer = call.await.map_err(|_| Refusal::internal("a webhook call panicked"))?;
         warnings.extend(answer.warnings);
         if let Some(refusal) = answer.refusal {
             refused.get_or_insert(refusal);
@@ -93,15 +96,15 @@ pub(crate) async fn review(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Result<Vec
     }
 }
 
-/// What a webhook is asked, but for the uid of the question.
-fn request(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Value {
-    let resource = ask.resource;
+/// The request of an admission review, without its uid.
+fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
+    let resource = ctx.resource;
     let (group, version) = (&resource.group, &resource.version);
     let kind = json!({"group": group, "version": version, "kind": resource.kind});
     let plural = json!({"group": group, "version": version, "resource": resource.plural});
     let shown =
         |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
-    let mut options = ask.options.told.clone();
+    let mut options = ctx.options.given.clone();
     if options.is_null() {
         let word = match reviewed.operation {
             Operation::Create => "CreateOptions",
@@ -117,21 +120,21 @@ fn request(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Value {
         "requestKind": kind,
         "requestResource": plural,
         "operation": reviewed.operation.word(),
-        "userInfo": {"username": ask.user.name, "groups": ask.user.groups},
+        "userInfo": {"username": ctx.user.name, "groups": ctx.user.groups},
         "object": shown(reviewed.object),
         "oldObject": shown(reviewed.old),
-        "dryRun": ask.options.dry_run,
+        "dryRun": ctx.options.dry_run,
         "options": options,
     });
-    let named = reviewed.object.map_or(ask.name, |object| text(object, "/metadata/name"));
+    let named = reviewed.object.map_or(ctx.name, |object| text(object, "/metadata/name"));
     if reviewed.operation != Operation::DeleteOfMany && !named.is_empty() {
         request["name"] = json!(named);
     }
-    let space = if resource.is_builtin(Builtin::Namespace) { named } else { ask.namespace };
+    let space = if resource.is_builtin(Builtin::Namespace) { named } else { ctx.namespace };
     if !space.is_empty() {
         request["namespace"] = json!(space);
     }
-    let face = subresource(ask.sub);
+    let face = subresource(ctx.sub);
     if !face.is_empty() {
         request["subResource"] = json!(face);
         request["requestSubResource"] = json!(face);
@@ -139,11 +142,11 @@ fn request(ask: &Ask<'_>, reviewed: &Reviewed<'_>) -> Value {
     request
 }
 
-fn subresource(sub: Sub) -> &'static str {
+fn subresource(sub: Subresource) -> &'static str {
     match sub {
-        Sub::Main => "",
-        Sub::Status => "status",
-        Sub::Scale => "scale",
-        Sub::Finalize => "finalize",
+        Subresource::Main => "",
+        Subresource::Status => "status",
+        Subresource::Scale => "scale",
+        Subresource::Finalize => "finalize",
     }
 }

@@ -1,4 +1,4 @@
-//! The views of built-in kinds, as a table, and of `metadata`, which every kind has.
+//! The views of built-in kinds and of `metadata`.
 
 use super::view::{ListKind, ListView, MapView, View};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub fn metadata() -> View {
     ])
 }
 
-/// The view of a built-in kind; of one that is not in the table only the metadata is known.
+/// The view of a built-in kind; an unknown kind has a view of its metadata only.
 pub fn view(group: &str, kind: &str) -> View {
     let own: Vec<(&str, View)> = match (group, kind) {
         ("", "ConfigMap") => {
@@ -73,8 +73,8 @@ pub fn view(group: &str, kind: &str) -> View {
     map(&fields)
 }
 
-/// What an object of a built-in kind is before anything was said about it: fields that are always
-/// written are there already, so creating the object does not own them.
+/// An empty object of a built-in kind: fields that are always serialized are present already, so
+/// that creating the object does not own them.
 pub fn empty(group: &str, kind: &str) -> Value {
     match (group, kind) {
         ("", "Namespace") => json!({"metadata": {}, "spec": {}, "status": {}}),

@@ -4,55 +4,55 @@ use super::set::Set;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// How many entries of ordinary writes an object may have before old ones are joined.
+/// The limit of update entries; older ones are merged into one.
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 const UPDATE: &str = "Update";
 const APPLY: &str = "Apply";
 
-/// What tells entries apart.
+/// The identity of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
     /// The name of the manager.
     pub manager: String,
-    /// Whether it applies, or writes in another way.
+    /// Whether the operation is Apply or Update.
     pub applies: bool,
-    /// The version it wrote with; empty for one that applies, which stays the same in all.
+    /// The `apiVersion` of its writes; empty for Apply entries, which have none in their identity.
     pub api_version: String,
-    /// The subresource it wrote; mostly none.
+    /// The subresource; mostly empty.
     pub subresource: String,
 }
 
-/// What a manager owns.
+/// The fields of a manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owned {
     /// The fields.
     pub set: Set,
-    /// The version in which it owns them.
+    /// The `apiVersion` of the field set.
     pub api_version: String,
-    /// When that changed last, if it is known.
+    /// When the entry last changed.
     pub time: Option<String>,
 }
 
-/// All managers of an object.
+/// The managers of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Managed {
     entries: BTreeMap<Id, Owned>,
 }
 
-/// What the entries of an incoming object ask for.
+/// What the `managedFields` of an incoming object mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// Nothing: the entries of the stored object stay.
+    /// Absent: the stored entries stay.
     Keep,
-    /// That all entries go.
+    /// Empty: all entries are removed.
     Clear,
-    /// These entries.
+    /// Replaced by these entries.
     Replace(Managed),
 }
 
 impl Managed {
-    /// Reads the entries of an object's metadata; entries that cannot be read count as none at all.
+    /// Parses the entries of an object's metadata; invalid entries count as none.
     pub fn of(object: &Value) -> Self {
         match incoming(object) {
             Incoming::Replace(managed) => managed,
@@ -60,12 +60,12 @@ impl Managed {
         }
     }
 
-    /// Whether nobody owns anything.
+    /// Whether there are no managers.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The managers and what they own, in order.
+    /// The managers and their fields, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Id, &Owned)> {
         self.entries.iter()
     }
@@ -78,12 +78,12 @@ impl Managed {
         self.entries.get(id)
     }
 
-    /// Forgets managers that own nothing.
+    /// Removes managers without fields.
     pub(super) fn drop_empty(&mut self) {
         self.entries.retain(|_, owned| !owned.set.is_empty());
     }
 
-    /// Joins the oldest ordinary writers when there are too many.
+    /// Merges the oldest update entries when there are too many.
     pub(super) fn cap(&mut self) {
         let mut updaters: Vec<(Option<String>, Id)> = self
             .entries
@@ -122,7 +122,7 @@ impl Managed {
         }
     }
 
-    /// Writes the entries into an object; without entries there is no such field.
+    /// Writes the entries into an object; without entries the field is removed.
     pub fn write(&self, object: &mut Value) {
         let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
         if self.entries.is_empty() {
@@ -138,7 +138,7 @@ impl Managed {
     }
 }
 
-/// Reads what an incoming object says about its managers.
+/// Parses the `managedFields` of an incoming object.
 pub fn incoming(object: &Value) -> Incoming {
     let found = object.get("metadata").and_then(|meta| meta.get("managedFields"));
     let Some(Value::Array(items)) = found else { return Incoming::Keep };
@@ -155,8 +155,8 @@ pub fn incoming(object: &Value) -> Incoming {
     Incoming::Replace(managed)
 }
 
-/// Gives an object the times of the stored one where its entries say the same otherwise, so that
-/// the passing of time alone is no change.
+/// Restores the times of entries that are otherwise equal to the stored ones, so that time alone is
+/// no change.
 pub fn restore_times(object: &mut Value, stored: &Value) {
     let before = Managed::of(stored);
     let mut after = Managed::of(object);

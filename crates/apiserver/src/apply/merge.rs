@@ -1,4 +1,4 @@
-//! Laying a configuration over an object.
+//! Merges an applied configuration into an object.
 
 use super::set::Element;
 use super::typed::element_of;
@@ -6,7 +6,7 @@ use super::view::{ListKind, ListView, View};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Lays `config` over `live`: what the configuration says wins, what it is silent about stays.
+/// Merges `config` into `live`: fields of the configuration win, all others stay.
 pub(super) fn merge(live: &Value, config: &Value, view: &View) -> Value {
     static DEDUCED: View = View::Deduced;
     match (view, live, config) {
@@ -49,8 +49,7 @@ fn fields<'v>(
     Value::Object(merged)
 }
 
-/// Merges lists so that the order of both is kept where they agree, and that of the configuration
-/// wins where they do not.
+/// Merges lists; where their orders differ, that of the configuration wins.
 fn items(live: &[Value], config: &[Value], list: &ListView) -> Vec<Value> {
     let elements = |items: &[Value]| -> Vec<Element> {
         items.iter().enumerate().map(|(index, item)| element_of(list, item, index)).collect()

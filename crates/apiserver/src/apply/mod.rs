@@ -1,8 +1,8 @@
-//! Server-side apply: who owns which fields, and what an applied configuration makes of an object.
+//! Server-side apply.
 //!
-//! [`set`] holds field sets, [`view`] how values are merged, [`typed`] what can be done with a
-//! value in that view, [`managed`] the `managedFields` of an object, and [`ownership`] the two
-//! operations on them: [`update`] and [`apply`].
+//! [`set`] has field sets, [`view`] how values are merged, [`typed`] the operations on a value in a
+//! view, [`managed`] the `managedFields` of an object, and [`ownership`] the two operations
+//! [`update`] and [`apply`].
 
 pub mod builtin;
 pub mod managed;

@@ -1,5 +1,5 @@
-//! The two operations on ownership: an ordinary write takes what it changes, an apply takes what
-//! it says, gives back what it no longer says, and refuses to take what another owns.
+//! The two operations on ownership: an update owns the fields it changes; an apply owns the fields
+//! of its configuration, releases those it no longer has, and conflicts with other owners.
 
 use super::builtin;
 use super::managed::{Id, Incoming, Managed, Owned, incoming};
@@ -12,51 +12,51 @@ use serde_json::Value;
 
 const BEFORE: &str = "before-first-apply";
 
-/// Who writes, with which version, where and when.
+/// The manager, version, subresource and time of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The name of the manager.
     pub manager: &'a str,
     /// The `apiVersion` of the request.
     pub api_version: &'a str,
-    /// The subresource, or nothing.
+    /// The subresource, or empty.
     pub subresource: &'a str,
-    /// The time to write down, as the API writes times.
+    /// The time to record, in the format of the API.
     pub now: &'a str,
-    /// Which parts of the object this request cannot change.
+    /// The fields that this request cannot change.
     pub reset: Reset,
 }
 
-/// Which parts of an object a request cannot change, and so never owns.
+/// The fields that a request cannot change and therefore never owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reset {
-    /// None.
+    /// No fields.
     Nothing,
-    /// The status, which has a subresource of its own.
+    /// The status, which has its own subresource.
     Status,
-    /// Everything but the status: the request goes to that subresource.
+    /// All fields but the status.
     AllButStatus,
 }
 
-/// What an apply made.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// The object, with its managers.
     pub object: Value,
-    /// Whether anything but the managers differs from the object before.
+    /// Whether anything but the managers changed.
     pub changed: bool,
 }
 
 /// Why an apply was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The configuration speaks of managers: a bad request.
+    /// The configuration contains `managedFields`: a bad request.
     #[error("metadata.managedFields must be nil")]
     Managers,
-    /// The configuration does not fit the schema: an internal error, as the original has it.
+    /// The configuration does not match the schema: an internal error, as in Kubernetes.
     #[error("failed to create typed patch object ({0}): {1}")]
     Untyped(String, String),
-    /// Others own what it would change: a conflict.
+    /// Other managers own changed fields: a conflict.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),
 }
@@ -64,9 +64,9 @@ pub enum Refusal {
 /// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The owner, as messages write it.
+    /// The owner, as printed in messages.
     pub owner: String,
-    /// The field, as messages write it.
+    /// The field, as printed in messages.
     pub field: String,
 }
 
@@ -77,8 +77,8 @@ impl Conflict {
     }
 }
 
-/// An ordinary write: `new` is about to take the place of `live` (what [`super::builtin::empty`]
-/// gives for a creation). Answers with the managers that `new` shall have.
+/// An update that replaces `live` ([`super::builtin::empty`] for a creation) by `new`. Returns the
+/// managers of `new`.
 pub fn update(view: &View, live: &Value, new: &Value, request: Request<'_>) -> Managed {
     let managed = match incoming(new) {
         Incoming::Clear => Managed::default(),
@@ -93,8 +93,8 @@ pub fn update(view: &View, live: &Value, new: &Value, request: Request<'_>) -> M
     track(view, (live, new), managed, request)
 }
 
-/// Applies a configuration to `live`. An object that does not exist yet is given as
-/// [`super::builtin::empty`] says, or as an empty object.
+/// Applies a configuration to `live`, which is [`super::builtin::empty`] or an empty object for a
+/// creation.
 pub fn apply(
     view: &View,
     live: &Value,
@@ -150,14 +150,14 @@ pub fn apply(
     Ok(Applied { object, changed })
 }
 
-/// The object that a configuration is about, before anything was said of it.
+/// The object of a configuration before any field was applied.
 fn unsaid(config: &Value) -> Value {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
     builtin::empty(group, text("kind"))
 }
 
-/// Lets the writer of `new` own what it changed since `live`, and nobody else.
+/// Makes the writer of `new` the only owner of the fields that changed since `live`.
 fn track(
     view: &View,
     (live, new): (&Value, &Value),
@@ -186,7 +186,7 @@ fn track(
     managed
 }
 
-/// Takes changed fields from everybody.
+/// Removes changed fields from every manager.
 fn take_changed(managed: &mut Managed, comparison: &Comparison) {
     let changed = comparison.modified.union(&comparison.added).union(&comparison.removed);
     for owned in managed.entries_mut().values_mut() {
@@ -194,7 +194,7 @@ fn take_changed(managed: &mut Managed, comparison: &Comparison) {
     }
 }
 
-/// Takes changed fields from everybody but the applier; without force what they own conflicts.
+/// Removes changed fields from every other manager; without force they are conflicts.
 fn take(managed: &mut Managed, comparison: &Comparison, id: &Id, force: bool) -> Vec<Conflict> {
     let changed = comparison.modified.union(&comparison.added);
     let mut conflicts = Vec::new();
@@ -215,7 +215,7 @@ fn take(managed: &mut Managed, comparison: &Comparison, id: &Id, force: bool) ->
     Vec::new()
 }
 
-/// Takes away what the applier said last time and nobody says now.
+/// Removes fields that the applier applied last time and no manager applies now.
 fn prune(merged: &Value, managed: &Managed, last: &Set, view: &View) -> Value {
     let all = |value: &Value| present_set(value, view).with_named(view);
     let last = last.with_named(view);
@@ -227,12 +227,12 @@ fn prune(merged: &Value, managed: &Managed, last: &Set, view: &View) -> Value {
     let everything = all(merged);
     let kept = all(&pruned).union(&owned_now.with_named(view));
     let pruned = without(merged, &everything.difference(&kept), view);
-    // What went with its parent, although the applier never said it, comes back.
+    // Restores fields that were removed with their parent but were never applied.
     let gone = everything.difference(&all(&pruned)).intersection(&last);
     without(merged, &gone, view)
 }
 
-/// Fields that nobody owns, because the server alone decides about them.
+/// Fields that only the server writes and no manager owns.
 fn never_owned() -> Set {
     let mut set = Set::default();
     for name in ["apiVersion", "kind", "metadata"] {

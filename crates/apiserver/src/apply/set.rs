@@ -1,4 +1,4 @@
-//! Field sets: which fields somebody owns, as a tree, and their form in `fieldsV1`.
+//! Field sets, as a tree, and their format in `fieldsV1`.
 
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
-/// How deep a set may be.
+/// The maximum depth of a set.
 const DEPTH_MAX: usize = 128;
 
-/// One step of a path.
+/// One element of a path.
 #[derive(Debug, Clone)]
 pub enum Element {
     /// A field of a map.
     Field(String),
-    /// An item of a list that is told apart by some of its fields; sorted by name.
+    /// A list item identified by key fields; sorted by name.
     Key(Vec<(String, Value)>),
-    /// An item of a list that is told apart by its value.
+    /// A list item identified by its value.
     Item(Value),
-    /// An item of a list by its place.
+    /// A list item identified by its index.
     Index(i64),
 }
 
@@ -32,18 +32,18 @@ pub struct Set {
     children: BTreeMap<Element, Set>,
 }
 
-/// A field set that cannot be read.
+/// An invalid field set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the field set: {0}")]
+#[error("invalid field set: {0}")]
 pub struct Unreadable(String);
 
 impl Set {
-    /// Reads the form of `fieldsV1`.
+    /// Parses `fieldsV1`.
     pub fn parse(fields: &Value) -> Result<Self, Unreadable> {
         read(fields, 0)
     }
 
-    /// Writes the form of `fieldsV1`, with keys in order.
+    /// Formats as `fieldsV1`, with sorted keys.
     pub fn to_value(&self) -> Value {
         let mut out = Map::new();
         for element in &self.members {
@@ -70,7 +70,7 @@ impl Set {
         }
     }
 
-    /// Whether a step from the root is a member.
+    /// Whether an element at the root is a member.
     pub fn has(&self, element: &Element) -> bool {
         self.members.contains(element)
     }
@@ -84,17 +84,17 @@ impl Set {
         }
     }
 
-    /// What the set holds below a step; nothing if it holds nothing there.
+    /// The members below an element, if any.
     pub fn below(&self, element: &Element) -> Option<&Set> {
         self.children.get(element)
     }
 
-    /// Whether it holds nothing.
+    /// Whether it has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.is_empty()
     }
 
-    /// What is in one of the two.
+    /// The union of both sets.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut made = self.clone();
@@ -106,7 +106,7 @@ impl Set {
         made
     }
 
-    /// What is in both.
+    /// The intersection of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.filtered(
@@ -115,7 +115,7 @@ impl Set {
         )
     }
 
-    /// What is here and not there. Only the same paths are taken away, not what is below them.
+    /// This set without the paths of the other; paths below those stay.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.filtered(
@@ -127,7 +127,7 @@ impl Set {
         )
     }
 
-    /// The steps that are members, or have members below them.
+    /// The elements at the root that are members or have members below.
     pub fn elements(&self) -> impl Iterator<Item = &Element> {
         let below = self.children.keys().filter(|element| !self.members.contains(element));
         self.members.iter().chain(below)
@@ -212,12 +212,12 @@ fn read(fields: &Value, depth: usize) -> Result<Set, Unreadable> {
 }
 
 impl Element {
-    /// The step to a field.
+    /// The element of a field.
     pub fn field(name: &str) -> Self {
         Self::Field(name.to_owned())
     }
 
-    /// Reads a key of `fieldsV1`; none for the item itself and for kinds of a later version.
+    /// Parses a key of `fieldsV1`; `None` for `.` and for unknown prefixes.
     fn parse(key: &str) -> Result<Option<Self>, Unreadable> {
         if key == "." {
             return Ok(None);
@@ -245,7 +245,7 @@ impl Element {
         })
     }
 
-    /// The step to the item with these fields.
+    /// The element of the item with these key fields.
     pub fn key(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
         let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
         fields.sort_by(|one, other| one.0.cmp(&other.0));
@@ -293,7 +293,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// A path as messages write it: `.spec.ports[port=80].name`.
+/// A path as printed in messages: `.spec.ports[port=80].name`.
 pub fn written(path: &[Element]) -> String {
     path.iter().map(ToString::to_string).collect()
 }
@@ -329,7 +329,7 @@ impl Ord for Element {
     }
 }
 
-/// An order of all values, in which numbers that are equal are equal however they are written.
+/// A total order of values, in which equal numbers of different types are equal.
 fn compare(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
         (Value::Number(first), Value::Number(second)) => match (first.as_i64(), second.as_i64()) {

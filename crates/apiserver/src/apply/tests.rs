@@ -35,7 +35,7 @@ fn applied(live: &Value, config: &Value, manager: &str) -> Applied {
 }
 
 #[test]
-fn a_set_is_written_as_it_was_read() {
+fn a_field_set_round_trips() {
     let fields = json!({
         "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
         "f:spec": {
@@ -69,7 +69,7 @@ fn a_set_is_written_as_it_was_read() {
 
 // Requirement: AS-12
 #[test]
-fn what_goes_with_its_parent_comes_back_unless_it_was_said() {
+fn fields_removed_with_their_parent_are_restored() {
     let live = widget(&json!({"free": {"mine": {"a": 1, "b": 2}}}));
     let mut managed = update(&view(), &json!({}), &live, by("writer"));
     let mut live = live;
@@ -83,7 +83,7 @@ fn what_goes_with_its_parent_comes_back_unless_it_was_said() {
 }
 
 #[test]
-fn an_applier_without_a_last_set_takes_nothing_away() {
+fn a_first_apply_removes_nothing() {
     let live = widget(&json!({"order": ["a"], "tags": ["a"]}));
     let after = applied(&live, &widget(&json!({"tags": ["b"]})), "one");
     assert_eq!(after.object["spec"], json!({"order": ["a"], "tags": ["a", "b"]}));
@@ -91,7 +91,7 @@ fn an_applier_without_a_last_set_takes_nothing_away() {
 
 // Requirement: AS-13
 #[test]
-fn old_writers_are_joined_when_there_are_too_many() {
+fn old_update_entries_are_merged() {
     let mut object = json!({});
     for number in 0..14 {
         let mut next = object.clone();
@@ -120,7 +120,7 @@ fn old_writers_are_joined_when_there_are_too_many() {
 
 // Requirement: AS-11
 #[test]
-fn time_alone_is_no_change() {
+fn a_new_time_alone_is_no_change() {
     let mut stored = widget(&json!({"size": 1}));
     update(&view(), &json!({}), &stored, by("one")).write(&mut stored);
     let mut later = stored.clone();
@@ -163,7 +163,7 @@ fn built_in_kinds_are_merged_by_their_table() {
 }
 
 #[test]
-fn what_is_always_there_is_nobodys_before_the_first_apply() {
+fn fields_that_always_exist_have_no_owner_at_first() {
     let group = "coordination.k8s.io";
     let config = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "l"}, "spec": {"holderIdentity": "x"}});
@@ -175,7 +175,7 @@ fn what_is_always_there_is_nobodys_before_the_first_apply() {
 }
 
 #[test]
-fn a_created_definition_owns_what_was_said_and_not_what_is_always_there() {
+fn a_created_crd_owns_only_its_own_fields() {
     let view = builtin::view("apiextensions.k8s.io", "CustomResourceDefinition");
     let empty = builtin::empty("apiextensions.k8s.io", "CustomResourceDefinition");
     let created = json!({"metadata": {"name": "ws.x"}, "spec": {"group": "x", "scope": "Cluster",
@@ -191,7 +191,7 @@ fn a_created_definition_owns_what_was_said_and_not_what_is_always_there() {
 }
 
 #[test]
-fn the_status_is_nobodys_on_the_main_resource() {
+fn the_main_resource_does_not_own_the_status() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"},
         "status": {"type": "object", "properties": {"phase": {"type": "string"}}}}});
     let view = View::of(&Schema::parse(&schema).unwrap());
@@ -209,7 +209,7 @@ fn the_status_is_nobodys_on_the_main_resource() {
 proptest! {
     // Requirement: AS-11
     #[test]
-    fn applying_the_same_twice_changes_nothing(
+    fn applying_the_same_configuration_twice_changes_nothing(
         live in arbitrary::widget(), config in arbitrary::widget(),
     ) {
         let schema = schema();
@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_applied_is_there(
+    fn applied_fields_are_set(
         live in arbitrary::widget(), config in arbitrary::widget(),
     ) {
         let view = view();
@@ -234,7 +234,7 @@ proptest! {
 
     // Requirement: AS-10
     #[test]
-    fn a_second_applier_never_takes_in_silence(
+    fn a_second_applier_gets_a_conflict(
         one in arbitrary::widget(), two in arbitrary::widget(),
     ) {
         let view = view();
@@ -252,7 +252,7 @@ proptest! {
 
     // Requirement: AS-12
     #[test]
-    fn giving_everything_back_leaves_what_others_said(
+    fn an_empty_apply_keeps_fields_of_other_managers(
         one in arbitrary::widget(), two in arbitrary::widget(),
     ) {
         let live = applied(&json!({"metadata": {}}), &one, "one").object;
@@ -287,7 +287,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn hostile_objects_and_sets_never_panic(
+    fn arbitrary_objects_and_sets_never_panic(
         live in arbitrary::object(), config in arbitrary::object(), fields in arbitrary::object(),
     ) {
         let view = view();
@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// The maps that a configuration says to be empty: they do not show when they meet full ones.
+/// The maps that a configuration leaves empty: they do not show when merged into full ones.
 fn containers(config: &Value, view: &View) -> Set {
     let mut found = Set::default();
     for path in field_set(config, view).paths() {
@@ -322,7 +322,7 @@ fn containers(config: &Value, view: &View) -> Set {
     found
 }
 
-/// Whether two widgets are the same when the order in sets and keyed lists does not count.
+/// Whether two widgets are equal but for the order in sets and keyed lists.
 fn same_but_for_order(one: &Value, two: &Value) -> bool {
     let sorted = |object: &Value| {
         let mut object = object.clone();
@@ -340,7 +340,7 @@ fn same_but_for_order(one: &Value, two: &Value) -> bool {
 }
 
 #[test]
-fn an_empty_configuration_of_a_full_map_takes_nothing_away() {
+fn an_empty_map_in_a_configuration_removes_nothing() {
     let live = widget(&json!({"tags": []}));
     let config = widget(&json!({}));
     let mut object = applied(&live, &config, "one").object;

@@ -1,45 +1,44 @@
-//! What can be done with a value in its view: check it, list its fields, compare it with another,
-//! and take fields away.
+//! Operations on a value in its view: validate, list fields, compare, and remove fields.
 
 use super::set::{Element, Path, Set, written};
 use super::view::{ListKind, ListView, View};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How two values differ.
+/// The difference of two values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Comparison {
     /// Fields that only the second has.
     pub added: Set,
-    /// Fields that both have, with other values.
+    /// Fields with different values.
     pub modified: Set,
     /// Fields that only the first has.
     pub removed: Set,
 }
 
 impl Comparison {
-    /// Whether the two are the same.
+    /// Whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 }
 
-/// Everything in a value that its view does not allow, as sentences.
+/// The errors of a value against its view.
 pub fn violations(value: &Value, view: &View) -> Vec<String> {
     let mut found = Vec::new();
     check(value, view, &mut Vec::new(), &mut found);
     found
 }
 
-/// The fields of a value, as somebody who says it owns them.
+/// The field set of a manager that applies this value.
 pub fn field_set(value: &Value, view: &View) -> Set {
     let mut set = Set::default();
     collect(value, view, &mut Vec::new(), &mut set);
     set
 }
 
-/// The fields of a value with those that nobody can own: lists without items. The original leaves
-/// them out, and so loses a map in which nothing but such a list is left.
+/// The fields of a value with those that no manager can own: empty lists. Kubernetes omits them and
+/// so loses a map that has nothing but such a list left.
 pub(super) fn present_set(value: &Value, view: &View) -> Set {
     let mut set = field_set(value, view);
     empty_lists(value, view, &mut Vec::new(), &mut set);
@@ -53,7 +52,7 @@ pub fn compare(first: &Value, second: &Value, view: &View) -> Comparison {
     found
 }
 
-/// Takes the members of a set away from a value. A map or list of which nothing is left is null.
+/// Removes the members of a set from a value. A map or list that becomes empty is null.
 pub fn without(value: &Value, gone: &Set, view: &View) -> Value {
     match parts(value, view) {
         Parts::Leaf => value.clone(),
@@ -78,13 +77,13 @@ pub fn without(value: &Value, gone: &Set, view: &View) -> Value {
     }
 }
 
-/// The step that leads to an item; by its place where its view tells nothing better.
+/// The element of a list item; its index where the view has no better identity.
 pub(super) fn element_of(list: &ListView, item: &Value, index: usize) -> Element {
     named_element(list, item)
         .unwrap_or_else(|_| Element::Index(i64::try_from(index).unwrap_or(i64::MAX)))
 }
 
-/// A value inside another.
+/// A child value with its element and view.
 struct Part<'v, 'd> {
     element: Element,
     value: &'d Value,
@@ -100,7 +99,7 @@ impl Part<'_, '_> {
     }
 }
 
-/// What a value is made of: nothing that is owned apart, or fields, or items.
+/// The separately owned children of a value.
 enum Parts<'v, 'd> {
     Leaf,
     Map(Vec<Part<'v, 'd>>),
@@ -265,7 +264,7 @@ fn descend(part: &Part<'_, '_>, own: bool, path: &mut Path, set: &mut Set) {
     path.pop();
 }
 
-/// Values of two states; one that is not there is none.
+/// A value in two states; `None` where it is absent.
 type Pair<'d> = (Option<&'d Value>, Option<&'d Value>);
 
 fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) {
@@ -294,10 +293,10 @@ fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) 
     }
 }
 
-/// What stands under one step in two states.
+/// The values of one element in two states.
 enum Inner<'d> {
     Pair(Pair<'d>),
-    /// One of them has the item twice: it is compared as a whole.
+    /// Duplicate items are compared as a whole.
     Doubled {
         same: bool,
     },
@@ -305,7 +304,7 @@ enum Inner<'d> {
 
 type Pairs<'v, 'd> = BTreeMap<Element, (Inner<'d>, &'v View)>;
 
-/// The parts of two values side by side; none if the values are compared as a whole.
+/// The children of two values by element; `None` if the values are compared as a whole.
 fn paired<'v, 'd>(pair: Pair<'d>, view: &'v View) -> Option<Pairs<'v, 'd>> {
     let side = |value: Option<&'d Value>| match value {
         None | Some(Value::Null) => Some(Vec::new()),

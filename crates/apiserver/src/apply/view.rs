@@ -1,20 +1,20 @@
-//! How values are merged: which lists are one value, which maps are owned field by field.
+//! How values are merged: atomic values, maps by field, and lists by item.
 
 use super::set::Element;
 use crate::schema::{Additional, JsonType, ListType, Schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The view of a value.
+/// How a value is merged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum View {
-    /// One value.
+    /// An atomic value.
     Scalar,
     /// A map.
     Map(MapView),
     /// A list.
     List(ListView),
-    /// Nothing is known: maps are owned field by field, lists as a whole.
+    /// Unknown: maps are owned by field, lists as a whole.
     Deduced,
 }
 
@@ -23,29 +23,29 @@ pub enum View {
 pub struct MapView {
     /// The named fields.
     pub fields: BTreeMap<String, View>,
-    /// What all other fields are; none may be there without it.
+    /// The view of all other fields; without it they are not allowed.
     pub rest: Option<Box<View>>,
-    /// Whether it is owned as a whole.
+    /// Whether it is atomic.
     pub atomic: bool,
 }
 
 /// The view of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListView {
-    /// What an item is.
+    /// The view of an item.
     pub item: Box<View>,
-    /// How items are told apart.
+    /// How items are identified.
     pub kind: ListKind,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListKind {
-    /// Not at all: the list is one value.
+    /// The list is atomic.
     Atomic,
     /// By their value.
     Set,
-    /// By these fields, and what a field is when it is missing.
+    /// By these key fields, with the default of each.
     Map(Vec<(String, Option<Value>)>),
 }
 
@@ -60,7 +60,7 @@ impl View {
         Self::Map(MapView { fields, rest, atomic: false })
     }
 
-    /// The view of what a step leads to; none if it may not be there.
+    /// The view of an element; `None` if it is not allowed.
     pub fn step(&self, element: &Element) -> Option<&Self> {
         static DEDUCED: View = View::Deduced;
         match (self, element) {

@@ -1,8 +1,9 @@
-//! The garbage collector: what nobody owns any more goes, and what waits for it is let go.
+//! The garbage collector: deletes objects without owners, and finishes foreground and orphan
+//! deletion.
 //!
-//! A graph of all objects by uid follows the changes of the store; every decision is taken on what
-//! the store holds at that moment. A failed deed is tried again with growing patience. An object
-//! whose owner's kind nobody knows is left alone until kinds change.
+//! A graph of all objects by uid follows the changes of the store; every decision reads the current
+//! objects again. A failed request is retried with back-off. An object whose owner's kind is not
+//! served is ignored until the served kinds change.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::feed::{self, Feed, Seen};
+use super::feed::{self, Feed, Observed};
 use super::graph::{Graph, Node};
 use super::until;
 use crate::auth::User;
 use crate::core::{Core, text};
-use crate::faults::{Asked, Fault};
+use crate::faults::{Fault, RequestInfo};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
-use crate::verbs::Ask;
+use crate::verbs::RequestContext;
 use crate::verbs::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Policy};
 use crate::verbs::update::{Edit, update};
 
@@ -28,7 +29,7 @@ const MANAGER: &str = "kube-controller-manager";
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(1000);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let groups =
         ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
@@ -52,7 +53,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             () = until(retry) => Some(false),
         };
         let Some(kinds_changed) = woken else { return };
-        collector.take_in(feed.look());
+        collector.absorb(feed.poll());
         if kinds_changed {
             for uid in std::mem::take(&mut collector.unknown) {
                 collector.enqueue(&uid);
@@ -60,8 +61,8 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         collector.due();
         while let Some(uid) = collector.next() {
-            collector.look_at(&uid).await;
-            collector.take_in(feed.look());
+            collector.process(&uid).await;
+            collector.absorb(feed.poll());
         }
     }
 }
@@ -74,26 +75,26 @@ struct Collector {
     queued: HashSet<String>,
     later: BTreeSet<(Instant, String)>,
     patience: HashMap<String, Duration>,
-    /// Objects of a kind that is not seen, or with an owner of a kind that is not served or seen.
+    /// Objects of an unwatched kind, or with an owner of a kind that is not served or watched.
     unknown: BTreeSet<String>,
 }
 
-/// What the owners of an object are.
+/// The owners of an object, by state.
 #[derive(Default)]
 struct Owners {
-    /// There, and to stay.
+    /// Existing and not being deleted.
     solid: usize,
-    /// Waiting for their dependents to go first.
+    /// Waiting for foreground deletion of their dependents.
     waiting: Vec<String>,
-    /// Not there.
+    /// Absent.
     dangling: Vec<String>,
 }
 
 impl Collector {
-    fn take_in(&mut self, seen: Vec<(Arc<Resource>, Seen)>) {
+    fn absorb(&mut self, seen: Vec<(Arc<Resource>, Observed)>) {
         for (resource, seen) in seen {
             match seen {
-                Seen::All(entries) => {
+                Observed::All(entries) => {
                     let there: HashSet<String> = entries
                         .iter()
                         .map(|entry| text(&entry.value, "/metadata/uid").to_owned())
@@ -104,13 +105,13 @@ impl Collector {
                         }
                     }
                     for entry in entries {
-                        self.learn(&resource, &entry);
+                        self.insert(&resource, &entry);
                     }
                 }
-                Seen::Changes(changes) => {
+                Observed::Changes(changes) => {
                     for change in changes {
                         match (&change.new, &change.old) {
-                            (Some(entry), _) => self.learn(&resource, entry),
+                            (Some(entry), _) => self.insert(&resource, entry),
                             (None, Some(old)) => {
                                 self.forget(text(&old.value, "/metadata/uid"));
                             }
@@ -118,7 +119,7 @@ impl Collector {
                         }
                     }
                 }
-                Seen::Gone => {
+                Observed::Gone => {
                     for uid in self.graph.of_table(&resource.table) {
                         self.forget(&uid);
                     }
@@ -127,7 +128,7 @@ impl Collector {
         }
     }
 
-    fn learn(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
+    fn insert(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
         let node = Node::of(resource, &entry.value);
         let uid = node.uid.clone();
         let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
@@ -160,7 +161,7 @@ impl Collector {
         Some(uid)
     }
 
-    /// Moves what has waited long enough into the queue.
+    /// Moves due retries to the queue.
     fn due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first() {
@@ -180,7 +181,7 @@ impl Collector {
         self.later.insert((Instant::now() + wait, uid.to_owned()));
     }
 
-    async fn look_at(&mut self, uid: &str) {
+    async fn process(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
         if feed::is_hidden(&self.core, &self.user, &node.resource) {
             self.unknown.insert(uid.to_owned());
@@ -207,13 +208,17 @@ impl Collector {
             }
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => {
-                tracing::debug!(why = refusal.message, name = live.name, "cannot collect");
+                tracing::debug!(
+                    why = refusal.message,
+                    name = live.name,
+                    "failed to collect an object"
+                );
                 self.retry(uid);
             }
         }
     }
 
-    /// An owner that waits for its dependents.
+    /// Handles an owner in foreground deletion.
     async fn foreground(&mut self, owner: &Node) -> Result<(), Refusal> {
         let blocking: Vec<String> = self.graph.blocking(&owner.uid);
         if blocking.is_empty() {
@@ -225,7 +230,7 @@ impl Collector {
         Ok(())
     }
 
-    /// An owner that leaves its dependents behind.
+    /// Handles an owner that orphans its dependents.
     async fn orphan(&mut self, owner: &Node) -> Result<(), Refusal> {
         for uid in self.graph.dependents(&owner.uid) {
             let Some(node) = self.graph.get(&uid).cloned() else { continue };
@@ -235,7 +240,7 @@ impl Collector {
         self.strip_finalizer(owner, ORPHAN).await
     }
 
-    /// An object with owners.
+    /// Handles an object with owners.
     async fn dependent(&mut self, node: &Node, entry: &Entry) -> Result<(), Refusal> {
         let Some(owners) = self.classify(node) else {
             self.unknown.insert(node.uid.clone());
@@ -271,7 +276,7 @@ impl Collector {
         self.delete(node, entry, policy).await
     }
 
-    /// What the owners of an object are; nothing when the kind of one is not served or not seen.
+    /// The owners of an object; `None` if the kind of one is not served or not watched.
     fn classify(&self, node: &Node) -> Option<Owners> {
         let mut owners = Owners::default();
         let kinds = self.core.registry.kinds();
@@ -296,20 +301,20 @@ impl Collector {
         Some(owners)
     }
 
-    fn ask<'a>(&'a self, node: &'a Node) -> Ask<'a> {
+    fn context<'a>(&'a self, node: &'a Node) -> RequestContext<'a> {
         let place = (node.namespace.as_str(), node.name.as_str());
-        Ask::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
+        RequestContext::new(&self.core, &node.resource, place, &self.user).by(MANAGER)
     }
 
     async fn edit(&self, node: &Node, edit: &dyn Edit) -> Result<(), Refusal> {
-        let mut ask = self.ask(node);
-        let deed = async { update(&mut ask, edit).await.map(|_| ()) };
-        self.fault("patch", node).befalls(deed, &self.core.ending).await
+        let mut ctx = self.context(node);
+        let operation = async { update(&mut ctx, edit).await.map(|_| ()) };
+        self.fault("patch", node).apply(operation, &self.core.ending).await
     }
 
-    /// What befalls a deed of the collector.
+    /// The injected fault of a collector request.
     fn fault(&self, verb: &str, node: &Node) -> Fault {
-        self.core.faults.befall(|| Asked {
+        self.core.faults.for_request(|| RequestInfo {
             user: self.user.name.clone(),
             verb: verb.to_owned(),
             resource: node.resource.qualified(),
@@ -335,38 +340,38 @@ impl Collector {
             policy: Some(policy),
             dry_run: false,
             legacy: false,
-            told: json!({
+            given: json!({
                 "kind": "DeleteOptions",
                 "apiVersion": "meta.k8s.io/v1",
                 "preconditions": {"uid": node.uid, "resourceVersion": version},
                 "propagationPolicy": word,
             }),
         };
-        let mut ask = self.ask(node);
-        let deed = async { delete::delete(&mut ask, &options).await.map(|_| ()) };
-        self.fault("delete", node).befalls(deed, &self.core.ending).await
+        let mut ctx = self.context(node);
+        let operation = async { delete::delete(&mut ctx, &options).await.map(|_| ()) };
+        self.fault("delete", node).apply(operation, &self.core.ending).await
     }
 }
 
-/// Takes owners away.
+/// Removes owner references.
 struct Disown {
     uid: String,
     gone: Vec<String>,
 }
 
-/// Lets the owners go before the object.
+/// Clears `blockOwnerDeletion` of the owner references.
 struct Unblock {
     uid: String,
 }
 
-/// Takes a finalizer away.
+/// Removes a finalizer.
 struct Strip {
     uid: String,
     finalizer: &'static str,
 }
 
 impl Edit for Disown {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
         let Some(list) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else {
@@ -385,7 +390,7 @@ impl Edit for Disown {
 }
 
 impl Edit for Unblock {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let owners = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
         for owner in owners.into_iter().flatten() {
@@ -402,7 +407,7 @@ impl Edit for Unblock {
 }
 
 impl Edit for Strip {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         let Some(metadata) = next["metadata"].as_object_mut() else { return Ok(next) };
         let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else {

@@ -1,4 +1,4 @@
-//! Definitions become resources, and take their objects with them when they go.
+//! Establishes CRDs, and deletes their objects before them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::kinds::{Resource, builtin, custom};
 use crate::status::Refusal;
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::update::Edit;
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-apiserver";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -22,17 +22,17 @@ const BATCH: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(DEFINITIONS);
     let (_, mut cursor) = core.store.list_and_follow(&table, "");
     let mut patience = FIRST_RETRY;
     loop {
-        // Before the work: what changes during it is looked at again.
+        // Marked before the work, so that a change during it causes another pass.
         let head = core.store.head();
-        let settled = settle(&core).await;
-        if !settled.failed {
+        let pass = reconcile(&core).await;
+        if !pass.failed {
             patience = FIRST_RETRY;
         }
         tokio::select! {
@@ -43,26 +43,26 @@ pub(crate) async fn run(core: Arc<Core>) {
                     cursor = core.store.list_and_follow(&table, "").1;
                 }
             }
-            () = core.store.changed_after(head), if settled.leaving => {}
-            () = tokio::time::sleep(patience), if settled.failed => {
+            () = core.store.changed_after(head), if pass.leaving => {}
+            () = tokio::time::sleep(patience), if pass.failed => {
                 patience = (patience * 2).min(LAST_RETRY);
             }
         }
     }
 }
 
-/// How far the definitions are.
+/// The result of a pass over all CRDs.
 #[derive(Default)]
-struct Settled {
-    /// One waits for its objects to go.
+struct Pass {
+    /// A CRD waits for the deletion of its objects.
     leaving: bool,
-    /// Something did not work, and will not by waiting for a change.
+    /// A write failed and must be retried.
     failed: bool,
 }
 
-/// Brings every definition one step further.
-async fn settle(core: &Arc<Core>) -> Settled {
-    let mut settled = Settled::default();
+/// Reconciles every CRD once.
+async fn reconcile(core: &Arc<Core>) -> Pass {
+    let mut pass = Pass::default();
     core.refresh_kinds();
     let listing = core.store.list(DEFINITIONS, "");
     for entry in listing.objects.values() {
@@ -73,18 +73,18 @@ async fn settle(core: &Arc<Core>) -> Settled {
         } else {
             establish(core, definition).await
         };
-        settled.leaving |= leaving;
+        pass.leaving |= leaving;
         if let Err(refusal) = done {
-            tracing::debug!(why = refusal.message, "cannot settle a definition");
-            settled.failed = true;
+            tracing::debug!(why = refusal.message, "failed to reconcile a CRD");
+            pass.failed = true;
         }
     }
     core.refresh_kinds();
-    services::settle(core).await;
-    settled
+    services::reconcile(core).await;
+    pass
 }
 
-/// The conditions that a deletion starts with.
+/// Sets the conditions of a CRD in deletion.
 pub(crate) fn terminating(definition: &mut Value) {
     let condition = condition(
         ("Terminating", "True"),
@@ -135,7 +135,7 @@ async fn establish(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> 
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Which of the names another resource of the group has, and the last such conflict.
+/// The names that are free, and the last conflict with another resource of the group.
 fn conflict(
     core: &Core,
     definition: &Value,
@@ -178,7 +178,7 @@ fn conflict(
     (taken, last)
 }
 
-/// Deletes the objects of a definition that goes, then lets it go.
+/// Deletes the objects of a CRD in deletion, then removes its finalizer.
 async fn finalize(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     let finalizers = definition.pointer("/metadata/finalizers").and_then(Value::as_array);
     if !finalizers.is_some_and(|list| list.contains(&json!(CLEANUP))) {
@@ -209,7 +209,7 @@ async fn mark(core: &Arc<Core>, definition: &Value, wanted: Value) -> Result<(),
     write_status(core, definition, next["status"].clone()).await
 }
 
-/// Deletes every object; tells how many are left, and why one could not be deleted.
+/// Deletes every object; returns how many are left, and why one could not be deleted.
 async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Refusal>) {
     let user = User::with_groups("system:apiserver", &["system:masters"]);
     let mut refused = None;
@@ -220,8 +220,8 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Ref
         }
         let place =
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
-        let mut ask = Ask::new(core, resource, place, &user).by(MANAGER);
-        match delete::delete(&mut ask, &DeleteOptions::default()).await {
+        let mut ctx = RequestContext::new(core, resource, place, &user).by(MANAGER);
+        match delete::delete(&mut ctx, &DeleteOptions::default()).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => refused = Some(refusal),
@@ -235,7 +235,7 @@ struct Release {
 }
 
 impl Edit for Release {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         if let Some(list) = next["metadata"]["finalizers"].as_array_mut() {
             list.retain(|finalizer| finalizer.as_str() != Some(CLEANUP));
@@ -250,25 +250,25 @@ impl Edit for Release {
 
 async fn write_status(core: &Arc<Core>, definition: &Value, status: Value) -> Result<(), Refusal> {
     let uid = text(definition, "/metadata/uid").to_owned();
-    write(core, definition, Sub::Status, &SetStatus { uid, status }).await
+    write(core, definition, Subresource::Status, &SetStatus { uid, status }).await
 }
 
 async fn release(core: &Arc<Core>, definition: &Value) -> Result<(), Refusal> {
     let uid = text(definition, "/metadata/uid").to_owned();
-    write(core, definition, Sub::Main, &Release { uid }).await
+    write(core, definition, Subresource::Main, &Release { uid }).await
 }
 
 async fn write(
     core: &Arc<Core>,
     definition: &Value,
-    sub: Sub,
+    sub: Subresource,
     edit: &dyn Edit,
 ) -> Result<(), Refusal> {
     let resource = core.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let Some(resource) = resource else { return Ok(()) };
     let user = User::with_groups("system:apiserver", &["system:masters"]);
     let name = text(definition, "/metadata/name");
-    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
-    ask.sub = sub;
-    status::write(ask, edit).await
+    let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by(MANAGER);
+    ctx.sub = sub;
+    status::write(ctx, edit).await
 }

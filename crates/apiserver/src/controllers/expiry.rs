@@ -1,4 +1,4 @@
-//! Events are forgotten when nobody has written them for a while.
+//! Deletes events after their time to live.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,34 +15,35 @@ use crate::store::{Cursor, Entry, Expect, Write};
 const TABLE: &str = "events";
 const BATCH: usize = 256;
 
-/// Runs until the server ends. It sleeps until the next event is due, and for ever without one.
+/// Runs until shutdown. Sleeps until the next event is due.
 pub(crate) async fn run(core: Arc<Core>, ttl: Duration) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(TABLE);
-    let (mut lives, mut cursor) = Lives::read(&core, &table, ttl);
+    let (mut deadlines, mut cursor) = Deadlines::read(&core, &table, ttl);
     loop {
         let woken = tokio::select! {
             biased;
             _ = ending.wait_for(|ending| *ending) => return,
             changes = cursor.next(BATCH) => Some(changes),
-            () = until(lives.next()) => None,
+            () = until(deadlines.next()) => None,
         };
         match woken {
             Some(Ok(changes)) => {
                 for change in changes {
                     match &change.new {
-                        Some(entry) => lives.begin(&change.key, entry, ttl),
-                        None => lives.end(&change.key),
+                        Some(entry) => deadlines.begin(&change.key, entry, ttl),
+                        None => deadlines.end(&change.key),
                     }
                 }
             }
-            Some(Err(_)) => (lives, cursor) = Lives::read(&core, &table, ttl),
+            Some(Err(_)) => (deadlines, cursor) = Deadlines::read(&core, &table, ttl),
             None => {
-                for (key, revision) in lives.due(Instant::now()) {
+                for (key, revision) in deadlines.due(Instant::now()) {
                     let table = table.clone();
                     let expect = Expect::Revision(revision);
-                    let write = Write { table, key, expect, value: None, needs: Vec::new() };
-                    // Whoever wrote it meanwhile has given it another life.
+                    let write =
+                        Write { table, key, expect, value: None, preconditions: Vec::new() };
+                    // A newer write has extended its time to live.
                     let _ = core.store.write(write).await;
                 }
             }
@@ -50,31 +51,31 @@ pub(crate) async fn run(core: Arc<Core>, ttl: Duration) {
     }
 }
 
-/// When each event is due.
+/// The expiry of each event.
 #[derive(Default)]
-struct Lives {
+struct Deadlines {
     due: BTreeSet<(Instant, Arc<str>)>,
     by_key: HashMap<Arc<str>, (Instant, u64)>,
 }
 
-impl Lives {
-    /// The events that are there, with what their writers left of their lives.
+impl Deadlines {
+    /// The deadlines of the stored events.
     fn read(core: &Core, table: &Arc<str>, ttl: Duration) -> (Self, Cursor) {
         let (listing, cursor) = core.store.list_and_follow(table, "");
         let now = Timestamp::now();
-        let mut lives = Self::default();
+        let mut deadlines = Self::default();
         for (key, entry) in &listing.objects {
             let age = written(&entry.value).map_or(Duration::ZERO, |time| {
                 Duration::try_from(now.duration_since(time)).unwrap_or_default()
             });
-            lives.begin(key, entry, ttl.saturating_sub(age));
+            deadlines.begin(key, entry, ttl.saturating_sub(age));
         }
-        (lives, cursor)
+        (deadlines, cursor)
     }
 
     fn begin(&mut self, key: &Arc<str>, entry: &Entry, left: Duration) {
         self.end(key);
-        // A life longer than clocks count does not end.
+        // A time to live beyond the range of the clock never ends.
         if let Some(when) = Instant::now().checked_add(left) {
             self.due.insert((when, key.clone()));
             self.by_key.insert(key.clone(), (when, entry.revision));
@@ -91,7 +92,7 @@ impl Lives {
         self.due.first().map(|(when, _)| *when)
     }
 
-    /// Takes out what is due, with the revision that was to live so long.
+    /// Removes the due events; returns their keys and revisions.
     fn due(&mut self, now: Instant) -> Vec<(Arc<str>, u64)> {
         let mut due = Vec::new();
         while self.next().is_some_and(|when| when <= now) {
@@ -105,7 +106,7 @@ impl Lives {
     }
 }
 
-/// When an event was last written, as far as it says.
+/// When an event was last written, by its own timestamps.
 fn written(event: &Value) -> Option<Timestamp> {
     let metadata = event.get("metadata")?;
     let managed = metadata.get("managedFields").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Every change of every resource, for those who look at all of them.
+//! The changes of all resources, for the garbage collector.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::core::Core;
-use crate::faults::{Asked, Fault};
+use crate::faults::{Fault, RequestInfo};
 use crate::kinds::Resource;
 use crate::store::{Change, Cursor, Entry};
 
 /// How many changes of one resource are read at once.
 const BATCH: usize = 256;
 
-/// What was seen of one resource.
-pub(super) enum Seen {
-    /// All objects there are: at the start, or when changes were missed.
+/// The changes of one resource.
+pub(super) enum Observed {
+    /// All objects: at the start, or when changes were missed.
     All(Vec<Arc<Entry>>),
-    /// What happened since.
+    /// The changes since.
     Changes(Vec<Arc<Change>>),
     /// The resource is not served any more.
     Gone,
@@ -50,8 +50,7 @@ impl Feed {
         }
     }
 
-    /// Waits for something new; nothing when the server ends. Tells whether kinds changed, or what
-    /// of them is seen.
+    /// Waits for a change; `None` on shutdown. Returns whether the served or visible kinds changed.
     pub(super) async fn wait(&mut self) -> Option<bool> {
         let core = self.core.clone();
         tokio::select! {
@@ -63,9 +62,9 @@ impl Feed {
         }
     }
 
-    /// What happened since the last look, in all resources up to the same moment: a dependent is
-    /// never seen without the owner that was there before it.
-    pub(super) fn look(&mut self) -> Vec<(Arc<Resource>, Seen)> {
+    /// The changes of all resources up to one revision: a dependent never comes without the owner
+    /// that was created before it.
+    pub(super) fn poll(&mut self) -> Vec<(Arc<Resource>, Observed)> {
         self.head = self.core.store.head();
         let mut seen = Vec::new();
         let served = self.core.registry.kinds().tables();
@@ -74,14 +73,14 @@ impl Feed {
             self.cursors.keys().filter(|table| !tables.contains(table)).cloned().collect();
         for table in lost {
             if let Some((resource, _)) = self.cursors.remove(&table) {
-                seen.push((resource, Seen::Gone));
+                seen.push((resource, Observed::Gone));
             }
         }
         for resource in served {
             if is_hidden(&self.core, &self.user, &resource) {
                 continue;
             }
-            let found = self.look_at(&resource);
+            let found = self.poll_resource(&resource);
             if let Some(found) = found {
                 seen.push((resource, found));
             }
@@ -89,7 +88,7 @@ impl Feed {
         seen
     }
 
-    fn look_at(&mut self, resource: &Arc<Resource>) -> Option<Seen> {
+    fn poll_resource(&mut self, resource: &Arc<Resource>) -> Option<Observed> {
         if let Some((known, cursor)) = self.cursors.get_mut(&resource.table) {
             *known = resource.clone();
             let mut changes = Vec::new();
@@ -100,25 +99,25 @@ impl Feed {
                     Err(_) => return Some(self.list(resource)),
                 }
             }
-            return (!changes.is_empty()).then_some(Seen::Changes(changes));
+            return (!changes.is_empty()).then_some(Observed::Changes(changes));
         }
         Some(self.list(resource))
     }
 
-    fn list(&mut self, resource: &Arc<Resource>) -> Seen {
+    fn list(&mut self, resource: &Arc<Resource>) -> Observed {
         let store = &self.core.store;
-        // When even this moment is forgotten the newest is the best there is.
+        // If this revision is compacted already, the newest one must do.
         let (listing, cursor) = store
             .list_at_and_follow(&resource.table, self.head)
             .unwrap_or_else(|_| store.list_and_follow(&resource.table, ""));
         self.cursors.insert(resource.table.clone(), (resource.clone(), cursor));
-        Seen::All(listing.objects.into_values().collect())
+        Observed::All(listing.objects.into_values().collect())
     }
 }
 
-/// Whether a fault keeps a resource from being seen.
+/// Whether a fault hides a resource.
 pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
-    let fault = core.faults.befall(|| Asked {
+    let fault = core.faults.for_request(|| RequestInfo {
         user: user.name.clone(),
         verb: "watch".to_owned(),
         resource: resource.qualified(),

@@ -1,4 +1,4 @@
-//! Who owns whom, by uid.
+//! The ownership graph, by uid.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::core::text;
 use crate::kinds::Resource;
 use crate::verbs::delete::{FOREGROUND, ORPHAN};
 
-/// One object, as far as owning goes.
+/// The ownership data of one object.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) uid: String,
@@ -71,7 +71,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// Takes a node in; answers with owners that it has no longer, or no longer blocks.
+    /// Inserts a node; returns owners that it no longer has or no longer blocks.
     pub(super) fn insert(&mut self, node: Node) -> Vec<String> {
         let mut lost = Vec::new();
         if let Some(old) = self.nodes.get(&node.uid) {
@@ -94,7 +94,7 @@ impl Graph {
         lost
     }
 
-    /// Takes a node away; answers with its owners and its dependents.
+    /// Removes a node; returns its owners and its dependents.
     pub(super) fn remove(&mut self, uid: &str) -> (Vec<String>, Vec<String>) {
         let Some(node) = self.nodes.remove(uid) else { return (Vec::new(), Vec::new()) };
         let owners: Vec<String> = node.owners.into_iter().map(|owner| owner.uid).collect();
@@ -114,7 +114,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// The dependents that an owner has to wait for.
+    /// The dependents that block the deletion of an owner.
     pub(super) fn blocking(&self, uid: &str) -> Vec<String> {
         let blocks = |dependent: &String| {
             self.nodes.get(dependent).is_some_and(|node| {

@@ -1,4 +1,4 @@
-//! What the server does by itself.
+//! The controllers of the server.
 
 mod collector;
 pub(crate) mod definitions;
@@ -17,21 +17,24 @@ use tokio::time::Instant;
 
 use crate::core::Core;
 
-/// Starts what works by itself; a quiet server only has its definitions established and its events
-/// forgotten.
-pub(crate) fn start(core: &Arc<Core>, quiet: bool, event_ttl: Duration) -> Vec<JoinHandle<()>> {
+/// Starts the controllers; `without_collector` only those of CRDs and events.
+pub(crate) fn start(
+    core: &Arc<Core>,
+    without_collector: bool,
+    event_ttl: Duration,
+) -> Vec<JoinHandle<()>> {
     let mut tasks = vec![
         tokio::spawn(definitions::run(core.clone())),
         tokio::spawn(expiry::run(core.clone(), event_ttl)),
     ];
-    if !quiet {
+    if !without_collector {
         tasks.push(tokio::spawn(collector::run(core.clone())));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
     }
     tasks
 }
 
-/// Waits for a moment; without one for ever.
+/// Sleeps until an instant; without one for ever.
 async fn until(when: Option<Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,

@@ -1,4 +1,4 @@
-//! A namespace that goes takes its content along.
+//! Deletes the content of a namespace before the namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::status::Refusal;
 use crate::store::Entry;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::update::Edit;
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-controller-manager";
 const BATCH: usize = 64;
 const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
 const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Runs until the server ends.
+/// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut ending = core.ending.subscribe();
     let table: Arc<str> = Arc::from(NAMESPACES);
@@ -28,10 +28,10 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut patience = FIRST_RETRY;
     loop {
         let head = core.store.head();
-        let leaving = leaving(&core);
+        let leaving = terminating(&core);
         let mut failed = false;
         for namespace in &leaving {
-            failed |= empty(&core, &namespace.value).await.is_err();
+            failed |= reconcile(&core, &namespace.value).await.is_err();
         }
         if !failed {
             patience = FIRST_RETRY;
@@ -52,8 +52,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// The namespaces that wait for their content to go.
-fn leaving(core: &Core) -> Vec<Arc<Entry>> {
+/// The namespaces in deletion.
+fn terminating(core: &Core) -> Vec<Arc<Entry>> {
     let listing = core.store.list(NAMESPACES, "");
     let leaves = |entry: &Arc<Entry>| {
         entry.value.pointer("/metadata/deletionTimestamp").is_some()
@@ -62,46 +62,51 @@ fn leaving(core: &Core) -> Vec<Arc<Entry>> {
     listing.objects.into_values().filter(leaves).collect()
 }
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Default)]
-struct Left {
+struct Remaining {
     /// Objects by resource.
     objects: BTreeMap<String, usize>,
     /// Objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// What went wrong.
+    /// The errors of deletions.
     failures: Vec<String>,
 }
 
-/// Deletes what is in a namespace, and the namespace when nothing is left.
-async fn empty(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
+/// Deletes the content of a namespace, and then the namespace.
+async fn reconcile(core: &Arc<Core>, namespace: &Value) -> Result<(), Refusal> {
     let name = text(namespace, "/metadata/name");
-    let mut left = Left::default();
+    let mut remaining = Remaining::default();
     for resource in core.registry.kinds().tables() {
         if resource.namespaced {
-            clear(core, &resource, name, &mut left).await;
+            clear(core, &resource, name, &mut remaining).await;
         }
     }
-    let status = conditions(namespace, &left);
+    let status = conditions(namespace, &remaining);
     let uid = text(namespace, "/metadata/uid").to_owned();
     if status != namespace["status"] {
-        write(core, name, Sub::Status, &SetStatus { uid: uid.clone(), status }).await?;
+        write(core, name, Subresource::Status, &SetStatus { uid: uid.clone(), status }).await?;
     }
-    if !left.failures.is_empty() {
+    if !remaining.failures.is_empty() {
         return Err(Refusal::internal("content could not be deleted"));
     }
-    if left.objects.is_empty() {
-        write(core, name, Sub::Finalize, &Finalize { uid }).await?;
+    if remaining.objects.is_empty() {
+        write(core, name, Subresource::Finalize, &Finalize { uid }).await?;
     }
     Ok(())
 }
 
-async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left: &mut Left) {
+async fn clear(
+    core: &Arc<Core>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    remaining: &mut Remaining,
+) {
     let user = user();
     let prefix = resource.prefix(namespace);
     let options = DeleteOptions {
         policy: Some(Policy::Background),
-        told: json!({
+        given: json!({
             "kind": "DeleteOptions",
             "apiVersion": "meta.k8s.io/v1",
             "propagationPolicy": "Background",
@@ -113,28 +118,29 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>, namespace: &str, left
             continue;
         }
         let name = text(&entry.value, "/metadata/name");
-        let mut ask = Ask::new(core, resource, (namespace, name), &user).by(MANAGER);
-        match delete::delete(&mut ask, &options).await {
+        let mut ctx = RequestContext::new(core, resource, (namespace, name), &user).by(MANAGER);
+        match delete::delete(&mut ctx, &options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
-            Err(refusal) => left.failures.push(refusal.message),
+            Err(refusal) => remaining.failures.push(refusal.message),
         }
     }
     for entry in core.store.list(&resource.table, &prefix).objects.values() {
-        *left.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        *remaining.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() +=
+            1;
         let finalizers = entry.value.pointer("/metadata/finalizers").and_then(Value::as_array);
         for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
-            *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }
     }
 }
 
-/// The conditions that tell what the namespace waits for.
-fn conditions(namespace: &Value, left: &Left) -> Value {
+/// The conditions that explain what the namespace waits for.
+fn conditions(namespace: &Value, remaining: &Remaining) -> Value {
     let mut status = namespace["status"].clone();
-    let failed = !left.failures.is_empty();
+    let failed = !remaining.failures.is_empty();
     let content = if failed {
-        let list = left.failures.join(", ");
+        let list = remaining.failures.join(", ");
         (
             "True",
             "ContentDeletionFailed",
@@ -151,16 +157,16 @@ fn conditions(namespace: &Value, left: &Left) -> Value {
             .collect();
         parts.join(", ")
     };
-    let objects = if left.objects.is_empty() {
+    let objects = if remaining.objects.is_empty() {
         ("False", "ContentRemoved", "All content successfully removed".to_owned())
     } else {
-        let list = counted(&left.objects, "has");
+        let list = counted(&remaining.objects, "has");
         ("True", "SomeResourcesRemain", format!("Some resources are remaining: {list}"))
     };
-    let finalizers = if left.finalizers.is_empty() {
+    let finalizers = if remaining.finalizers.is_empty() {
         ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
     } else {
-        let list = counted(&left.finalizers, "in");
+        let list = counted(&remaining.finalizers, "in");
         let why = format!("Some content in the namespace has finalizers remaining: {list}");
         ("True", "SomeFinalizersRemain", why)
     };
@@ -187,12 +193,17 @@ fn user() -> User {
     )
 }
 
-async fn write(core: &Arc<Core>, name: &str, sub: Sub, edit: &dyn Edit) -> Result<(), Refusal> {
+async fn write(
+    core: &Arc<Core>,
+    name: &str,
+    sub: Subresource,
+    edit: &dyn Edit,
+) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", "namespaces") else { return Ok(()) };
     let user = user();
-    let mut ask = Ask::new(core, &resource, ("", name), &user).by(MANAGER);
-    ask.sub = sub;
-    status::write(ask, edit).await
+    let mut ctx = RequestContext::new(core, &resource, ("", name), &user).by(MANAGER);
+    ctx.sub = sub;
+    status::write(ctx, edit).await
 }
 
 struct Finalize {
@@ -200,7 +211,7 @@ struct Finalize {
 }
 
 impl Edit for Finalize {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         if let Some(spec) = next["spec"].as_object_mut() {
             let list = spec.get_mut("finalizers").and_then(Value::as_array_mut);

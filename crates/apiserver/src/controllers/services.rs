@@ -1,4 +1,4 @@
-//! One `APIService` per group and version that is served.
+//! One `APIService` per served group and version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 const PRIORITY_BUILTIN: u32 = 17_000;
 const PRIORITY_CUSTOM: u32 = 1000;
 
-/// Makes and removes services until they are those of what is served.
-pub(super) async fn settle(core: &Arc<Core>) {
+/// Creates and deletes services to match the served versions.
+pub(super) async fn reconcile(core: &Arc<Core>) {
     let kinds = core.registry.kinds();
     let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
     for group in discovery::names(&kinds) {
@@ -26,7 +26,7 @@ pub(super) async fn settle(core: &Arc<Core>) {
         for version in discovery::versions(&kinds, &group) {
             let name = format!("{version}.{group}");
             let Ok(uid) = clock::uid() else {
-                tracing::warn!("cannot list what is served without random bytes");
+                tracing::warn!("failed to write APIServices: no random bytes");
                 return;
             };
             let mut service = service(&name, (&group, &version), custom);
@@ -47,9 +47,9 @@ pub(super) async fn settle(core: &Arc<Core>) {
 }
 
 async fn write(core: &Core, key: Arc<str>, expect: Expect, value: Option<Value>) {
-    let write = Write { table: Arc::from(TABLE), key, expect, value, needs: Vec::new() };
+    let write = Write { table: Arc::from(TABLE), key, expect, value, preconditions: Vec::new() };
     if let Err(error) = core.store.write(write).await {
-        tracing::warn!(%error, "cannot list what is served");
+        tracing::warn!(%error, "failed to write an APIService");
     }
 }
 

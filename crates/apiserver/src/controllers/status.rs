@@ -1,10 +1,10 @@
-//! What controllers write: conditions, and a status that carries them.
+//! Conditions and status writes of controllers.
 
 use serde_json::{Value, json};
 
 use crate::clock;
 use crate::status::Refusal;
-use crate::verbs::Ask;
+use crate::verbs::RequestContext;
 use crate::verbs::update::{Edit, update};
 
 /// Replaces the status of one object.
@@ -14,7 +14,7 @@ pub(super) struct SetStatus {
 }
 
 impl Edit for SetStatus {
-    fn edit(&self, _ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, _ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let mut next = current.clone();
         next["status"] = self.status.clone();
         Ok(next)
@@ -25,16 +25,16 @@ impl Edit for SetStatus {
     }
 }
 
-/// Writes; an object that is gone or became another one needs no write.
-pub(super) async fn write(mut ask: Ask<'_>, edit: &dyn Edit) -> Result<(), Refusal> {
-    match update(&mut ask, edit).await {
+/// Writes; a missing or replaced object is not an error.
+pub(super) async fn write(mut ctx: RequestContext<'_>, edit: &dyn Edit) -> Result<(), Refusal> {
+    match update(&mut ctx, edit).await {
         Ok(_) => Ok(()),
         Err(refusal) if refusal.code == 404 || refusal.code == 409 => Ok(()),
         Err(refusal) => Err(refusal),
     }
 }
 
-/// A condition of now.
+/// A condition with the current time.
 pub(super) fn condition((kind, state): (&str, &str), reason: &str, message: &str) -> Value {
     json!({
         "type": kind,
@@ -45,7 +45,7 @@ pub(super) fn condition((kind, state): (&str, &str), reason: &str, message: &str
     })
 }
 
-/// Sets a condition of a status; its time changes with its state alone.
+/// Sets a condition; its transition time changes only with its state.
 pub(super) fn set_condition(status: &mut Value, mut wanted: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

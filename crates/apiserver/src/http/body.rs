@@ -1,4 +1,4 @@
-//! The bodies of answers: whole, or a stream that goes on.
+//! Response bodies: complete or streamed.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,17 +11,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 
-/// The body of an answer.
+/// A response body.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 
 type Next<S> = Pin<Box<dyn Future<Output = (S, Option<Bytes>)> + Send>>;
 
-/// A body that is there.
+/// A complete body.
 pub(crate) fn whole(bytes: Bytes) -> AnswerBody {
     Full::new(bytes).boxed_unsync()
 }
 
-/// A body that asks its source for the next chunk when the last was taken.
+/// A body that polls its source for the next chunk when the last was taken.
 pub(crate) fn unfold<S, F, R>(source: S, step: F) -> AnswerBody
 where
     S: Send + Unpin + 'static,

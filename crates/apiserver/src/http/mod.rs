@@ -1,4 +1,4 @@
-//! From a request to a call, and from an answer to a response.
+//! HTTP requests and responses.
 
 pub(crate) mod body;
 pub(crate) mod negotiate;
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::auth::User;
 use crate::faults::Fault;
+use crate::serialize::write_object;
 use crate::status::Refusal;
-use crate::written::write_object;
 use body::AnswerBody;
 pub(crate) use query::Query;
 
-/// What a request brought, read whole.
+/// A request with its complete body.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -30,11 +30,11 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) body: Bytes,
     pub(crate) user: User,
-    /// What befalls it.
+    /// The injected fault.
     pub(crate) fault: Fault,
 }
 
-/// What is answered.
+/// A response before it is serialized.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) content_type: String,
@@ -46,18 +46,18 @@ pub(crate) struct Answer {
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How many characters the warnings of an answer may have together.
+/// The total length of the warnings of a response.
 const WARNINGS_MAX: usize = 4096;
-/// How many characters of each are told when there are more.
+/// The length to which each warning is cut when there are more.
 const WARNING_CUT: usize = 256;
 
 impl Answer {
-    /// An object as JSON.
+    /// A JSON response.
     pub(crate) fn json(code: u16, value: &Value) -> Self {
         Self::bytes(code, JSON, write_object(value))
     }
 
-    /// A text.
+    /// A plain text response.
     pub(crate) fn text(code: u16, text: impl Into<String>) -> Self {
         Self::bytes(code, TEXT, Bytes::from(text.into()))
     }
@@ -72,13 +72,13 @@ impl Answer {
         }
     }
 
-    /// With texts for `Warning` headers.
+    /// Adds `Warning` headers.
     pub(crate) fn warn(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    /// The response that carries it.
+    /// Converts to an HTTP response.
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() =
@@ -87,7 +87,7 @@ impl Answer {
         if let Ok(value) = HeaderValue::from_str(&self.content_type) {
             headers.insert(CONTENT_TYPE, value);
         }
-        for warning in told(&self.warnings) {
+        for warning in fitting(&self.warnings) {
             let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
                 headers.append(WARNING, value);
@@ -116,9 +116,9 @@ impl From<Refusal> for Answer {
     }
 }
 
-/// The warnings that fit into headers: when they are too long together each is cut, and those that
-/// still do not fit are left out.
-fn told(warnings: &[String]) -> Vec<String> {
+/// The warnings that fit into headers: if they are too long together each is cut, and the rest is
+/// omitted.
+fn fitting(warnings: &[String]) -> Vec<String> {
     let length = |text: &String| text.chars().count();
     if warnings.iter().map(length).sum::<usize>() <= WARNINGS_MAX {
         return warnings.to_vec();
@@ -137,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_told_whole_until_they_are_too_long_together() {
+    fn warnings_are_cut_when_they_are_too_long_together() {
         let long = "x".repeat(1000);
-        assert_eq!(told(&vec![long.clone(); 4]), vec![long.clone(); 4]);
-        assert_eq!(told(&vec![long.clone(); 5]), vec!["x".repeat(256); 5]);
-        assert_eq!(told(&vec![long; 100]), vec!["x".repeat(256); 16]);
+        assert_eq!(fitting(&vec![long.clone(); 4]), vec![long.clone(); 4]);
+        assert_eq!(fitting(&vec![long.clone(); 5]), vec!["x".repeat(256); 5]);
+        assert_eq!(fitting(&vec![long; 100]), vec!["x".repeat(256); 16]);
     }
 }

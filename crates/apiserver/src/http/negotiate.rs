@@ -1,32 +1,32 @@
-//! In which form an answer is wanted.
+//! Content negotiation.
 
 use crate::status::Refusal;
 
-/// Which view of an object an answer shows.
+/// The representation of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     /// The object.
     Whole,
     /// A table with a row per object.
     Table,
-    /// Metadata alone.
+    /// `PartialObjectMetadata`.
     Partial,
-    /// Metadata alone, of a list.
+    /// `PartialObjectMetadataList`.
     PartialList,
 }
 
-/// A view and how it is written.
+/// A representation and its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) view: View,
     pub(crate) yaml: bool,
-    /// The version of the view's group.
+    /// The version of `meta.k8s.io`.
     pub(crate) version: String,
-    /// A pretty one is wanted by people.
+    /// Whether to indent the JSON.
     pub(crate) pretty: bool,
 }
 
-/// The first form of the header that can be served.
+/// The first acceptable form of an `Accept` header.
 pub(crate) fn negotiate(accept: &str) -> Result<Form, Refusal> {
     if accept.trim().is_empty() {
         return Ok(whole(false));
@@ -37,7 +37,7 @@ pub(crate) fn negotiate(accept: &str) -> Result<Form, Refusal> {
     found.ok_or_else(Refusal::not_acceptable)
 }
 
-/// Whether the header asks for the aggregated discovery of this version, before plain JSON.
+/// Whether the `Accept` header prefers aggregated discovery to plain JSON.
 pub(crate) fn wants_aggregated(accept: &str) -> bool {
     for clause in accept.split(',') {
         let mut parts = clause.split(';').map(str::trim);

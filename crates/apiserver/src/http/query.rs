@@ -1,4 +1,4 @@
-//! The part of an address behind the question mark.
+//! Query strings.
 
 use crate::status::Refusal;
 
@@ -16,7 +16,7 @@ impl Query {
         Self(pairs.map(split).collect())
     }
 
-    /// The first value of a name; empty counts as absent.
+    /// The first value of a parameter; empty counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
@@ -26,7 +26,7 @@ impl Query {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// Whether a name stands for yes.
+    /// A boolean parameter.
     pub(crate) fn flag(&self, name: &str) -> bool {
         match self.0.iter().find(|(key, _)| key == name) {
             Some((_, value)) => !matches!(value.to_lowercase().as_str(), "false" | "0"),
@@ -34,7 +34,7 @@ impl Query {
         }
     }
 
-    /// A number, if the name is there.
+    /// A numeric parameter.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| {
@@ -43,7 +43,7 @@ impl Query {
     }
 }
 
-/// Decodes `%41`, and `+` where it stands for a space.
+/// Decodes percent-encoding, and `+` as a space if `plus`.
 pub(crate) fn decode(text: &str, plus: bool) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,8 +1,8 @@
-//! What a path means.
+//! Request paths.
 
 use super::query::decode;
 
-/// Where a path leads.
+/// The route of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     Health,
@@ -19,7 +19,7 @@ pub(crate) enum Route {
     Unknown,
 }
 
-/// What a path below a group and version names.
+/// The resource of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) group: String,
@@ -28,11 +28,11 @@ pub(crate) struct Place {
     pub(crate) plural: String,
     pub(crate) name: String,
     pub(crate) sub: String,
-    /// Segments behind the subresource.
+    /// Segments after the subresource.
     pub(crate) extra: bool,
 }
 
-/// Reads a path; a slash at its end means nothing.
+/// Parses a path; a trailing slash is ignored.
 pub(crate) fn parse(path: &str) -> Route {
     let parts: Vec<String> =
         path.trim_matches('/').split('/').map(|part| decode(part, false)).collect();
@@ -79,7 +79,7 @@ mod tests {
     use crate::http::Query;
     use crate::http::negotiate::{negotiate, wants_aggregated};
 
-    /// A text of which nothing means anything in an address.
+    /// Percent-encodes every byte.
     fn encoded(text: &str) -> String {
         let digits = crate::clock::hex(text.as_bytes());
         digits.as_bytes().chunks(2).flat_map(|pair| ['%', pair[0].into(), pair[1].into()]).collect()
@@ -87,7 +87,7 @@ mod tests {
 
     // Requirement: AS-17
     #[test]
-    fn a_namespace_is_an_object_and_a_place() {
+    fn a_namespace_path_is_an_object_or_a_scope() {
         let named = |path: &str| {
             let Route::Resource(place) = parse(path) else { panic!("{path} leads elsewhere") };
             assert!(!place.extra, "{path}");
@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         // Requirement: AS-17
         #[test]
-        fn what_was_encoded_reads_as_it_was(
+        fn encoded_names_round_trip(
             (namespace, name) in (".{1,8}", ".{1,8}"),
             pairs in prop::collection::vec(("[a-z]{1,3}", ".{1,8}"), 0..4),
         ) {
@@ -126,7 +126,7 @@ mod tests {
 
         // Requirement: AS-15
         #[test]
-        fn no_address_and_no_header_makes_reading_panic(
+        fn no_uri_or_header_makes_parsing_panic(
             texts in prop::collection::vec("([/?&=%+;,.]|apis?|v1|namespaces|watch|é|.){0,12}", 3),
         ) {
             let _ = parse(&texts[0]);

@@ -1,4 +1,4 @@
-//! The server behind a socket.
+//! The TLS listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,29 +17,28 @@ use crate::core::Core;
 use crate::server::StartError;
 use std::sync::Arc;
 
-/// How long a client may take to agree on keys.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a client may take to say what it wants.
-const HEADER: Duration = Duration::from_secs(30);
-/// How long nobody is let in after it failed: what is missing, such as files, is not there at once.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The timeout of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of request headers.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a failed accept: missing file descriptors do not come back at once.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A door that is open.
+/// An open listener.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
-    /// The authority's certificate, as text.
+    /// The CA certificate in PEM.
     pub(crate) authority: String,
 }
 
-/// Opens a door; it closes when the server ends.
-pub(crate) async fn open(core: Arc<Core>, address: SocketAddr) -> Result<Door, StartError> {
+/// Opens a listener; it closes on shutdown.
+pub(crate) async fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listener, StartError> {
     let identity = tls::identity()?;
     let listener = TcpListener::bind(address).await.map_err(StartError::Listen)?;
     let address = listener.local_addr().map_err(StartError::Listen)?;
-    let door = Door { address, authority: identity.authority };
     tokio::spawn(accept(core, listener, identity.acceptor));
-    Ok(door)
+    Ok(Listener { address, authority: identity.authority })
 }
 
 async fn accept(core: Arc<Core>, listener: TcpListener, acceptor: TlsAcceptor) {
@@ -52,22 +51,22 @@ async fn accept(core: Arc<Core>, listener: TcpListener, acceptor: TlsAcceptor) {
         match accepted {
             Ok((stream, _)) => {
                 let service = Service { core: core.clone(), user: User::anonymous() };
-                tokio::spawn(talk(service, stream, acceptor.clone()));
+                tokio::spawn(serve_connection(service, stream, acceptor.clone()));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(PAUSE).await;
+                tracing::warn!(%error, "failed to accept a connection");
+                tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
 }
 
-async fn talk(service: Service, stream: TcpStream, acceptor: TlsAcceptor) {
+async fn serve_connection(service: Service, stream: TcpStream, acceptor: TlsAcceptor) {
     let mut ending: watch::Receiver<bool> = service.core.ending.subscribe();
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let agreed = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+    let agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
     let Ok(Ok(stream)) = agreed else { return };
     let builder = protocol(stream.get_ref().1.alpn_protocol());
     let service = TowerToHyperService::new(service);
@@ -83,11 +82,10 @@ async fn talk(service: Service, stream: TcpStream, acceptor: TlsAcceptor) {
     }
 }
 
-/// The protocol that was agreed on with the keys: waiting for the first bytes to tell it would have
-/// no end.
+/// The protocol negotiated by ALPN: detecting it from the first bytes could wait for ever.
 fn protocol(agreed: Option<&[u8]>) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder.http2().timer(TokioTimer::new());
     if agreed == Some(b"h2") { builder.http2_only() } else { builder.http1_only() }
 }

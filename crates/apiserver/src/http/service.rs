@@ -1,4 +1,4 @@
-//! The way of a request through identity, fault and verb.
+//! Handles a request: authentication, injected fault, verb.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,23 +20,23 @@ use super::route::{self, Place, Route};
 use super::{Answer, Call};
 use crate::auth::{self, User};
 use crate::core::Core;
-use crate::counters::Counted;
-use crate::faults::{Asked, Fault};
+use crate::counters::RequestKey;
+use crate::faults::{Fault, RequestInfo};
 use crate::status::Refusal;
 use crate::{discovery, openapi, verbs};
 
-/// The largest body that is read.
+/// The maximum size of a request body.
 const BODY_MAX: usize = 3 * 1024 * 1024;
-/// How long a client may take to send it.
+/// The timeout of a request body.
 const BODY_TIME: Duration = Duration::from_secs(34);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server as a service: over sockets, or in the process.
+/// The server as a tower service, for listeners and in-process clients.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) core: Arc<Core>,
-    /// Who calls when a request says nothing about it.
+    /// The user of requests without credentials.
     pub(crate) user: User,
 }
 
@@ -92,34 +92,34 @@ impl Service {
         let answer = answer.unwrap_or_else(Answer::from);
         let resource = place.filter(|place| is_served(&core, place)).map(qualified);
         let resource = resource.unwrap_or_default();
-        let counted = Counted { verb: verb.to_owned(), resource, code: answer.code };
+        let key = RequestKey { verb: verb.to_owned(), resource, code: answer.code };
         if let Some(audit) = &core.audit {
-            audit(&line((&user, &path, place), &counted, started));
+            audit(&line((&user, &path, place), &key, started));
         }
-        core.counters.count(counted);
+        core.counters.count(key);
         answer
     }
 }
 
-/// Whether the names of a path are those of a resource, and not just what somebody typed.
+/// Whether a path names a served resource.
 fn is_served(core: &Core, place: &Place) -> bool {
     core.registry.kinds().find(&place.group, &place.version, &place.plural).is_some()
 }
 
-/// One line about a request; who was not let in has no name.
+/// The audit line of a request; an unauthenticated user has no name.
 fn line(
     (user, path, place): (&str, &str, Option<&Place>),
-    counted: &Counted,
+    key: &RequestKey,
     started: Instant,
 ) -> String {
     json!({
         "user": user,
-        "verb": counted.verb,
-        "resource": counted.resource,
+        "verb": key.verb,
+        "resource": key.resource,
         "namespace": place.map_or("", |place| &place.namespace),
         "name": place.map_or("", |place| &place.name),
         "path": path,
-        "code": counted.code,
+        "code": key.code,
         "micros": u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
     })
     .to_string()
@@ -157,14 +157,14 @@ async fn serve(
     }
 }
 
-/// Serves a resource, unless something is meant to go wrong.
+/// Serves a resource request under its injected fault.
 async fn faulty(
     core: &Arc<Core>,
     call: &mut Call,
     place: &Place,
     verb: &str,
 ) -> Result<Answer, Refusal> {
-    let fault = core.faults.befall(|| Asked {
+    let fault = core.faults.for_request(|| RequestInfo {
         user: call.user.name.clone(),
         verb: verb.to_owned(),
         resource: qualified(place),
@@ -172,7 +172,7 @@ async fn faulty(
         name: place.name.clone(),
     });
     call.fault.clone_from(&fault);
-    fault.befalls(verbs::dispatch(core, call, place), &core.ending).await
+    fault.apply(verbs::dispatch(core, call, place), &core.ending).await
 }
 
 fn version() -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! A certificate authority of one server, and the server's certificate.
+//! The CA and the certificate of a server.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::server::StartError;
 
-/// What a server shows, and by what it is recognised.
+/// The TLS identity of a server.
 pub(super) struct Identity {
     pub(super) acceptor: TlsAcceptor,
-    /// The authority's certificate, as text.
+    /// The CA certificate in PEM.
     pub(super) authority: String,
 }
 
-/// Makes an authority and a certificate for the names of this machine.
+/// Creates a CA and a certificate for the local names.
 pub(super) fn identity() -> Result<Identity, StartError> {
     let failed = |source: rcgen::Error| StartError::Certificate(Box::new(source));
     let authority_key = KeyPair::generate().map_err(failed)?;

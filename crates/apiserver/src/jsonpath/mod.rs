@@ -1,25 +1,25 @@
 //! `JSONPath`, as far as printer columns, selectable fields and scale paths use it.
 //!
-//! Read are fields (`.a`, `['a.b']`), places (`[0]`, `[-1]`), ranges (`[0:2]`), all parts (`[*]`,
-//! `.*`), all descendants (`..a`) and filters (`[?(@.type=="Ready")]`).
+//! Supported are fields (`.a`, `['a.b']`), indexes (`[0]`, `[-1]`), slices (`[0:2]`), wildcards
+//! (`[*]`, `.*`), descendants (`..a`) and filters (`[?(@.type=="Ready")]`).
 
 mod parse;
 pub mod table;
 
 use serde_json::{Map, Value};
 
-/// How many values one path may find.
+/// The maximum number of matches.
 const FOUND_MAX: usize = 10_000;
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// A path that cannot be read.
+/// An invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the path \"{path}\": {why}")]
+#[error("invalid path \"{path}\": {why}")]
 pub struct Malformed {
     path: String,
     why: String,
@@ -58,17 +58,17 @@ enum Test {
 }
 
 impl JsonPath {
-    /// Reads a path, with or without the braces around it.
+    /// Parses a path, with or without braces.
     pub fn parse(path: &str) -> Result<Self, Malformed> {
         parse::parse(path).map_err(|why| Malformed { path: path.to_owned(), why })
     }
 
-    /// The first value that it finds.
+    /// The first match.
     pub fn first<'a>(&self, document: &'a Value) -> Option<&'a Value> {
         self.all(document).first().copied()
     }
 
-    /// All values that it finds, in order.
+    /// All matches, in order.
     pub fn all<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![document];
         for step in &self.steps {
@@ -82,13 +82,12 @@ impl JsonPath {
         found
     }
 
-    /// Whether it names one place without looking at values, so that it can be written to.
+    /// Whether it consists of field names only, so that it can be written to.
     pub fn is_simple(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, Step::Field(_)))
     }
 
-    /// Puts a value where the path leads, making the maps on the way. Only a simple path leads
-    /// anywhere, and only through maps.
+    /// Sets the value at a simple path, creating the maps on the way; false if that is impossible.
     pub fn put(&self, document: &mut Value, value: Value) -> bool {
         let mut place = document;
         for step in &self.steps {

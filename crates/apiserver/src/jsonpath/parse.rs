@@ -1,9 +1,9 @@
-//! Reading a path.
+//! The `JSONPath` parser.
 
 use super::{Filter, JsonPath, Operand, Step, Test};
 use serde_json::Value;
 
-/// How many steps a path may have.
+/// The maximum number of steps.
 const STEPS_MAX: usize = 200;
 
 pub(super) fn parse(path: &str) -> Result<JsonPath, String> {
@@ -46,7 +46,7 @@ fn step(rest: &str) -> Result<(Option<Step>, &str), String> {
     Ok((Some(Step::Field(name)), after))
 }
 
-/// A name up to the next sign; a backslash takes the sign into the name.
+/// A name up to the next sign; a backslash escapes a sign.
 fn word(rest: &str) -> Result<(String, &str), String> {
     let mut name = String::new();
     let mut escaped = false;
@@ -74,7 +74,7 @@ fn word(rest: &str) -> Result<(String, &str), String> {
     Ok((name, rest.get(end..).unwrap_or_default()))
 }
 
-/// Where the bracket ends that was opened before the text, with quotes and inner brackets skipped.
+/// The index of the closing bracket, skipping quotes and inner brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0_usize;
@@ -149,7 +149,7 @@ fn filter(condition: &str) -> Result<Filter, String> {
 fn operand(text: &str) -> Result<Operand, String> {
     let text = text.trim();
     if text.starts_with('@') {
-        // Filters inside filters would make reading recursive without a bound.
+        // Nested filters would make the recursion unbounded.
         if text.contains("?(") {
             return Err("a filter stands inside a filter".to_owned());
         }

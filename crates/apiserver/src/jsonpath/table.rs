@@ -1,10 +1,9 @@
-//! The cells of a table: what a column shows of an object.
+//! The cells of a table.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The cell that a column of a type shows for the value its path found; null for none, and for a
-/// value of another type.
+/// The cell of a column for the value at its path; null if it is absent or of another type.
 pub fn cell(kind: &str, found: Option<&Value>, now: Timestamp) -> Value {
     let Some(value) = found.filter(|value| !value.is_null()) else { return Value::Null };
     match (kind, value) {
@@ -26,7 +25,7 @@ pub fn cell(kind: &str, found: Option<&Value>, now: Timestamp) -> Value {
     }
 }
 
-/// How long ago a time was, in the one or two units that matter.
+/// The age of a time, in one or two units.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second());
     if seconds < -1 {

@@ -1,13 +1,13 @@
-//! The built-in resources: what this crate knows of them without a definition.
+//! The built-in resources.
 
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::{Nature, Resource};
+use super::{Origin, Resource};
 use crate::meta::name::NameRule;
 
-/// The closed list of built-in resources.
+/// A built-in resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Builtin {
     Namespace,
@@ -16,7 +16,7 @@ pub(crate) enum Builtin {
     ServiceAccount,
     /// `events` of the core group.
     Event,
-    /// `events` of `events.k8s.io`: the same objects with other field names.
+    /// `events` of `events.k8s.io`: the same objects with different field names.
     RegardingEvent,
     Lease,
     Role,
@@ -28,7 +28,7 @@ pub(crate) enum Builtin {
     ApiService,
 }
 
-/// What a row of the table says: group, version, plural, kind, short names, namespaced.
+/// A row of the table of built-in resources.
 struct Row {
     builtin: Builtin,
     group: &'static str,
@@ -37,7 +37,7 @@ struct Row {
     short: &'static [&'static str],
     categories: &'static [&'static str],
     namespaced: bool,
-    /// Its schema as a structural one, without `metadata`.
+    /// Its structural schema, without `metadata`.
     schema: &'static str,
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn all() -> Vec<Arc<Resource>> {
     ROWS.iter().map(|row| Arc::new(resource(row))).collect()
 }
 
-/// Whether the path or the kind of a resource is a built-in one's, in whatever version.
+/// Whether the path or kind of a resource is that of a built-in one, in any version.
 pub(crate) fn is_shadow(resource: &Resource) -> bool {
     ROWS.iter().any(|row| {
         row.group == resource.group && (row.plural == resource.plural || row.kind == resource.kind)
@@ -185,7 +185,7 @@ fn resource(row: &Row) -> Resource {
         categories: owned(row.categories),
         namespaced: row.namespaced,
         table: Arc::from(table),
-        nature: Nature::Builtin(row.builtin),
+        origin: Origin::Builtin(row.builtin),
     }
 }
 
@@ -219,7 +219,7 @@ impl Builtin {
         }
     }
 
-    /// Whether a write without a resourceVersion overwrites.
+    /// Whether a write without a resourceVersion is unconditional.
     pub(crate) fn unconditional(self) -> bool {
         match self {
             Self::Namespace
@@ -239,7 +239,7 @@ impl Builtin {
         }
     }
 
-    /// Whether a PUT of a missing object makes it.
+    /// Whether a PUT of a missing object creates it.
     pub(crate) fn created_by_update(self) -> bool {
         match self {
             Self::Event
@@ -259,17 +259,17 @@ impl Builtin {
         }
     }
 
-    /// Whether objects of the kind count the versions of what is wished.
+    /// Whether objects of the kind have a generation.
     pub(crate) fn has_generation(self) -> bool {
         matches!(self, Self::CustomResourceDefinition | Self::ValidatingWebhookConfiguration)
     }
 
-    /// Whether the answer to a deletion is the object.
+    /// Whether a deletion returns the object.
     pub(crate) fn deletion_returns_object(self) -> bool {
         matches!(self, Self::Namespace | Self::ServiceAccount)
     }
 
-    /// The rule of the kind's names.
+    /// The validation rule of its names.
     pub(crate) fn name_rule(self) -> NameRule {
         match self {
             Self::Namespace => NameRule::Label,

@@ -1,46 +1,46 @@
-//! Custom resources: what a definition says about one of its versions.
+//! Custom resources, one per CRD version.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Nature, Resource};
+use super::{Origin, Resource};
 use crate::apply::View;
 use crate::schema::Schema;
 
-/// One version of a definition.
+/// One version of a CRD.
 #[derive(Debug)]
 pub(crate) struct Custom {
-    /// The definition's uid: another definition of the same name is another one.
+    /// The uid of the CRD: a new CRD of the same name is another one.
     pub(crate) uid: String,
-    /// The version's schema, as the definition wrote it.
+    /// The schema as written in the CRD.
     pub(crate) written: Value,
-    /// The version's schema, ready to work with.
+    /// The compiled schema.
     pub(crate) schema: Schema,
     /// How objects are merged.
     pub(crate) view: View,
-    /// The schema of the stored version, if that is another.
+    /// The schema of the storage version, if that is another one.
     pub(crate) stored: Option<Schema>,
-    /// Whether the objects are the same in every version and at every time.
+    /// Whether reading needs no pruning or defaulting.
     pub(crate) plain: bool,
     /// Whether `/status` is served.
     pub(crate) status: bool,
-    /// Where the replicas are, if `/scale` is served.
+    /// The paths of `/scale`, if it is served.
     pub(crate) scale: Option<Scale>,
     /// The columns of a table.
     pub(crate) columns: Vec<Column>,
-    /// Paths that field selectors may name, without the leading dot.
+    /// The selectable fields, without the leading dot.
     pub(crate) selectable: Vec<String>,
-    /// The version that is stored.
+    /// The storage version.
     pub(crate) storage_version: String,
-    /// What is told to whoever uses a version that will go.
+    /// The deprecation warning.
     pub(crate) deprecation: Option<String>,
-    /// Whether the definition is being deleted.
+    /// Whether the CRD is being deleted.
     pub(crate) terminating: bool,
 }
 
-/// The paths of `/scale`, as the definition wrote them.
+/// The paths of `/scale`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) spec: String,
@@ -59,7 +59,7 @@ pub(crate) struct Column {
     pub(crate) path: String,
 }
 
-/// The resources that an established definition serves; none before.
+/// The served resources of an established CRD.
 pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     if !has_condition(definition, "Established") {
         return Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     served.into_iter().map(|version| Arc::new(resource(definition, version))).collect()
 }
 
-/// The resource in whose form the objects of an established definition are kept, served or not.
+/// The storage version of an established CRD, even if it is not served.
 pub(crate) fn stored(definition: &Value) -> Option<Arc<Resource>> {
     if !has_condition(definition, "Established") {
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn stored(definition: &Value) -> Option<Arc<Resource>> {
     Some(Arc::new(resource(definition, version)))
 }
 
-/// Whether a condition of the definition is true.
+/// Whether a condition of the CRD is true.
 pub(crate) fn has_condition(definition: &Value, wanted: &str) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
@@ -127,7 +127,7 @@ fn resource(definition: &Value, version: &Value) -> Resource {
         categories: texts(&names["categories"]),
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         table: Arc::from(format!("{plural}.{group}")),
-        nature: Nature::Custom(Arc::new(custom(definition, version))),
+        origin: Origin::Custom(Arc::new(custom(definition, version))),
         group,
         plural,
     }
@@ -185,7 +185,7 @@ fn custom(definition: &Value, version: &Value) -> Custom {
     }
 }
 
-/// Whether a default stands anywhere in a schema.
+/// Whether a schema contains a default.
 fn has_default(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key("default") || map.values().any(has_default),
@@ -194,7 +194,7 @@ fn has_default(schema: &Value) -> bool {
     }
 }
 
-/// The newest stable version is recommended to whoever uses an old one.
+/// The deprecation warning, which recommends the newest stable version.
 fn newer(definition: &Value, deprecated: &str, kind: &str) -> String {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let best = versions

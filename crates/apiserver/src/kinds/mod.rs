@@ -1,4 +1,4 @@
-//! The resources there are: the built-in ones, and one per served version of every definition.
+//! The resources: built-in ones, and one per served version of every CRD.
 
 pub(crate) mod builtin;
 pub(crate) mod custom;
@@ -26,17 +26,17 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Where its objects are: versions and aliases of one resource share a table.
+    /// The table of its objects: versions and aliases of one resource share it.
     pub(crate) table: Arc<str>,
-    pub(crate) nature: Nature,
+    pub(crate) origin: Origin,
 }
 
-/// Who says what an object of the resource is.
+/// Where a resource comes from.
 #[derive(Debug)]
-pub(crate) enum Nature {
-    /// This crate.
+pub(crate) enum Origin {
+    /// Built in.
     Builtin(Builtin),
-    /// A definition.
+    /// A CRD.
     Custom(Arc<Custom>),
 }
 
@@ -54,7 +54,7 @@ impl Resource {
         api_version(&self.group, &self.version)
     }
 
-    /// What a `Status` about an object of this resource carries.
+    /// The `details` of a `Status` about an object of this resource.
     pub(crate) fn details(&self, name: &str) -> Value {
         status::details(&self.group, &self.plural, name)
     }
@@ -64,7 +64,7 @@ impl Resource {
         if self.namespaced { Arc::from(format!("{namespace}/{name}")) } else { Arc::from(name) }
     }
 
-    /// What keys of a namespace start with; all keys when there is none.
+    /// The key prefix of a namespace; empty for all namespaces.
     pub(crate) fn prefix(&self, namespace: &str) -> String {
         if self.namespaced && !namespace.is_empty() {
             return format!("{namespace}/");
@@ -72,7 +72,7 @@ impl Resource {
         String::new()
     }
 
-    /// Its names, as a definition tells them.
+    /// Its names, in the format of a CRD.
     pub(crate) fn names(&self) -> Value {
         json!({
             "plural": self.plural,
@@ -84,16 +84,16 @@ impl Resource {
     }
 
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
-        match &self.nature {
-            Nature::Custom(custom) => Some(custom),
-            Nature::Builtin(_) => None,
+        match &self.origin {
+            Origin::Custom(custom) => Some(custom),
+            Origin::Builtin(_) => None,
         }
     }
 
     pub(crate) fn builtin(&self) -> Option<Builtin> {
-        match &self.nature {
-            Nature::Builtin(builtin) => Some(*builtin),
-            Nature::Custom(_) => None,
+        match &self.origin {
+            Origin::Builtin(builtin) => Some(*builtin),
+            Origin::Custom(_) => None,
         }
     }
 
@@ -101,23 +101,23 @@ impl Resource {
         self.builtin() == Some(wanted)
     }
 
-    /// Whether `/status` is a way of its own to write the status.
+    /// Whether `/status` is served.
     pub(crate) fn has_status(&self) -> bool {
-        match &self.nature {
-            Nature::Custom(custom) => custom.status,
-            Nature::Builtin(builtin) => builtin.has_status(),
+        match &self.origin {
+            Origin::Custom(custom) => custom.status,
+            Origin::Builtin(builtin) => builtin.has_status(),
         }
     }
 
-    /// The rule of its names.
+    /// The validation rule of its names.
     pub(crate) fn name_rule(&self) -> NameRule {
-        match &self.nature {
-            Nature::Custom(_) => NameRule::Subdomain,
-            Nature::Builtin(builtin) => builtin.name_rule(),
+        match &self.origin {
+            Origin::Custom(_) => NameRule::Subdomain,
+            Origin::Builtin(builtin) => builtin.name_rule(),
         }
     }
 
-    /// The key under which the real server keeps an object; it shows in messages.
+    /// The etcd key of the real server; it appears in messages.
     pub(crate) fn storage_key(&self, namespace: &str, name: &str) -> String {
         let group = if self.custom().is_some() || self.group == "apiextensions.k8s.io" {
             format!("{}/", self.group)

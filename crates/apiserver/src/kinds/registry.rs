@@ -1,4 +1,4 @@
-//! Which resources are served now.
+//! The registry of served resources.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,25 +8,25 @@ use tokio::sync::watch;
 use super::{Resource, builtin, custom};
 use serde_json::Value;
 
-/// The resources of one moment.
+/// A snapshot of the served resources.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     all: Vec<Arc<Resource>>,
     by_path: HashMap<(String, String, String), Arc<Resource>>,
     by_kind: HashMap<(String, String, String), Arc<Resource>>,
-    /// What definitions said, by their uid and version.
+    /// Compiled CRD versions, by uid and version.
     read: HashMap<(String, String), Vec<Arc<Resource>>>,
 }
 
-/// The resources, as definitions come and go.
+/// The current resources.
 pub(crate) struct Registry {
     current: RwLock<Arc<Kinds>>,
     changed: watch::Sender<u64>,
 }
 
 impl Kinds {
-    /// The built-in resources and those of the definitions. A definition that was read before is
-    /// not read again, and one that names a built-in resource serves nothing.
+    /// The built-in resources and those of the CRDs. A known CRD is not compiled again, and one
+    /// that shadows a built-in resource serves nothing.
     pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>, before: &Self) -> Self {
         let mut kinds = Self::default();
         let mut customs = Vec::new();
@@ -61,12 +61,12 @@ impl Kinds {
         self.by_kind.get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
     }
 
-    /// Every resource: the built-in ones first, then by definition.
+    /// Every resource: the built-in ones first, then those of CRDs.
     pub(crate) fn all(&self) -> &[Arc<Resource>] {
         &self.all
     }
 
-    /// One resource per table: for whoever walks over objects.
+    /// One resource per table.
     pub(crate) fn tables(&self) -> Vec<Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();
         let stored = |resource: &&Arc<Resource>| {
@@ -89,7 +89,7 @@ impl Registry {
         Self { current: RwLock::new(Arc::new(kinds)), changed: watch::Sender::new(0) }
     }
 
-    /// The resources of now.
+    /// The current resources.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -100,7 +100,7 @@ impl Registry {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Told of every replacement.
+    /// Notified of every replacement.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

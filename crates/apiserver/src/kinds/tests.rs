@@ -4,7 +4,7 @@ use super::*;
 
 // Requirement: AK-18
 #[test]
-fn a_definition_takes_neither_path_nor_kind_of_a_built_in_resource() {
+fn a_crd_shadows_no_built_in_path_or_kind() {
     let definition = |uid: &str, plural: &str, kind: &str| {
         json!({
             "metadata": {"uid": uid, "resourceVersion": "1"},

@@ -1,48 +1,48 @@
-//! Errors of fields: which field, what is wrong, and the two sentences that are made of it.
+//! Field errors and their messages.
 
 use serde_json::Value;
 use std::fmt;
 use std::fmt::Write as _;
 
-/// Where a field is, as errors write it: `spec.ports[0].name`.
+/// The path of a field, as printed in errors: `spec.ports[0].name`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Path(String);
 
-/// The closed list of what can be wrong with a field.
+/// What is wrong with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It must be there and is not.
+    /// It is required and missing.
     Required,
-    /// Its value is not allowed.
+    /// Its value is invalid.
     Invalid,
     /// Its value has the wrong JSON type.
     TypeInvalid,
-    /// Its value is not one of the few that are allowed.
+    /// Its value is not one of the supported ones.
     NotSupported,
-    /// It may not be there, or may not be changed.
+    /// It is forbidden, or immutable.
     Forbidden,
-    /// Its value is there twice.
+    /// Its value is a duplicate.
     Duplicate,
-    /// Its text is too long.
+    /// Its string is too long.
     TooLong,
     /// It has too many items.
     TooMany,
 }
 
-/// One thing that is wrong with one field.
+/// An error of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
     /// What is wrong.
     pub cause: Cause,
-    /// Which field, as text.
+    /// The path of the field.
     pub field: String,
-    /// The offending value, already written as the message shows it; `None` leaves it out.
+    /// The invalid value as printed in the message; `None` omits it.
     pub shown: Option<String>,
-    /// The rest of the sentence; may be empty.
+    /// The rest of the message; may be empty.
     pub detail: String,
 }
 
-/// Several errors as one message: each sentence once, in brackets when there are several.
+/// Several errors as one message: each once, in brackets if there are several.
 pub fn joined(errors: &[FieldError]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for error in errors {
@@ -57,7 +57,7 @@ pub fn joined(errors: &[FieldError]) -> String {
     }
 }
 
-/// Writes a value as Kubernetes shows it in a message: text in quotes, the rest as JSON.
+/// A value as printed in messages: strings in quotes, the rest as JSON.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -70,7 +70,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Writes a text in double quotes, with everything that cannot be printed escaped.
+/// A string in double quotes, with unprintable characters escaped.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -115,20 +115,20 @@ impl Path {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The path of an entry of this map, where entries are written in brackets.
+    /// The path of an entry of this map, in brackets.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The path as text; the root has none.
+    /// The path; empty for the root.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Cause {
-    /// The name of the cause in the `causes` of an answer.
+    /// The `reason` in the causes of a `Status`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -142,7 +142,7 @@ impl Cause {
         }
     }
 
-    /// The word that starts the sentence.
+    /// The first words of the message.
     pub fn word(self) -> &'static str {
         match self {
             Self::Required => "Required value",
@@ -157,50 +157,50 @@ impl Cause {
 }
 
 impl FieldError {
-    /// The field must be there.
+    /// The field is required.
     pub fn required(path: &Path, detail: impl Into<String>) -> Self {
         Self::made(Cause::Required, path, None, detail)
     }
 
-    /// The field's value is not allowed.
+    /// The value is invalid.
     pub fn invalid(path: &Path, value: &Value, detail: impl Into<String>) -> Self {
         Self::made(Cause::Invalid, path, Some(shown(value)), detail)
     }
 
-    /// The field's text is not allowed.
+    /// The string is invalid.
     pub fn invalid_text(path: &Path, value: &str, detail: impl Into<String>) -> Self {
         Self::made(Cause::Invalid, path, Some(quoted(value)), detail)
     }
 
-    /// The field's value has the wrong type; `found` is the name of that type.
+    /// The value has the wrong type `found`.
     pub fn type_invalid(path: &Path, found: &str, detail: impl Into<String>) -> Self {
         Self::made(Cause::TypeInvalid, path, Some(quoted(found)), detail)
     }
 
-    /// The field's value is not among `supported`.
+    /// The value is not among `supported`.
     pub fn not_supported(path: &Path, value: &Value, supported: &[String]) -> Self {
         let list: Vec<String> = supported.iter().map(|text| quoted(text)).collect();
         let detail = format!("supported values: {}", list.join(", "));
         Self::made(Cause::NotSupported, path, Some(shown(value)), detail)
     }
 
-    /// The field may not be there, or may not be changed so.
+    /// The field is forbidden, or immutable.
     pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
         Self::made(Cause::Forbidden, path, None, detail)
     }
 
-    /// The value is there already.
+    /// The value is a duplicate.
     pub fn duplicate(path: &Path, value: &Value) -> Self {
         Self::made(Cause::Duplicate, path, Some(shown(value)), "")
     }
 
-    /// The text is longer than `most`.
+    /// The string is longer than `most`.
     pub fn too_long(path: &Path, most: usize) -> Self {
         let detail = format!("may not be more than {most} bytes");
         Self::made(Cause::TooLong, path, None, detail)
     }
 
-    /// There are `count` items, and only `most` may be.
+    /// There are `count` items, more than `most`.
     pub fn too_many(path: &Path, count: usize, most: u64) -> Self {
         let detail = format!("must have at most {most} items");
         Self::made(Cause::TooMany, path, Some(count.to_string()), detail)
@@ -217,7 +217,7 @@ impl FieldError {
         Self { cause, field: field.to_owned(), shown, detail: detail.into() }
     }
 
-    /// The sentence without the field: the message of a cause.
+    /// The message without the field, as in the causes of a `Status`.
     pub fn sentence(&self) -> String {
         let mut out = self.cause.word().to_owned();
         for part in self.shown.as_deref().into_iter().chain([self.detail.as_str()]) {

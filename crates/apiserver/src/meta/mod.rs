@@ -1,7 +1,7 @@
-//! Metadata: what every object has, how it is checked, and how a check is told.
+//! Validation of `metadata`.
 //!
-//! [`field`] holds the errors of fields, with the wording that clients of Kubernetes read; the
-//! other folders reuse it. [`name`] holds the rules of names, [`object`] those of `metadata`.
+//! [`field`] has the field errors with the messages of Kubernetes, which the other modules use;
+//! [`name`] the rules of names, [`object`] those of `metadata`.
 
 pub mod field;
 pub mod name;

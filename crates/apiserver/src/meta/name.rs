@@ -1,4 +1,4 @@
-//! The rules of names: each answers with what is wrong, and an empty list means nothing is.
+//! Validation of names: each function returns the errors.
 
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
@@ -21,21 +21,21 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
     'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Which rule the names of a kind follow.
+/// The validation rule of the names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameRule {
-    /// Lower case words with dots: most kinds.
+    /// An RFC 1123 subdomain: most kinds.
     #[default]
     Subdomain,
-    /// One lower case word: namespaces.
+    /// An RFC 1123 label: namespaces.
     Label,
-    /// One lower case word that starts with a letter: services.
+    /// An RFC 1035 label: services.
     Label1035,
-    /// Anything that can stand between two slashes of a path: roles and bindings.
+    /// A path segment: roles and bindings.
     PathSegment,
 }
 
-/// Checks a name by the rule of its kind; a prefix (`generateName`) may end with a dash.
+/// Validates a name; a prefix (`generateName`) may end with a dash.
 pub fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked = match name.strip_suffix('-') {
         Some(stem) if prefix && !stem.is_empty() => {
@@ -53,7 +53,7 @@ pub fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
-/// A lower case name with dots.
+/// An RFC 1123 subdomain.
 pub fn subdomain(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > SUBDOMAIN_MAX {
@@ -65,7 +65,7 @@ pub fn subdomain(name: &str) -> Vec<String> {
     wrong
 }
 
-/// One lower case word.
+/// An RFC 1123 label.
 pub fn label(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > LABEL_MAX {
@@ -77,7 +77,7 @@ pub fn label(name: &str) -> Vec<String> {
     wrong
 }
 
-/// One lower case word that starts with a letter.
+/// An RFC 1035 label.
 pub fn label_1035(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > LABEL_MAX {
@@ -89,7 +89,7 @@ pub fn label_1035(name: &str) -> Vec<String> {
     wrong
 }
 
-/// The key of a label or annotation: a word, or a subdomain, a slash and a word.
+/// A qualified name: the key of a label or annotation.
 pub fn qualified(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.split('/').collect();
     let mut wrong = Vec::new();
@@ -123,7 +123,7 @@ pub fn qualified(name: &str) -> Vec<String> {
     wrong
 }
 
-/// The value of a label: empty, or a word.
+/// A label value.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > LABEL_MAX {
@@ -135,7 +135,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// What can stand between two slashes of a path.
+/// A path segment.
 pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -147,7 +147,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
         .collect()
 }
 
-/// A name made of a prefix and a suffix that somebody else drew: the prefix is cut to fit.
+/// A generated name: the prefix, cut to fit, and a random suffix.
 pub fn generated(prefix: &str, suffix: &str) -> String {
     let most = LABEL_MAX - 5;
     let mut end = prefix.len().min(most);
@@ -157,10 +157,10 @@ pub fn generated(prefix: &str, suffix: &str) -> String {
     format!("{}{suffix}", prefix.get(..end).unwrap_or_default())
 }
 
-/// The characters that generated suffixes are drawn from: no vowels, nothing to confuse.
+/// The characters of generated suffixes: no vowels, no similar ones.
 pub const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How many characters a generated suffix has.
+/// The length of a generated suffix.
 pub const SUFFIX_LENGTH: usize = 5;
 
 fn is_label(name: &str) -> bool {

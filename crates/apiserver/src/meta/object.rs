@@ -1,4 +1,4 @@
-//! The checks of `metadata`, in the order in which their errors are told.
+//! Validation of `metadata`, in the order of the errors.
 
 use super::field::{self, FieldError, Path};
 use super::name::{self, NameRule};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
-/// How many controllers too many are told of: each error shows every owner.
+/// The maximum number of errors about several controllers: each prints every owner.
 const CONTROLLERS_TOLD: usize = 8;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// What is particular about the metadata of a kind.
+/// The metadata rules of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaRules {
-    /// Whether its objects live in a namespace.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// How its objects may be called.
+    /// The rule of its names.
     pub names: NameRule,
     /// Whether a finalizer without a domain is refused, as it is for built-in kinds.
     pub qualified_finalizers: bool,
 }
 
-/// Checks the metadata of an object that is created or replaced, below `path`.
+/// Validates the metadata of a new or replaced object, below `path`.
 pub fn validate(meta: &Value, rules: MetaRules, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     identity(meta, rules, path, &mut errors);
@@ -36,7 +36,7 @@ pub fn validate(meta: &Value, rules: MetaRules, path: &Path) -> Vec<FieldError> 
     errors
 }
 
-/// Checks what may not change between two states of an object, and what is new in the later one.
+/// Validates immutable and new metadata fields of an update.
 pub fn validate_update(new: &Value, old: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !text(old, "deletionTimestamp").is_empty() {
@@ -66,7 +66,7 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path) -> Vec<FieldError>
     errors
 }
 
-/// Checks keys and values of labels.
+/// Validates the keys and values of labels.
 pub fn validate_labels(labels: &Map<String, Value>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels {
@@ -81,7 +81,7 @@ pub fn validate_labels(labels: &Map<String, Value>, path: &Path) -> Vec<FieldErr
     errors
 }
 
-/// Checks keys and the size of annotations.
+/// Validates the keys and total size of annotations.
 pub fn validate_annotations(annotations: &Map<String, Value>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
@@ -97,18 +97,18 @@ pub fn validate_annotations(annotations: &Map<String, Value>, path: &Path) -> Ve
     errors
 }
 
-/// Takes away owner references that say the same twice; answers with the uids that were doubled.
+/// Removes duplicate owner references; returns their uids.
 pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
     let Some(owners) = meta.get_mut("ownerReferences").and_then(Value::as_array_mut) else {
         return Vec::new();
     };
     let mut seen = HashSet::with_capacity(owners.len());
-    let mut told = HashSet::new();
+    let mut given = HashSet::new();
     let mut doubled = Vec::new();
     owners.retain(|owner| {
         let new = seen.insert(owner.clone());
         let uid = text(owner, "uid");
-        if !new && told.insert(uid.to_owned()) {
+        if !new && given.insert(uid.to_owned()) {
             doubled.push(uid.to_owned());
         }
         new
@@ -116,7 +116,7 @@ pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
     doubled
 }
 
-/// Finalizers without a domain: allowed on custom resources, but worth a warning.
+/// Warnings about unqualified finalizers of custom resources.
 pub fn finalizer_warnings(meta: &Value, path: &Path) -> Vec<String> {
     texts(meta, "finalizers")
         .filter(|name| {
@@ -135,7 +135,7 @@ pub fn finalizer_warnings(meta: &Value, path: &Path) -> Vec<String> {
 
 const GRACE: &str = "deletionGracePeriodSeconds";
 
-/// What a missing field shows when it was taken away: texts are empty, the rest is null.
+/// The value printed for a removed field: an empty string, or null.
 fn absent(field: &str) -> Value {
     match field {
         "name" | "namespace" | "uid" => Value::from(""),
@@ -232,7 +232,7 @@ fn owner_reference(owner: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An owner reference as JSON, with its fields in their own order.
+/// An owner reference as JSON, in the order of its Go struct.
 fn shown_owner(owner: &Value) -> String {
     let mut parts = Vec::new();
     for needed in ["apiVersion", "kind", "name", "uid"] {
@@ -302,7 +302,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn doubled_owners_are_told_once_and_the_first_of_each_stays() {
+    fn duplicate_owners_are_reported_once_and_removed() {
         let owner = |uid: &str, name: &str| json!({"uid": uid, "name": name});
         let (a, b) = (owner("1", "a"), owner("1", "b"));
         let mut meta = json!({"ownerReferences": [a, b, a, a, b]});
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_controllers_only_the_first_are_told() {
+    fn errors_about_many_controllers_are_limited() {
         let owner = |index: usize| {
             let name = index.to_string();
             json!({

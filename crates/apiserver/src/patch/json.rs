@@ -1,19 +1,19 @@
 //! JSON patch (RFC 6902), as the Go library that Kubernetes uses understands it.
 //!
-//! It differs from the standard: a key that is missing equals null in a test, replacing it sets it,
-//! indexes may count from the end, and what stands before the first slash of a path is ignored.
+//! It differs from the standard: a missing key equals null in a `test`, `replace` of it adds it,
+//! indexes may count from the end, and text before the first slash of a path is ignored.
 
 use super::{Refusal, go_type, read};
 use crate::schema::{DEPTH_MAX, is_deeper};
 use serde_json::Value;
 
-/// How many operations a patch may have.
+/// The maximum number of operations.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// How many bytes all the copies of one patch may make.
+/// The maximum total size of copied values.
 const COPIED_MAX: usize = 3 * 1024 * 1024;
 
-/// One step of a patch, as far as it could be read; what is missing shows when it is applied.
+/// An operation of a patch; a missing field is an error when it is applied.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Operation {
     op: String,
@@ -22,7 +22,7 @@ pub struct Operation {
     value: Value,
 }
 
-/// Reads a patch.
+/// Parses a patch.
 pub fn parse(body: &[u8]) -> Result<Vec<Operation>, Refusal> {
     let document = read(body).map_err(Refusal::Undecodable)?;
     let found = go_type(&document);
@@ -41,7 +41,7 @@ pub fn parse(body: &[u8]) -> Result<Vec<Operation>, Refusal> {
     items.into_iter().map(operation).collect()
 }
 
-/// Applies the steps in order to a copy, and hands the copy back when all of them fit.
+/// Applies the operations in order to a copy; returns it if all succeed.
 pub fn apply(document: &Value, patch: &[Operation]) -> Result<Value, Refusal> {
     let mut patched = document.clone();
     let mut copied = 0;
@@ -111,7 +111,7 @@ fn step(document: &mut Value, operation: &Operation, copied: &mut usize) -> Resu
     }
 }
 
-/// The container that the last segment of a path lies in, and that segment.
+/// The container of the last segment of a path, and that segment.
 fn locate<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
     let missing = || format!("the path \"{path}\" is not there");
     let mut segments = path.split('/').skip(1).map(unescape);
@@ -152,8 +152,8 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses to nest deeper than an object may be: copies and moves into themselves could go on until
-/// nothing can walk over the document any more.
+/// Refuses to nest deeper than an object may be: repeated copies could otherwise overflow the stack
+/// of every recursion over the document.
 fn fits(path: &str, value: &Value) -> Result<(), String> {
     let around = path.split('/').skip(1).count();
     match DEPTH_MAX.checked_sub(around) {
@@ -188,7 +188,7 @@ fn remove(document: &mut Value, path: &str) -> Result<Value, String> {
     .ok_or_else(|| outside(&key))
 }
 
-/// The index that a segment names in a list of that length; a negative one counts from the end.
+/// The index of a segment in a list; a negative one counts from the end.
 fn index(segment: &str, length: usize) -> Option<usize> {
     let number: i64 = segment.parse().ok()?;
     let length = i64::try_from(length).ok()?;

@@ -1,9 +1,9 @@
-//! Merge patch (RFC 7396): objects are laid over objects, null takes away, the rest replaces.
+//! Merge patch (RFC 7396).
 
 use super::{Refusal, go_type, read};
 use serde_json::{Map, Value};
 
-/// Reads a merge patch: it must be an object, as a whole document cannot be replaced.
+/// Parses a merge patch, which must be an object.
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let patch = read(body).map_err(Refusal::Undecodable)?;
     if patch.is_object() {
@@ -15,7 +15,7 @@ pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     )))
 }
 
-/// Lays the patch over the document.
+/// Applies the patch to the document.
 pub fn apply(document: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *document = patch.clone();

@@ -1,8 +1,8 @@
 //! Patches on JSON documents, with the semantics of Kubernetes.
 //!
-//! [`json`] is a list of operations, [`merge`] a document that is laid over another, [`strategic`]
-//! the same with knowledge of the lists in `metadata`. None of them knows a schema, and none can
-//! fail half done: a patch that does not apply leaves nothing behind.
+//! [`json`] is a list of operations, [`merge`] a partial document, [`strategic`] the same with merge
+//! keys of the lists in `metadata`. None needs a schema, and a patch that does not apply changes
+//! nothing.
 
 pub mod json;
 pub mod merge;
@@ -13,28 +13,28 @@ use serde_json::Value;
 /// Why a patch was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The body is not such a patch: a bad request.
+    /// The body is not a valid patch: a bad request.
     #[error("error decoding patch: {0}")]
     Undecodable(String),
-    /// There are more operations than allowed: the request is too large.
+    /// There are too many operations: the request is too large.
     #[error("The allowed maximum operations in a JSON patch is {most}, got {got}")]
     TooMany {
-        /// How many there may be.
+        /// The limit.
         most: usize,
-        /// How many there were.
+        /// The number of operations.
         got: usize,
     },
-    /// The patch does not fit the document: unprocessable.
+    /// The patch does not apply to the document: unprocessable.
     #[error("{0}")]
     DoesNotApply(String),
 }
 
-/// Reads a body as JSON, telling what is wrong with it as the original does.
+/// Parses JSON; errors have the messages of Go.
 pub fn read(body: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(body).map_err(|error| syntax_error(body, &error))
 }
 
-/// The name of a JSON type in messages about types that do not fit.
+/// The name of a JSON type in Go's messages.
 pub fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,5 +1,5 @@
-//! Strategic merge patch, as far as built-in kinds whose only merged lists are in `metadata` need
-//! it: owner references merge by uid, finalizers are a set, everything else is a merge patch.
+//! Strategic merge patch for built-in kinds whose only merged lists are in `metadata`: owner
+//! references merge by uid, finalizers are a set, all else is a merge patch.
 
 use super::{Refusal, merge};
 use serde_json::{Map, Value};
@@ -9,15 +9,15 @@ const ORDER: &str = "$setElementOrder/";
 const FROM_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 const RETAIN: &str = "$retainKeys";
 
-/// Reads a strategic merge patch.
+/// Parses a strategic merge patch.
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     merge::parse(body)
 }
 
-/// Lays the patch over a copy of the document.
+/// Applies the patch to a copy of the document.
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut patched = document.clone();
-    lay(&mut patched, patch, &mut Vec::new())?;
+    merge(&mut patched, patch, &mut Vec::new())?;
     Ok(patched)
 }
 
@@ -35,7 +35,11 @@ fn rule_of(place: &[&str]) -> Option<ListRule> {
     }
 }
 
-fn lay<'p>(target: &mut Value, patch: &'p Value, place: &mut Vec<&'p str>) -> Result<(), Refusal> {
+fn merge<'p>(
+    target: &mut Value,
+    patch: &'p Value,
+    place: &mut Vec<&'p str>,
+) -> Result<(), Refusal> {
     let Value::Object(fields) = patch else {
         *target = patch.clone();
         return Ok(());
@@ -75,13 +79,13 @@ fn lay<'p>(target: &mut Value, patch: &'p Value, place: &mut Vec<&'p str>) -> Re
             continue;
         }
         place.push(name);
-        lay_field(object, name, value, place)?;
+        merge_field(object, name, value, place)?;
         place.pop();
     }
     Ok(())
 }
 
-fn lay_field<'p>(
+fn merge_field<'p>(
     object: &mut Map<String, Value>,
     name: &str,
     value: &'p Value,
@@ -99,7 +103,7 @@ fn lay_field<'p>(
                 ListRule::ByKey(key) => merge_by_key(list, items, key)?,
             }
         }
-        (Value::Object(_), _) => lay(slot, value, place)?,
+        (Value::Object(_), _) => merge(slot, value, place)?,
         (scalar_or_list, _) => *slot = scalar_or_list.clone(),
     }
     Ok(())
@@ -142,12 +146,12 @@ fn merge_by_key(list: &mut Vec<Value>, items: &[Value], key: &str) -> Result<(),
             (Some("delete"), None) => {}
             (_, Some(at)) => {
                 if let Some(present) = list.get_mut(at) {
-                    lay(present, item, &mut Vec::new())?;
+                    merge(present, item, &mut Vec::new())?;
                 }
             }
             (_, None) => {
                 let mut made = Value::Object(Map::new());
-                lay(&mut made, item, &mut Vec::new())?;
+                merge(&mut made, item, &mut Vec::new())?;
                 list.push(made);
             }
         }

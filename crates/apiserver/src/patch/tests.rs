@@ -9,7 +9,7 @@ fn patched(document: &Value, patch: &Value) -> Result<Value, Refusal> {
 
 // Requirement: AK-14
 #[test]
-fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
+fn a_json_patch_cannot_exceed_the_depth_limit() {
     let document = json!({"a": {}, "x": {}});
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let copies =
@@ -30,15 +30,15 @@ fn a_json_patch_nests_nothing_deeper_than_an_object_may_be() {
         (sets("replace", 98), sets("replace", 99)),
     ] {
         assert!(patched(&document, &fits).is_ok(), "{fits}");
-        let told = patched(&document, &refused);
+        let given = patched(&document, &refused);
         let deep = "the document would be deeper than 100 levels".to_owned();
-        assert_eq!(told, Err(Refusal::DoesNotApply(deep)), "{refused}");
+        assert_eq!(given, Err(Refusal::DoesNotApply(deep)), "{refused}");
     }
 }
 
 // Requirement: AS-2
 #[test]
-fn a_json_patch_has_the_semantics_of_the_original() {
+fn json_patch_follows_the_library_of_kubernetes() {
     let document = json!({"a": {"b": 1, "n": null}, "l": ["x", "y"], "~": {"/": 2}});
     let rows = [
         ("test of a missing key", json!([{"op": "test", "path": "/a/c", "value": null}]), None),
@@ -96,7 +96,7 @@ fn a_json_patch_has_the_semantics_of_the_original() {
 
 // Requirement: AS-2
 #[test]
-fn a_json_patch_that_does_not_fit_is_refused_as_a_whole() {
+fn a_json_patch_that_does_not_apply_changes_nothing() {
     let document = json!({"a": {"b": 1}, "l": ["x"]});
     for patch in [
         json!([{"op": "test", "path": "/a/b", "value": 1.0}]),
@@ -121,7 +121,7 @@ fn a_json_patch_that_does_not_fit_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_body_that_is_no_patch_is_told_so() {
+fn an_invalid_patch_body_is_an_error() {
     let rows: [(&[u8], &str); 4] = [
         (b"[1]", "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
         (
@@ -150,7 +150,7 @@ fn copies_of_copies_are_bounded() {
 }
 
 #[test]
-fn a_strategic_patch_knows_the_lists_of_metadata() {
+fn a_strategic_patch_merges_the_lists_of_metadata() {
     let document = json!({
         "metadata": {
             "labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"],
@@ -189,7 +189,7 @@ fn a_strategic_patch_knows_the_lists_of_metadata() {
 proptest! {
     // Requirement: AS-4
     #[test]
-    fn a_merge_patch_laid_twice_is_laid_once(
+    fn a_merge_patch_is_idempotent(
         mut document in arbitrary::value(), patch in arbitrary::value(),
     ) {
         merge::apply(&mut document, &patch);
@@ -200,7 +200,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn no_patch_makes_the_server_panic(
+    fn no_patch_panics(
         document in arbitrary::value(), patch in arbitrary::value(), body in ".{0,30}",
     ) {
         let _ = patched(&document, &patch);
@@ -211,7 +211,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn no_operation_makes_the_server_panic(
+    fn no_operation_panics(
         document in arbitrary::value(),
         steps in prop::collection::vec((
             prop_oneof!["add|remove|replace|move|copy|test"],
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_added_is_found_by_a_test(
+    fn an_added_value_passes_its_test(
         document in arbitrary::object(), value in arbitrary::value(),
     ) {
         let steps = json!([

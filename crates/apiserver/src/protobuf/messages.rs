@@ -1,26 +1,26 @@
-//! Which field of a message is which, as the API of Kubernetes numbers them.
+//! Field numbers and names of the Kubernetes messages.
 
-/// What a field is in JSON.
+/// The JSON form of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A text that is left out when it is empty.
+    /// A string, omitted if empty.
     Text,
-    /// A text that stays when it is empty.
+    /// A string, kept if empty.
     Given,
-    /// Bytes, which JSON writes in base64.
+    /// Bytes, in base64.
     Bytes,
     Bool,
-    /// A number that is left out when it is zero.
+    /// A number, omitted if zero.
     Number,
-    /// A number that stays when it is zero.
+    /// A number, kept if zero.
     GivenNumber,
-    /// A moment in whole seconds.
+    /// A time in seconds.
     Time,
-    /// A moment in millionths of a second.
+    /// A time in microseconds.
     MicroTime,
     /// Bytes that are JSON.
     Json,
-    /// A message with nothing but JSON inside, which stands for it.
+    /// A message that only wraps JSON.
     Raw,
     Message(&'static [Field]),
     List(&'static Form),
@@ -35,7 +35,7 @@ pub(super) struct Field {
     pub(super) form: Form,
 }
 
-/// The message of a kind; none when its objects are not read.
+/// The message of a kind; `None` if protobuf is not supported for it.
 pub(super) fn of(group: &str, kind: &str) -> Option<&'static [Field]> {
     match (group, kind) {
         ("", "Namespace") => Some(&NAMESPACE),
@@ -109,7 +109,7 @@ static MANAGED_FIELDS: [Field; 7] = [
     field(7, "fieldsV1", Form::Raw),
     field(8, "subresource", Form::Text),
 ];
-/// A message that is nothing but JSON.
+/// A message that only wraps JSON.
 pub(super) static RAW: [Field; 1] = [field(1, "raw", Form::Json)];
 
 static NAMESPACE: [Field; 3] = [

@@ -1,8 +1,7 @@
-//! Bodies in protobuf, as `kubectl` and Go clients send them for some built-in kinds.
+//! Protobuf request bodies of `kubectl` and Go clients for some built-in kinds.
 //!
-//! A body is four magic bytes and an envelope that names the kind and carries the object. Tables
-//! say which field of the object is which; what they do not know is refused. Answers are JSON,
-//! which every such client takes.
+//! A body is four magic bytes and an envelope with the kind and the object. Tables map the fields
+//! of the object; unknown ones are refused. Responses are JSON, which every such client accepts.
 
 mod messages;
 mod wire;
@@ -17,35 +16,35 @@ use wire::{Fields, Payload};
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Why bytes are no object.
+/// Why a body cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
-    /// The first bytes are others.
+    /// The magic bytes are missing.
     #[error(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
     )]
     NotMarked,
-    /// The bytes end in the middle, or a field has another form.
+    /// The body is truncated, or a field has the wrong wire type.
     #[error("unexpected EOF")]
     Broken,
-    /// A field that the tables do not have: to leave it out would be to lose it.
+    /// An unknown field: dropping it would lose data.
     #[error("field {0} of a protobuf message is not known here, send JSON")]
     Unknown(u64),
 }
 
-/// Whether objects of a kind can be read.
+/// Whether protobuf is supported for a kind.
 pub(crate) fn is_known(group: &str, kind: &str) -> bool {
     messages::of(group, kind).is_some()
 }
 
-/// Reads an object of a kind that is known; one of another kind shows what it is and nothing else.
+/// Decodes an object; one of another kind has only `apiVersion` and `kind`.
 pub(crate) fn read(bytes: &[u8], (group, kind): (&str, &str)) -> Result<Value, Unreadable> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(Unreadable::NotMarked)?;
     let envelope = message(envelope, &messages::ENVELOPE)?;
     let named = &envelope["typeMeta"];
-    let told = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
+    let given = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
     let mut object = Map::new();
-    if let Some(fields) = messages::of(group, kind).filter(|_| told("kind") == kind) {
+    if let Some(fields) = messages::of(group, kind).filter(|_| given("kind") == kind) {
         let raw = envelope["raw"].as_str().unwrap_or_default();
         let raw = STANDARD.decode(raw).map_err(|_| Unreadable::Broken)?;
         if let Value::Object(read) = message(&raw, fields)? {
@@ -53,14 +52,14 @@ pub(crate) fn read(bytes: &[u8], (group, kind): (&str, &str)) -> Result<Value, U
         }
     }
     for key in ["apiVersion", "kind"] {
-        if !told(key).is_empty() {
-            object.insert(key.to_owned(), json!(told(key)));
+        if !given(key).is_empty() {
+            object.insert(key.to_owned(), json!(given(key)));
         }
     }
     Ok(Value::Object(object))
 }
 
-/// One message as an object of JSON. Go writes fields that are empty; JSON leaves them out.
+/// A message as a JSON object. Go writes empty fields; JSON omits them.
 fn message(bytes: &[u8], fields: &[Field]) -> Result<Value, Unreadable> {
     let mut object = Map::new();
     for found in Fields::of(bytes) {
@@ -112,7 +111,7 @@ fn put(
     Ok(())
 }
 
-/// The value of a field; none when it is one that JSON leaves out.
+/// The value of a field; `None` if JSON omits it.
 fn value(payload: Payload<'_>, form: Form) -> Result<Option<Value>, Unreadable> {
     Ok(match form {
         Form::Text => Some(payload.text()?).filter(|text| !text.is_empty()).map(Value::from),
@@ -134,7 +133,7 @@ fn value(payload: Payload<'_>, form: Form) -> Result<Option<Value>, Unreadable> 
     })
 }
 
-/// A moment; none for the beginning of time, which Go writes as nothing.
+/// A time; `None` for Go's zero time.
 fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Unreadable> {
     let parts = message(bytes, &messages::TIME)?;
     let part = |name: &str| parts.get(name).and_then(Value::as_i64);

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A field with bytes inside.
+/// A length-delimited field.
 fn bytes(number: u8, inside: &[u8]) -> Vec<u8> {
     let length = u8::try_from(inside.len()).expect("a short one");
     let key =
@@ -25,7 +25,7 @@ fn enveloped(version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
 
 // Requirement: AS-16
 #[test]
-fn empty_fields_are_left_out_and_those_that_were_given_stay() {
+fn empty_fields_are_omitted_and_given_ones_stay() {
     let meta = [text(1, "m"), text(2, ""), number(7, 0), bytes(8, &[])].concat();
     let entry = [text(1, "k"), text(2, "")].concat();
     let object = [bytes(1, &meta), bytes(2, &entry), number(4, 0)].concat();
@@ -42,7 +42,7 @@ fn empty_fields_are_left_out_and_those_that_were_given_stay() {
 
 // Requirement: AS-16
 #[test]
-fn moments_bytes_and_lists_are_written_as_json_writes_them() {
+fn times_bytes_and_lists_have_their_json_form() {
     let entry = [text(1, "k"), bytes(2, &[0, 255])].concat();
     let meta = [text(1, "s"), text(14, "a/b"), text(14, "c/d")].concat();
     let meta = [meta, bytes(8, &[number(1, 60), number(2, 7)].concat())].concat();
@@ -72,7 +72,7 @@ fn moments_bytes_and_lists_are_written_as_json_writes_them() {
 
 // Requirement: AS-16
 #[test]
-fn an_object_of_another_kind_only_shows_what_it_is() {
+fn an_object_of_another_kind_has_only_its_type() {
     let object = enveloped("v1", "Pod", &text(1, "not a map"));
     let wanted = json!({"apiVersion": "v1", "kind": "Pod"});
     assert_eq!(read(&object, ("", "ConfigMap")), Ok(wanted));
@@ -80,7 +80,7 @@ fn an_object_of_another_kind_only_shows_what_it_is() {
 
 // Requirement: AS-16
 #[test]
-fn what_is_not_marked_or_ends_in_the_middle_is_told() {
+fn missing_magic_and_truncation_are_errors() {
     assert_eq!(read(b"{}", ("", "ConfigMap")), Err(Unreadable::NotMarked));
     let whole = enveloped("v1", "ConfigMap", &bytes(1, &text(1, "name")));
     for end in MAGIC.len() + 1..whole.len() {
@@ -93,7 +93,7 @@ fn what_is_not_marked_or_ends_in_the_middle_is_told() {
 }
 
 #[test]
-fn owned_fields_that_are_no_json_are_told_and_not_left_out() {
+fn invalid_managed_fields_are_an_error() {
     let managed = |fields: &str| {
         let entry = [text(1, "m"), bytes(7, &text(1, fields))].concat();
         let object = bytes(1, &bytes(17, &entry));
@@ -112,7 +112,7 @@ fn owned_fields_that_are_no_json_are_told_and_not_left_out() {
 proptest! {
     // Requirement: AS-15
     #[test]
-    fn no_bytes_make_reading_panic(
+    fn no_bytes_panic(
         body in prop::collection::vec(any::<u8>(), 0..200),
         kind in prop::sample::select(vec!["ConfigMap", "Secret", "Event", "Namespace"]),
     ) {

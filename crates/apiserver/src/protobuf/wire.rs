@@ -1,17 +1,17 @@
-//! The fields of a message, as they follow each other.
+//! The protobuf wire format.
 
 use super::Unreadable;
 
-/// What a field carries.
+/// The payload of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload<'a> {
     Number(i64),
     Bytes(&'a [u8]),
-    /// A number of fixed width; none of our fields is one.
+    /// A fixed-width number; no supported field is one.
     Fixed,
 }
 
-/// Tells the fields of a message one by one, up to the first that is broken.
+/// Iterates over the fields of a message, up to the first error.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }

@@ -1,5 +1,4 @@
-//! Reading JSON with an eye on what a plain reader hides: keys that are there twice, and numbers
-//! that are whole although they are written with a point.
+//! A JSON parser that reports duplicate keys and converts floats without a fraction to integers.
 
 use super::prune::joined;
 use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -8,16 +7,16 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 
-/// A document, and the fields that were there twice; the last of each won.
+/// A document and its duplicate fields; the last of each wins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The document.
     pub value: Value,
-    /// Paths of doubled fields, in the order they were met.
+    /// The paths of duplicate fields, in order.
     pub duplicates: Vec<String>,
 }
 
-/// Reads a document.
+/// Parses a document.
 pub fn decode(body: &[u8]) -> Result<Decoded, serde_json::Error> {
     let duplicates = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(body);
@@ -26,7 +25,7 @@ pub fn decode(body: &[u8]) -> Result<Decoded, serde_json::Error> {
     Ok(Decoded { value, duplicates: duplicates.into_inner().paths })
 }
 
-/// Writes whole numbers as whole numbers, as every answer does.
+/// Converts floats without a fraction to integers, as every response does.
 pub fn normalise(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -40,7 +39,7 @@ pub fn normalise(value: &mut Value) {
     }
 }
 
-/// Numbers up to here are told apart by a floating point number.
+/// The largest integer that a float represents exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn whole(number: f64) -> Option<i64> {
@@ -55,7 +54,7 @@ struct Reader<'a> {
     duplicates: &'a RefCell<Doubled>,
 }
 
-/// Paths in the order they were met, each once.
+/// Unique paths, in order.
 #[derive(Default)]
 struct Doubled {
     paths: Vec<String>,

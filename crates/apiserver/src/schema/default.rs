@@ -1,9 +1,9 @@
-//! Nulls that mean nothing, and values that stand in for missing ones.
+//! Nulls and defaults.
 
 use super::{Additional, Schema};
 use serde_json::Value;
 
-/// Takes away nulls where null is not allowed and no default would replace them.
+/// Removes nulls that are not allowed and have no default.
 pub fn drop_nulls(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(fields) => fields.retain(|name, child| {
@@ -25,7 +25,7 @@ pub fn drop_nulls(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// Fills in the defaults of what is missing, or null where null is not allowed.
+/// Sets the defaults of fields that are missing, or null where null is not allowed.
 pub fn fill(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! The checks of a schema itself: whether it is structural, and whether it makes sense.
+//! Validation of CRD schemas.
 
 use super::rules::Rules;
 use super::{JsonType, Schema, default, format, prune};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 const STRUCTURAL: &str = "must be empty to be structural";
 const JUNCTORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// What may not stand inside `allOf` and its kin, because it says more than which values are bad.
+/// Keywords that are not allowed inside `allOf` and the like, because they do not only validate.
 const ONLY_OUTSIDE: [&str; 11] = [
     "type",
     "description",
@@ -22,7 +22,7 @@ const ONLY_OUTSIDE: [&str; 11] = [
     "x-kubernetes-map-type",
 ];
 
-/// Checks the schema of a version, below `path`.
+/// Validates the schema of a version, below `path`.
 pub fn check(schema: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     root(schema, path, &mut errors);
@@ -34,7 +34,7 @@ pub fn check(schema: &Value, path: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// What is odd about a schema but allowed: formats that nobody checks.
+/// Warnings about unknown formats.
 pub fn warnings(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     unknown_formats(schema, &mut found);
@@ -225,7 +225,7 @@ fn map_keys(schema: &Value, keys: &[&str], path: &Path, errors: &mut Vec<FieldEr
     }
 }
 
-/// Checks what stands inside a junctor: only which values are bad may be said there.
+/// Validates a schema inside a junctor: only validation keywords are allowed.
 fn joined(schema: &Value, path: &Path, lenient: bool, errors: &mut Vec<FieldError>) {
     for (name, child) in named(schema, "properties") {
         joined(child, &path.child("properties").key(name), false, errors);

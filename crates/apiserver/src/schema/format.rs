@@ -1,8 +1,8 @@
-//! Formats of texts. A format that is not known holds for every text.
+//! String formats. An unknown format accepts every string.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The formats that are checked or at least known.
+/// The known formats.
 pub(super) const KNOWN: [&str; 30] = [
     "bsonobjectid",
     "uri",
@@ -36,7 +36,7 @@ pub(super) const KNOWN: [&str; 30] = [
     "k8s-short-name",
 ];
 
-/// Whether the text has the format.
+/// Whether the string has the format.
 pub(super) fn holds(format: &str, text: &str) -> bool {
     match format {
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),

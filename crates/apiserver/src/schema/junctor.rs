@@ -4,7 +4,7 @@ use super::{Checks, Schema};
 use crate::meta::field::{Cause, FieldError, Path, quoted};
 use serde_json::Value;
 
-/// Checks a value against the schemas that are joined to its own.
+/// Validates a value against the junctors of its schema.
 pub(super) fn check(value: &Value, checks: &Checks, path: &Path, errors: &mut Vec<FieldError>) {
     let at = quoted(path.as_str());
     if let Some(failures) = none_of(&checks.any_of, value, path) {
@@ -44,7 +44,7 @@ fn all_of(value: &Value, checks: &Checks, path: &Path, errors: &mut Vec<FieldErr
     }
 }
 
-/// The failures of the first branch, if there are branches and all of them fail.
+/// The errors of the first branch, if all branches fail.
 fn none_of(branches: &[Schema], value: &Value, path: &Path) -> Option<Vec<FieldError>> {
     let first = branches.first()?;
     if branches.iter().any(|branch| holds(branch, value, path)) {
@@ -63,7 +63,7 @@ fn failures(branch: &Schema, value: &Value, path: &Path) -> Vec<FieldError> {
     failures
 }
 
-/// Errors about several schemas name their field in the text only.
+/// Errors about several schemas have no path.
 fn unplaced(detail: String) -> FieldError {
     FieldError::made(Cause::Invalid, &Path::default(), Some("\"\"".to_owned()), detail)
 }

@@ -1,11 +1,11 @@
-//! Items that are there twice in lists where each may be there once.
+//! Duplicate items in sets and keyed lists.
 
 use super::{Counterparts, ListType, Schema};
 use crate::meta::field::{FieldError, Path};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// Finds doubled items below a value; what did not change since `old` is tolerated.
+/// Finds duplicate items below a value; unchanged values are tolerated.
 pub(super) fn doubled(
     value: &Value,
     old: Option<&Value>,

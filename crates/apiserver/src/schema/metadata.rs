@@ -1,4 +1,4 @@
-//! The metadata of an object, and of objects inside it: only known fields, of the right types.
+//! Coerces the metadata of an object and of embedded objects.
 
 use super::prune::joined;
 use super::{Schema, prune};
@@ -7,7 +7,7 @@ use crate::meta::object;
 use crate::patch::go_type;
 use serde_json::Value;
 
-/// What a field of the metadata is.
+/// The type of a metadata field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -47,9 +47,9 @@ const OWNER: [(&str, bool); 6] = [
     ("blockOwnerDeletion", true),
 ];
 
-/// Brings the metadata of an object and of the objects inside it into shape: unknown fields and
-/// empty values go. Answers with the paths of the unknown ones, sorted, or with what cannot be
-/// read, in the words that follow "cannot be handled as".
+/// Coerces the metadata of an object and of embedded objects: removes unknown fields and empty
+/// values. Returns the sorted paths of unknown fields, or the error that follows "cannot be handled
+/// as".
 pub fn coerce(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     if let Some(meta) = object.get_mut("metadata") {
@@ -60,7 +60,7 @@ pub fn coerce(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String
     Ok(unknown)
 }
 
-/// Checks the objects inside an object: they need `apiVersion` and `kind`, and sound metadata.
+/// Validates embedded objects: they need `apiVersion`, `kind` and valid metadata.
 pub(super) fn check_embedded(
     value: &Value,
     schema: &Schema,
@@ -127,7 +127,7 @@ fn embedded(value: &mut Value, schema: &Schema, at: &str, unknown: &mut Vec<Stri
                 && !at.is_empty()
                 && let Some(meta) = fields.get_mut("metadata")
             {
-                // What cannot be read stays as it is, and is refused by the checks.
+                // Invalid metadata stays as it is, and validation reports it.
                 let mut shaped = meta.clone();
                 if shape(&mut shaped, &joined(at, "metadata"), unknown).is_ok() {
                     *meta = shaped;
@@ -183,7 +183,7 @@ fn shape(meta: &mut Value, at: &str, unknown: &mut Vec<String>) -> Result<(), St
     Ok(())
 }
 
-/// Whether a value says nothing, so that it is not written.
+/// Whether a value is empty and omitted.
 fn is_empty(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -283,9 +283,9 @@ fn mismatch(value: &Value, field: &str, expected: &str) -> String {
     )
 }
 
-/// Everything at once, in the order in which a body is read: shapes the metadata, prunes, drops
-/// nulls and fills in defaults. Answers with the unknown fields.
-pub fn bring_into_shape(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String> {
+/// Coerces the metadata, prunes, drops nulls and sets defaults, in this order. Returns the unknown
+/// fields.
+pub fn normalize(object: &mut Value, schema: &Schema) -> Result<Vec<String>, String> {
     let mut unknown = coerce(object, schema)?;
     unknown.extend(prune(object, schema));
     unknown.sort();

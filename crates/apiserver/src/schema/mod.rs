@@ -1,8 +1,8 @@
-//! Structural schemas: what a custom resource may look like, and how one is brought into shape.
+//! Structural schemas: pruning, defaulting and validation of custom resources.
 //!
-//! [`Schema::parse`] reads the `openAPIV3Schema` of a version. An object then goes through
-//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`] checks
-//! the schema itself when its definition is created. Everything works on JSON values, without I/O.
+//! [`Schema::parse`] compiles the `openAPIV3Schema` of a version. An object passes
+//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`] validates
+//! the schema itself when a CRD is created. All functions work on JSON values, without I/O.
 
 pub mod decode;
 pub mod default;
@@ -22,39 +22,39 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// How deep schemas and objects may be nested; what is deeper is refused or left alone.
+/// The maximum nesting depth of schemas and objects.
 pub const DEPTH_MAX: usize = 100;
 
-/// How many bytes one pattern may take when it is ready to be matched.
+/// The maximum size of a compiled pattern.
 const PATTERN_MAX: usize = 4 * 1024 * 1024;
 
-/// A structural schema, ready to work with.
+/// A compiled structural schema.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own in a schema")]
 pub struct Schema {
-    /// The JSON type; none for nodes that take anything or an integer or text.
+    /// The JSON type; `None` for any type and for int-or-string.
     pub kind: Option<JsonType>,
     /// Whether null is allowed.
     pub nullable: bool,
-    /// What stands in for a missing value.
+    /// The default.
     pub default: Option<Value>,
     /// The named fields.
     pub properties: BTreeMap<String, Schema>,
-    /// What fields without a name of their own may be.
+    /// The schema of additional properties.
     pub additional: Additional,
-    /// What the items of a list are.
+    /// The schema of list items.
     pub items: Option<Box<Schema>>,
-    /// Whether unknown fields are kept.
+    /// Whether unknown fields are preserved.
     pub preserve_unknown: bool,
-    /// Whether it takes an integer or a text.
+    /// Whether it is int-or-string.
     pub int_or_string: bool,
-    /// Whether it is a whole object with `apiVersion`, `kind` and `metadata`.
+    /// Whether it is an embedded object with `apiVersion`, `kind` and `metadata`.
     pub embedded: bool,
-    /// How lists are merged and which items count as the same.
+    /// How lists are merged.
     pub list: ListType,
-    /// Whether a map is owned as a whole.
+    /// Whether a map is atomic.
     pub atomic_map: bool,
-    /// What values are refused.
+    /// The validation keywords.
     checks: Checks,
     rules: Option<rules::Rules>,
     has_rules: bool,
@@ -67,41 +67,41 @@ pub enum JsonType {
     Object,
     /// A list.
     Array,
-    /// A text.
+    /// A string.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// Any number.
     Number,
-    /// True or false.
+    /// A boolean.
     Boolean,
 }
 
-/// What fields without a name of their own may be.
+/// The schema of additional properties.
 #[derive(Debug, Default)]
 pub enum Additional {
-    /// There may be none.
+    /// Not allowed.
     #[default]
     None,
-    /// They may be anything.
+    /// Any value.
     Any,
-    /// They follow a schema.
+    /// Values of a schema.
     Schema(Box<Schema>),
 }
 
-/// How a list is merged, and which of its items count as the same.
+/// How a list is merged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ListType {
-    /// It is one value.
+    /// The list is atomic.
     #[default]
     Atomic,
-    /// Each value is there once.
+    /// A set.
     Set,
-    /// Items are told apart by these fields.
+    /// A map with these key fields.
     Map(Vec<String>),
 }
 
-/// What values are refused: the part of a schema that may also stand in `anyOf` and its kin.
+/// The validation keywords, which are also allowed in `anyOf` and the like.
 #[derive(Debug, Default)]
 struct Checks {
     format: Option<String>,
@@ -126,9 +126,9 @@ struct Bound {
     exclusive: bool,
 }
 
-/// A schema that cannot be read.
+/// An invalid schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the schema at \"{at}\": {why}")]
+#[error("invalid schema at \"{at}\": {why}")]
 pub struct Unreadable {
     /// Where in the schema.
     pub at: String,
@@ -168,8 +168,8 @@ impl Schema {
     }
 }
 
-/// Whether lists and objects are nested deeper than that in a value, which may be so deep that no
-/// recursion could tell.
+/// Whether a value is nested deeper than `most`; iterative, because recursion could overflow the
+/// stack.
 pub fn is_deeper(value: &Value, most: usize) -> bool {
     let mut waiting = vec![(value, 0)];
     while let Some((value, around)) = waiting.pop() {
@@ -186,12 +186,12 @@ pub fn is_deeper(value: &Value, most: usize) -> bool {
     false
 }
 
-/// Reads a pattern; one that would grow too large is none.
+/// Compiles a pattern of limited size.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(text).size_limit(PATTERN_MAX).build()
 }
 
-/// The items of another state of a list, by what tells them apart.
+/// The items of the old list, by identity.
 struct Counterparts<'a> {
     keys: &'a [String],
     items: HashMap<Vec<Option<&'a Value>>, &'a Value>,
@@ -210,7 +210,7 @@ impl<'a> Counterparts<'a> {
         Self { keys, items }
     }
 
-    /// The item that an item of this state corresponds to.
+    /// The old item with the identity of this one.
     fn of(&self, item: &Value) -> Option<&'a Value> {
         self.items.get(&identity(self.keys, item)).copied()
     }

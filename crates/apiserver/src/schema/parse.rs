@@ -1,11 +1,11 @@
-//! Reading a schema.
+//! The schema parser.
 
 use super::{Additional, Bound, Checks, DEPTH_MAX, JsonType, ListType, Schema, Unreadable, rules};
 use serde_json::Value;
 
 impl Schema {
-    /// Reads the schema of a version. Whether it is structural is asked by
-    /// [`definition`](super::definition); here only what cannot be understood is refused.
+    /// Compiles the schema of a version. [`definition`](super::definition) checks whether it is
+    /// structural; this only refuses what cannot be compiled.
     pub fn parse(schema: &Value) -> Result<Self, Unreadable> {
         let mut root = node(schema, "", 0)?;
         root.embedded = true;
@@ -14,7 +14,7 @@ impl Schema {
         Ok(root)
     }
 
-    /// The default values of this node and those below it are unreachable when there are none.
+    /// Whether this node or one below has CEL rules.
     pub fn has_rules(&self) -> bool {
         self.has_rules
     }

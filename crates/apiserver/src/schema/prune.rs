@@ -1,9 +1,9 @@
-//! Taking away what a schema does not know.
+//! Pruning of unknown fields.
 
 use super::{Additional, Schema};
 use serde_json::Value;
 
-/// Takes away unknown fields, and answers with their paths, sorted.
+/// Removes unknown fields; returns their paths, sorted.
 pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut unknown = Vec::new();
     walk(object, schema, "", &mut unknown);

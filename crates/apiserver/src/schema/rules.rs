@@ -1,7 +1,7 @@
-//! Rules in CEL (`x-kubernetes-validations`).
+//! CEL rules (`x-kubernetes-validations`).
 //!
-//! The evaluator walks schemas by itself, but pairs items of lists by their place. So each node
-//! that has rules is compiled alone, and the walk here pairs old and new as the merge does.
+//! The evaluator crate correlates list items by index. Each node with rules is therefore compiled
+//! alone, and the walk here correlates old and new items by key.
 
 use super::{Additional, Counterparts, Schema};
 use crate::meta::field::{Cause, FieldError, Path, shown};
@@ -27,7 +27,7 @@ struct Rule {
 }
 
 impl Rules {
-    /// Compiles the rules of a node; none if it has none.
+    /// Compiles the rules of a node, if it has any.
     pub(super) fn compile(schema: &Value, root: bool) -> Option<Self> {
         let declared = schema.get(RULES)?.as_array()?;
         if declared.is_empty() {
@@ -49,7 +49,7 @@ impl Rules {
         Some(Self { compiled: compile_schema(&alone(schema, root)), declared: rules, root })
     }
 
-    /// What is wrong with the rules themselves: the index of the rule and the reason.
+    /// The compile errors: the index of the rule and the message.
     pub(super) fn unreadable(&self) -> Vec<(usize, String)> {
         let results = self.compiled.validations.iter().enumerate();
         results.filter_map(|(at, result)| Some((at, result.as_ref().err()?.to_string()))).collect()
@@ -74,7 +74,7 @@ impl Rules {
         }
     }
 
-    /// What a rule may see: at the root only the name in the metadata.
+    /// The value as rules see it: at the root without metadata but the name.
     fn view(&self, value: &Value) -> Value {
         let mut seen = value.clone();
         if self.root
@@ -114,7 +114,7 @@ impl Rule {
     }
 }
 
-/// Evaluates every rule of an object that has passed the other checks.
+/// Evaluates every rule of an otherwise valid object.
 pub(super) fn evaluate(
     object: &Value,
     old: Option<&Value>,
@@ -163,7 +163,7 @@ fn walk(
     }
 }
 
-/// The schema of a node for the evaluator: its types, its own rules, and no rules below it.
+/// The schema of a node for the evaluator, without the rules below it.
 fn alone(schema: &Value, root: bool) -> Value {
     let mut made = without_rules(schema);
     let Value::Object(fields) = &mut made else { return made };
@@ -199,12 +199,12 @@ fn without_rules(schema: &Value) -> Value {
     }
 }
 
-/// Whether a value under the name `default` is the schema of a field of that name.
+/// Whether the value of `default` is the schema of a field of that name.
 fn declared_field(value: &Value) -> bool {
     value.get("type").is_some_and(Value::is_string)
 }
 
-/// The path that a rule's `fieldPath` names below its node: `.a.b` and `['c']`.
+/// The path of a rule's `fieldPath`: `.a.b` and `['c']`.
 fn descend(path: &Path, below: &str) -> Path {
     let mut path = path.clone();
     let mut rest = below;

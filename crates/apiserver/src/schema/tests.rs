@@ -1,6 +1,6 @@
 use super::decode::{decode, normalise};
 use super::default::{drop_nulls, fill};
-use super::metadata::bring_into_shape;
+use super::metadata::normalize;
 use super::{Schema, definition, format, prune};
 use crate::arbitrary;
 use crate::meta::field::{Path, joined};
@@ -16,7 +16,7 @@ fn of_spec(spec: &Value) -> Schema {
     read(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-fn told(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
+fn errors_of(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
     let whole = |spec: &Value| json!({"spec": spec});
     let old = old.map(whole);
     let errors = schema.validate(&whole(spec), old.as_ref());
@@ -24,7 +24,7 @@ fn told(schema: &Schema, spec: &Value, old: Option<&Value>) -> String {
 }
 
 #[test]
-fn formats_hold_for_what_has_them() {
+fn formats_accept_valid_strings() {
     let rows = [
         ("date", "2026-02-28", "2026-02-30"),
         ("date-time", "2026-02-28T01:02:03Z", "2026-02-28"),
@@ -57,23 +57,23 @@ fn formats_hold_for_what_has_them() {
 }
 
 #[test]
-fn formats_and_ranges_are_told() {
+fn format_and_range_errors_are_reported() {
     let schema = of_spec(&json!({"type": "object", "properties": {
         "ip": {"type": "string", "format": "ipv4"}, "n": {"type": "integer", "format": "int32"},
     }}));
     assert_eq!(
-        told(&schema, &json!({"ip": "x"}), None),
+        errors_of(&schema, &json!({"ip": "x"}), None),
         "spec.ip: Invalid value: \"x\": spec.ip in body must be of type ipv4: \"x\""
     );
     assert_eq!(
-        told(&schema, &json!({"n": 3_000_000_000_i64}), None),
+        errors_of(&schema, &json!({"n": 3_000_000_000_i64}), None),
         "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in \
          spec.n"
     );
 }
 
 #[test]
-fn joined_schemas_are_told() {
+fn junctor_errors_are_reported() {
     let either = json!([{"required": ["a"]}, {"required": ["b"]}]);
     let object = |junctor: &str| {
         of_spec(&json!({"type": "object", junctor: either,
@@ -82,34 +82,34 @@ fn joined_schemas_are_told() {
     let (none, both) = (json!({}), json!({"a": "1", "b": "2"}));
     let any = object("anyOf");
     assert_eq!(
-        told(&any, &none, None),
+        errors_of(&any, &none, None),
         "[<nil>: Invalid value: \"\": \"spec\" must validate at least one schema (anyOf), \
          spec.a: Required value]"
     );
-    assert_eq!(told(&any, &both, None), "");
+    assert_eq!(errors_of(&any, &both, None), "");
     let one = object("oneOf");
     assert_eq!(
-        told(&one, &both, None),
+        errors_of(&one, &both, None),
         "<nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). \
          Found 2 valid alternatives"
     );
-    assert_eq!(told(&one, &json!({"a": "1"}), None), "");
+    assert_eq!(errors_of(&one, &json!({"a": "1"}), None), "");
     let all = object("allOf");
     assert_eq!(
-        told(&all, &json!({"a": "1"}), None),
+        errors_of(&all, &json!({"a": "1"}), None),
         "[spec.b: Required value, <nil>: Invalid value: \"\": \"spec\" must validate all the \
          schemas (allOf)]"
     );
     let not = of_spec(&json!({"type": "object", "not": {"required": ["a"]},
         "properties": {"a": {"type": "string"}}}));
     assert_eq!(
-        told(&not, &json!({"a": "1"}), None),
+        errors_of(&not, &json!({"a": "1"}), None),
         "<nil>: Invalid value: \"\": \"spec\" must not validate the schema (not)"
     );
 }
 
 #[test]
-fn what_did_not_change_is_tolerated() {
+fn unchanged_values_are_tolerated() {
     let schema = of_spec(&json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 2}, "b": {"type": "string"},
         "list": {"type": "array", "x-kubernetes-list-type": "map",
@@ -118,10 +118,10 @@ fn what_did_not_change_is_tolerated() {
     }}));
     let old = json!({"a": "long", "list": [{"k": "x", "v": 9}]});
     let other = json!({"a": "long", "b": "new", "list": [{"k": "y"}, {"k": "x", "v": 9}]});
-    assert_eq!(told(&schema, &other, Some(&old)), "");
+    assert_eq!(errors_of(&schema, &other, Some(&old)), "");
     let worse = json!({"a": "longer", "list": [{"k": "x", "v": 8}]});
-    assert!(told(&schema, &worse, Some(&old)).contains("spec.a: Too long"));
-    assert!(told(&schema, &worse, Some(&old)).contains("spec.list[0].v: Invalid value: 8"));
+    assert!(errors_of(&schema, &worse, Some(&old)).contains("spec.a: Too long"));
+    assert!(errors_of(&schema, &worse, Some(&old)).contains("spec.list[0].v: Invalid value: 8"));
 }
 
 // Requirement: AS-8
@@ -135,28 +135,28 @@ fn rules_see_old_items_by_their_key() {
     }}));
     let old = json!({"list": [{"k": "a", "v": 5}, {"k": "b", "v": 1}]});
     let turned = json!({"list": [{"k": "b", "v": 1}, {"k": "a", "v": 5}]});
-    assert_eq!(told(&schema, &turned, Some(&old)), "");
+    assert_eq!(errors_of(&schema, &turned, Some(&old)), "");
     let shrunk = json!({"list": [{"k": "b", "v": 0}, {"k": "a", "v": 5}]});
-    assert_eq!(told(&schema, &shrunk, Some(&old)), "spec.list[0]: Invalid value: grows");
-    assert_eq!(told(&schema, &shrunk, None), "");
+    assert_eq!(errors_of(&schema, &shrunk, Some(&old)), "spec.list[0]: Invalid value: grows");
+    assert_eq!(errors_of(&schema, &shrunk, None), "");
 }
 
 // Requirement: AS-8
 #[test]
-fn a_rule_at_the_root_sees_the_name_and_no_labels() {
+fn a_root_rule_sees_the_name_and_no_labels() {
     let schema = read(&json!({"type": "object", "properties": {"spec": {"type": "object"}},
     "x-kubernetes-validations": [
         {"rule": "self.metadata.name.startsWith('a')", "message": "starts with a"},
         {"rule": "!has(self.metadata.labels)", "message": "sees labels"},
     ]}));
     let object = |name: &str| json!({"metadata": {"name": name, "labels": {"x": "y"}}});
-    let told = joined(&schema.validate(&object("b"), None));
-    assert_eq!(told, "<nil>: Invalid value: starts with a");
+    let errors = joined(&schema.validate(&object("b"), None));
+    assert_eq!(errors, "<nil>: Invalid value: starts with a");
 }
 
 // Requirement: AS-9
 #[test]
-fn a_definition_is_refused_for_what_makes_no_sense() {
+fn invalid_schemas_are_refused() {
     let rows = [
         (json!({"type": "array"}), "s.items: Required value: must be specified"),
         (
@@ -190,16 +190,16 @@ fn a_definition_is_refused_for_what_makes_no_sense() {
     ];
     for (spec, expected) in rows {
         let schema = json!({"type": "object", "properties": {"a": spec}});
-        let told = joined(&definition::check(&schema, &Path::new("r")));
-        let told = told.replace("r.properties[a]", "s");
-        assert!(told.contains(expected), "{told}");
+        let errors = joined(&definition::check(&schema, &Path::new("r")));
+        let errors = errors.replace("r.properties[a]", "s");
+        assert!(errors.contains(expected), "{errors}");
     }
     let odd = json!({"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}});
     assert_eq!(definition::warnings(&odd), ["unrecognized format \"odd\""]);
 }
 
 #[test]
-fn doubled_keys_and_whole_numbers_are_seen() {
+fn duplicate_keys_and_integral_floats_are_detected() {
     let decoded = decode(br#"{"a":{"b":1,"b":2},"l":[{"c":1.0,"c":1.5}]}"#).unwrap();
     assert_eq!(decoded.value, json!({"a": {"b": 2}, "l": [{"c": 1.5}]}));
     assert_eq!(decoded.duplicates, ["a.b", "l[0].c"]);
@@ -231,18 +231,18 @@ fn schemas() -> impl Strategy<Value = Value> {
 proptest! {
     // Requirement: AS-6
     #[test]
-    fn shaping_twice_is_shaping_once(mut object in arbitrary::object()) {
+    fn normalizing_is_idempotent(mut object in arbitrary::object()) {
         let schema = read(&arbitrary::widget_schema());
-        if bring_into_shape(&mut object, &schema).is_ok() {
+        if normalize(&mut object, &schema).is_ok() {
             let once = object.clone();
-            prop_assert_eq!(bring_into_shape(&mut object, &schema), Ok(Vec::new()));
+            prop_assert_eq!(normalize(&mut object, &schema), Ok(Vec::new()));
             prop_assert_eq!(object, once);
         }
     }
 
     // Requirement: AS-6
     #[test]
-    fn what_was_pruned_has_nothing_unknown(
+    fn a_pruned_object_has_no_unknown_fields(
         mut object in arbitrary::object(), schema in schemas(),
     ) {
         let Ok(schema) = Schema::parse(&schema) else { return Ok(()) };
@@ -256,7 +256,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn no_schema_and_no_object_makes_the_server_panic(
+    fn no_schema_or_object_panics(
         mut object in arbitrary::object(), old in arbitrary::object(), schema in schemas(),
     ) {
         let _ = definition::check(&schema, &Path::new("s"));
@@ -264,7 +264,7 @@ proptest! {
         let _ = definition::warnings(&schema);
         if let Ok(schema) = Schema::parse(&schema) {
             let _ = schema.validate(&object, Some(&old));
-            let _ = bring_into_shape(&mut object, &schema);
+            let _ = normalize(&mut object, &schema);
             drop_nulls(&mut object, &schema);
             let _ = schema.validate(&object, None);
         }
@@ -272,7 +272,7 @@ proptest! {
 
     // Requirement: AS-7
     #[test]
-    fn what_did_not_change_is_never_refused(object in arbitrary::object(), schema in schemas()) {
+    fn an_unchanged_object_is_never_refused(object in arbitrary::object(), schema in schemas()) {
         let Ok(schema) = Schema::parse(&schema) else { return Ok(()) };
         let refused = schema.validate(&object, Some(&object));
         let embedded = refused.iter().all(|error| error.field.ends_with("apiVersion")
@@ -281,14 +281,14 @@ proptest! {
     }
 
     #[test]
-    fn a_document_reads_as_it_was_written(value in arbitrary::value()) {
+    fn a_document_round_trips(value in arbitrary::value()) {
         let mut plain: Value = serde_json::from_str(&value.to_string()).unwrap();
         normalise(&mut plain);
         prop_assert_eq!(decode(value.to_string().as_bytes()).unwrap().value, plain);
     }
 
     #[test]
-    fn no_text_has_a_format_that_panics(text in ".{0,24}") {
+    fn no_string_makes_a_format_panic(text in ".{0,24}") {
         for name in format::KNOWN {
             let _ = format::holds(name, &text);
         }
@@ -296,7 +296,7 @@ proptest! {
 }
 
 #[test]
-fn a_pattern_that_would_grow_too_large_is_refused() {
+fn a_pattern_that_compiles_too_large_is_refused() {
     let check = |pattern: &str| {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", "pattern": pattern},

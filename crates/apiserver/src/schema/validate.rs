@@ -1,4 +1,4 @@
-//! Checking values, in the words of the validator that Kubernetes uses.
+//! Validation, with the messages of Kubernetes.
 
 use super::{Bound, Counterparts, JsonType, Schema, format, junctor, lists, metadata, rules};
 use crate::meta::field::{Cause, FieldError, Path, quoted, shown};
@@ -8,8 +8,8 @@ const UNCHECKED: &str = "some validation rules were not checked because the obje
     correct the existing errors to complete validation";
 
 impl Schema {
-    /// Checks an object; on an update `old` is what was stored, and whatever did not change since
-    /// is tolerated. The metadata of the object itself is not looked at.
+    /// Validates an object without its metadata; on an update, values that are unchanged since
+    /// `old` are tolerated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let root = Path::default();
@@ -71,7 +71,7 @@ fn blocks(cause: Cause) -> bool {
     }
 }
 
-/// The type that a value has, and the format that goes with it.
+/// The type of a value and its format.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),

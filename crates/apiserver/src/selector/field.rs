@@ -6,7 +6,7 @@ use std::fmt;
 /// One condition on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// The field, as the selector writes it.
+    /// The field.
     pub field: String,
     /// The value to compare with.
     pub value: String,
@@ -14,14 +14,14 @@ pub struct FieldRequirement {
     pub equal: bool,
 }
 
-/// All conditions that the fields of an object must meet; none means every object.
+/// Requirements on the fields of an object; empty matches every object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
 impl FieldSelector {
-    /// Reads a selector. Which fields a kind knows is not asked here.
+    /// Parses a selector. Whether a kind supports its fields is not checked here.
     pub fn parse(selector: &str) -> Result<Self, Malformed> {
         let mut requirements = Vec::new();
         for term in terms(selector) {
@@ -42,23 +42,23 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// The conditions, in the order they were written.
+    /// The requirements, in order.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether there is no condition at all.
+    /// Whether there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The value that a field is pinned to, if it is.
+    /// The value that a field must equal, if any.
     pub fn pinned(&self, field: &str) -> Option<&str> {
         let found = self.requirements.iter().find(|term| term.equal && term.field == field)?;
         Some(&found.value)
     }
 
-    /// Whether every condition holds, given what a field's value is; an absent field is empty.
+    /// Whether every requirement holds; an absent field is empty.
     pub fn matches(&self, value_of: impl Fn(&str) -> String) -> bool {
         self.requirements.iter().all(|term| (value_of(&term.field) == term.value) == term.equal)
     }

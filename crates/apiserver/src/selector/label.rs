@@ -17,13 +17,13 @@ pub enum Operator {
     NotIn,
     /// The label has the value.
     Equals,
-    /// The label has the value, written with two signs.
+    /// The label has the value, written as `==`.
     DoubleEquals,
     /// The label is absent or has another value.
     NotEquals,
-    /// The label is there.
+    /// The label exists.
     Exists,
-    /// The label is not there.
+    /// The label does not exist.
     DoesNotExist,
     /// The label is a number above the value.
     Greater,
@@ -39,14 +39,14 @@ pub struct Requirement {
     values: BTreeSet<String>,
 }
 
-/// All conditions that the labels of an object must meet; none means every object.
+/// Requirements on the labels of an object; empty matches every object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
 impl LabelSelector {
-    /// Reads a selector.
+    /// Parses a selector.
     pub fn parse(selector: &str) -> Result<Self, Malformed> {
         let mut parser = Parser { lexemes: lexemes(selector), position: 0 };
         let mut requirements = parser.requirements().map_err(Malformed)?;
@@ -71,12 +71,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether there is no condition at all.
+    /// Whether there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether the labels (an object, or nothing) meet every condition.
+    /// Whether the labels meet every requirement.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
@@ -123,7 +123,7 @@ fn expressed(expression: &Value) -> Result<Requirement, String> {
     checked(text("key"), operator, values.collect())
 }
 
-/// A requirement whose key and values follow the rules.
+/// A requirement with validated key and values.
 fn checked(key: &str, operator: Operator, values: BTreeSet<String>) -> Result<Requirement, String> {
     let mut errors = Vec::new();
     errors.extend(wrong_key(key));
@@ -176,7 +176,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The next word without taking it, where `in` and `notin` count as ordinary words.
+    /// Peeks at the next token, where `in` and `notin` are identifiers.
     fn peek(&self) -> Lexeme {
         let mut lexeme = self.peek_operator();
         if matches!(lexeme.token, Token::In | Token::NotIn) {

@@ -1,6 +1,6 @@
-//! The words of a label selector.
+//! The lexer of label selectors.
 
-/// A word or sign of a selector.
+/// A token of a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
     End,
@@ -28,7 +28,7 @@ pub(super) struct Lexeme {
 
 const SIGNS: &str = "=!(),><";
 
-/// Splits a selector into its words; the last one is always the end.
+/// Splits a selector into tokens; the last one is the end.
 pub(super) fn lexemes(selector: &str) -> Vec<Lexeme> {
     let mut found = Vec::new();
     let mut rest = selector.trim_start_matches(is_blank);

@@ -1,4 +1,4 @@
-//! Selectors: the strings by which lists and watches are narrowed, parsed, printed and matched.
+//! Label and field selectors.
 
 pub mod field;
 pub mod label;
@@ -7,7 +7,7 @@ mod lexer;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
-/// A selector that cannot be read; the text is what a client is told.
+/// An invalid selector, with the message for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);

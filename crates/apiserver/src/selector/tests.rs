@@ -46,7 +46,7 @@ fn labels_are_matched_by_every_operator() {
 
 // Requirement: AS-1
 #[test]
-fn what_cannot_be_read_is_told_in_the_words_of_the_original() {
+fn syntax_errors_have_the_messages_of_kubernetes() {
     let rows = [
         ("app in x", "unable to parse requirement: found 'x' expected: '('"),
         ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
@@ -79,7 +79,7 @@ fn what_cannot_be_read_is_told_in_the_words_of_the_original() {
 }
 
 #[test]
-fn the_structured_form_says_the_same() {
+fn structured_selectors_match_alike() {
     let structured = json!({
         "matchLabels": {"app": "x"},
         "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["back"]}],
@@ -114,7 +114,7 @@ fn fields_are_compared_and_escaped() {
 proptest! {
     // Requirement: AS-1
     #[test]
-    fn what_was_printed_reads_as_the_same(
+    fn label_selectors_round_trip(
         text in "(!?[ab]|[ab](=|==|!=)[xy]?|[ab] (in|notin) \\([xy](,[xy]){0,2},?\\)|[ab][<>][0-9])\
                  (,([ab]|!c)){0,2}",
     ) {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn field_selectors_read_as_they_were_printed(
+    fn field_selectors_round_trip(
         pairs in prop::collection::vec(("[a-z.]{1,5}", any::<bool>(), "[a-z,=\\\\ é]{0,5}"), 0..4),
     ) {
         let escape = |value: &str| {
@@ -143,7 +143,7 @@ proptest! {
 
     // Requirement: AS-15
     #[test]
-    fn no_text_makes_reading_panic(text in "[!=()<>, a-c/in\\\\é]{0,30}") {
+    fn no_string_makes_parsing_panic(text in "[!=()<>, a-c/in\\\\é]{0,30}") {
         if let Ok(read) = LabelSelector::parse(&text) {
             let _ = read.matches(json!({"a": "b"}).as_object());
         }

@@ -1,4 +1,4 @@
-//! A watcher's place in the changes of one resource.
+//! Cursors into the changes of one resource.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use tokio::sync::watch;
 
 use super::{Change, Shared};
 
-/// The changes that were asked for are forgotten.
+/// The requested revision is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
-    /// The revision that was asked for.
+    /// The requested revision.
     pub(crate) asked: u64,
-    /// The oldest that could have been asked for.
+    /// The oldest available revision.
     pub(crate) oldest: u64,
 }
 
-/// Tells every change of one resource once, in order.
+/// Iterates over the changes of one resource, each once and in order.
 pub(crate) struct Cursor {
     shared: Arc<Shared>,
     table: Arc<str>,
@@ -44,14 +44,14 @@ impl Cursor {
         Self { shared, table, at, changed }
     }
 
-    /// The revision up to which everything was told.
+    /// The last revision that was returned.
     pub(crate) fn revision(&self) -> u64 {
         self.at
     }
 
-    /// The next changes, at most so many; waits while there are none.
+    /// The next changes, at most `most`; waits for the first.
     ///
-    /// *Errors*: a reader slower than the ring is told so; it has missed changes.
+    /// *Errors*: the reader has fallen behind the ring and missed changes.
     pub(crate) async fn next(&mut self, most: usize) -> Result<Vec<Arc<Change>>, TooOld> {
         loop {
             self.changed.borrow_and_update();
@@ -65,12 +65,12 @@ impl Cursor {
         }
     }
 
-    /// The next changes that are there already.
+    /// The available changes, without waiting.
     pub(crate) fn ready(&mut self, most: usize) -> Result<Vec<Arc<Change>>, TooOld> {
         self.ready_until(u64::MAX, most)
     }
 
-    /// The next changes that are there already, none after a revision.
+    /// The available changes up to a revision.
     pub(crate) fn ready_until(
         &mut self,
         last: u64,

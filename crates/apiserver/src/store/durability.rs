@@ -1,24 +1,23 @@
-//! Where the store keeps what it answered for.
+//! Persistence of the store.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// A keeper of objects and of the newest revisions.
+/// Persists objects and the newest changes.
 ///
-/// *Guarantees wanted*: [`Durability::commit`] returns only when the whole batch would survive the
-/// death of the process, and a batch is never half there. *Assumptions*: one caller, from one
-/// thread; revisions grow from batch to batch and never repeat.
+/// *Guarantees*: [`Durability::commit`] returns only when the whole batch is durable, and a batch is
+/// atomic. *Assumptions*: one caller, from one thread; revisions rise from batch to batch.
 pub trait Durability: Send + 'static {
-    /// Everything that is kept, for a start.
+    /// Loads everything at the start.
     fn load(&mut self) -> Result<Loaded, DurabilityError>;
-    /// Keeps a batch of changes, whole, before it returns.
+    /// Makes a batch of changes durable before it returns.
     fn commit(&mut self, batch: &[Record]) -> Result<(), DurabilityError>;
-    /// Forgets the changes up to this revision; the objects stay.
+    /// Removes the changes up to this revision; the objects stay.
     fn compact(&mut self, revision: u64) -> Result<(), DurabilityError>;
 }
 
-/// One change: what an object was and what it became.
+/// One change of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The revision of the change.
@@ -29,13 +28,13 @@ pub struct Record {
     pub key: Arc<str>,
     /// The object before, as JSON.
     pub old: Option<Bytes>,
-    /// The object after, as JSON; without one the change was a removal.
+    /// The object after, as JSON; `None` for a removal.
     pub new: Option<Bytes>,
 }
 
-/// One object that is there.
+/// A stored object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredObject {
     /// The resource, as `plural.group`.
     pub table: Arc<str>,
     /// `namespace/name`, or the name alone.
@@ -44,32 +43,32 @@ pub struct Kept {
     pub value: Bytes,
 }
 
-/// What a keeper remembers.
+/// The persisted state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// The newest revision that was ever kept.
+    /// The newest committed revision.
     pub head: u64,
-    /// The revision up to which changes are forgotten.
+    /// The compacted revision.
     pub floor: u64,
     /// Every object.
-    pub objects: Vec<Kept>,
+    pub objects: Vec<StoredObject>,
     /// The changes after the floor, oldest first.
     pub log: Vec<Record>,
 }
 
-/// A keeper that failed.
+/// A failed persistence operation.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} the file of the API server")]
+#[error("failed to {action} the file of the API server")]
 pub struct DurabilityError {
-    /// What was tried, as a verb.
+    /// The operation, as a verb.
     pub action: &'static str,
-    /// What the keeper said.
+    /// The cause.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl DurabilityError {
-    /// An error of an action.
+    /// An error of an operation.
     pub fn new(
         action: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

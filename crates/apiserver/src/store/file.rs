@@ -1,8 +1,7 @@
-//! The durable keeper: one file of three tables, one transaction per batch.
+//! Persistence in one redb file: three tables, one transaction per batch.
 //!
-//! A batch only appends to the log; the objects are those of the floor. What is forgotten of the
-//! log is first taken over into the objects, many changes at once, so a commit writes every object
-//! once and in one place.
+//! A batch only appends to the log; the objects are those at the floor. A compaction applies many
+//! old changes to the objects at once, so that a commit writes every object once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::durability::{Durability, DurabilityError, Kept, Loaded, Record};
+use super::durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
 
 /// Table, key, and the object after the change.
 type LogRow = (&'static str, &'static str, Option<&'static [u8]>);
@@ -27,31 +26,30 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const HEAD: &str = "head";
 const FLOOR: &str = "floor";
 const FORMAT: &str = "format";
-/// What the rows of this file mean.
+/// The version of the file format.
 const THIS_FORMAT: u64 = 2;
-/// What of the file may be held in memory beside the objects, which are there anyway.
+/// The cache of redb; the objects are in memory anyway.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Objects, the newest changes and two numbers in one file.
+/// Objects and the newest changes in one redb file.
 pub struct FileDurability {
     database: Database,
 }
 
 impl FileDurability {
-    /// Opens the file, or makes it. It holds secrets, so nobody but its owner may read it.
+    /// Opens or creates the file. It holds secrets, so only its owner may read it.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
-        let file = owned(path).map_err(|source| DurabilityError::new("open", source))?;
+        let file = open_private(path).map_err(|source| DurabilityError::new("open", source))?;
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
         let database = database.map_err(|source| DurabilityError::new("open", source))?;
-        begin(&database).map_err(|source| DurabilityError::new("begin", source))?;
-        entered(path).map_err(|source| DurabilityError::new("open", source))?;
+        create_tables(&database).map_err(|source| DurabilityError::new("begin", source))?;
+        sync_folder(path).map_err(|source| DurabilityError::new("open", source))?;
         Ok(Self { database })
     }
 }
 
-/// The file, which is nobody else's at the moment. One whose maker died before it had a beginning
-/// holds nothing and is begun again.
-fn owned(path: &Path) -> io::Result<File> {
+/// Opens the file with a lock. One that was never initialized is initialized again.
+fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -64,14 +62,14 @@ fn owned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes the name of a new file outlive the machine, too.
-fn entered(path: &Path) -> io::Result<()> {
+/// Makes the directory entry of a new file durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes every table, so that a file is never found with one and without another.
-fn begin(database: &Database) -> Result<(), redb::Error> {
+/// Creates all tables in one transaction.
+fn create_tables(database: &Database) -> Result<(), redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(_) => return Ok(()),
         Err(TableError::TableDoesNotExist(_)) => {}
@@ -101,7 +99,7 @@ impl Durability for FileDurability {
     }
 
     fn compact(&mut self, revision: u64) -> Result<(), DurabilityError> {
-        forget(&self.database, revision).map_err(|source| DurabilityError::new("compact", source))
+        compact(&self.database, revision).map_err(|source| DurabilityError::new("compact", source))
     }
 }
 
@@ -136,7 +134,7 @@ fn read(database: &Database) -> Result<Loaded, redb::Error> {
         };
         log.push(Record { revision: revision.value(), table, key, old, new });
     }
-    let kept = objects.into_iter().map(|((table, key), value)| Kept { table, key, value });
+    let kept = objects.into_iter().map(|((table, key), value)| StoredObject { table, key, value });
     Ok(Loaded { head, floor, objects: kept.collect(), log })
 }
 
@@ -156,9 +154,9 @@ fn write(database: &Database, batch: &[Record]) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Takes the oldest changes over into the objects. Nothing new is said, so the next batch's sync
-/// is soon enough.
-fn forget(database: &Database, revision: u64) -> Result<(), redb::Error> {
+/// Applies the oldest changes to the objects. The state is the same, so the sync of the next batch
+/// suffices.
+fn compact(database: &Database, revision: u64) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;
     {

@@ -1,9 +1,9 @@
-//! Every object in memory, in the order of revisions, kept by a [`Durability`].
+//! All objects in memory, persisted by a [`Durability`].
 //!
-//! A write is checked against the newest image of its object, gets the next revision, waits until
-//! it is kept, and is then published. Reads and watches see published revisions only, so nobody
-//! ever sees what a crash could take back. A watcher is a cursor: it reads the ring of its resource
-//! from the last revision it told, and nothing is buffered for it.
+//! A write is checked against the newest version of its object, gets the next revision, is made
+//! durable and then published. Reads and watches only see published revisions, so a crash never
+//! undoes what a client saw. A watch is a cursor: it reads the ring of its resource from the last
+//! revision it delivered, without a buffer of its own.
 
 mod backlog;
 mod cursor;
@@ -20,19 +20,19 @@ use tokio::sync::watch;
 
 use backlog::Backlog;
 pub(crate) use cursor::{Cursor, TooOld};
-pub use durability::{Durability, DurabilityError, Kept, Loaded, Record};
+pub use durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
 pub use file::FileDurability;
 use table::Table;
 pub(crate) use table::{Change, Entry};
 use writer::Writer;
-pub(crate) use writer::{Expect, Need, Write, WriteError};
+pub(crate) use writer::{Expect, Precondition, Write, WriteError};
 
-/// Where revisions start: whoever asks for changes since the very first is always told to list.
+/// The first revision: a watch from an older one must always list.
 const FIRST: u64 = 2;
 
-/// The objects under a key, and the revision of the whole.
+/// The objects under a prefix and the revision of the read.
 pub(crate) struct Listing {
-    /// The revision at which they were read.
+    /// The revision of the read.
     pub(crate) revision: u64,
     /// The objects in the order of their keys.
     pub(crate) objects: BTreeMap<Arc<str>, Arc<Entry>>,
@@ -46,7 +46,7 @@ pub(crate) struct Store {
 
 struct Shared {
     state: RwLock<State>,
-    /// How far writes are published, and whether the keeper still keeps.
+    /// The published revision, and whether writing has failed.
     progress: watch::Sender<Progress>,
 }
 
@@ -62,29 +62,29 @@ struct State {
     published: u64,
     /// The newest revision that was given to a write.
     assigned: u64,
-    /// Where a table without changes starts to remember.
+    /// The floor of a table without changes.
     floor: u64,
-    /// Images that are checked and numbered, but not yet published.
+    /// Accepted versions that are not yet published.
     pending: HashMap<(Arc<str>, Arc<str>), Pending>,
     failed: bool,
 }
 
-/// What an object will be: the revision that decided it, and the image if it stays.
+/// A pending version: its revision, and the object unless it is removed.
 type Pending = (u64, Option<Arc<Entry>>);
 
 impl Store {
-    /// A store that forgets everything when the process ends.
+    /// A store without persistence.
     pub(crate) fn in_memory() -> Self {
         let shared = Arc::new(Shared::new(State::empty()));
         Self { writer: Writer::inline(shared.clone()), shared }
     }
 
-    /// A store over a keeper, with everything that the keeper remembers.
-    pub(crate) fn open(mut keeper: Box<dyn Durability>) -> Result<Self, DurabilityError> {
-        let loaded = keeper.load()?;
+    /// Opens a store and loads its persisted state.
+    pub(crate) fn open(mut durability: Box<dyn Durability>) -> Result<Self, DurabilityError> {
+        let loaded = durability.load()?;
         let backlog = Backlog::of(&loaded.log);
         let shared = Arc::new(Shared::new(State::from_loaded(loaded)?));
-        let writer = Writer::threaded(shared.clone(), keeper, backlog)?;
+        let writer = Writer::threaded(shared.clone(), durability, backlog)?;
         Ok(Self { shared, writer })
     }
 
@@ -98,14 +98,14 @@ impl Store {
         self.shared.read().tables.get(table)?.objects.get(key).cloned()
     }
 
-    /// The objects whose keys start with a prefix, as they are now.
+    /// The objects under a prefix.
     pub(crate) fn list(&self, table: &str, prefix: &str) -> Listing {
         let state = self.shared.read();
         let objects = state.tables.get(table).map(|table| table.under(prefix)).unwrap_or_default();
         Listing { revision: state.published, objects }
     }
 
-    /// The objects whose keys start with a prefix, as they were at a revision.
+    /// The objects under a prefix at a revision.
     pub(crate) fn list_at(
         &self,
         table: &str,
@@ -121,8 +121,8 @@ impl Store {
         Ok(Listing { revision, objects: objects.unwrap_or_default() })
     }
 
-    /// The objects whose keys start with a prefix, as they were so many revisions ago, or as
-    /// long ago as is remembered.
+    /// The objects under a prefix, the given number of revisions ago, or at the oldest available
+    /// revision.
     pub(crate) fn list_behind(&self, table: &str, prefix: &str, revisions: u64) -> Listing {
         let state = self.shared.read();
         let Some(found) = state.tables.get(table) else {
@@ -132,12 +132,12 @@ impl Store {
         Listing { revision, objects: found.under_at(prefix, revision) }
     }
 
-    /// A cursor that tells the changes of a table after a revision.
+    /// A cursor over the changes of a table after a revision.
     pub(crate) fn cursor(&self, table: &Arc<str>, after: u64) -> Result<Cursor, TooOld> {
         Cursor::new(self.shared.clone(), table, after)
     }
 
-    /// The objects of a table, and a cursor that tells what happens to them afterwards.
+    /// The objects of a table and a cursor over later changes.
     pub(crate) fn list_and_follow(&self, table: &Arc<str>, prefix: &str) -> (Listing, Cursor) {
         let mut state = self.shared.write();
         let revision = state.published;
@@ -149,7 +149,7 @@ impl Store {
         (Listing { revision, objects }, cursor)
     }
 
-    /// The objects of a table as they were at a revision, and a cursor that goes on from there.
+    /// The objects of a table at a revision and a cursor over later changes.
     pub(crate) fn list_at_and_follow(
         &self,
         table: &Arc<str>,
@@ -167,22 +167,22 @@ impl Store {
         Ok((Listing { revision, objects }, cursor))
     }
 
-    /// Checks, numbers, keeps and publishes one write; the answer is what is stored now.
+    /// Checks, commits and publishes a write; returns the stored object.
     pub(crate) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
         self.writer.write(write).await
     }
 
-    /// Takes no more writes, and waits until those that were taken are kept and the file is closed.
+    /// Refuses further writes, and waits until accepted ones are committed and the file is closed.
     pub(crate) async fn close(&self) {
         if let Some(thread) = self.writer.close() {
             let ended = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
-                tracing::error!("the keeper of the API server did not end well");
+                tracing::error!("the writer thread of the API server panicked");
             }
         }
     }
 
-    /// Forgets all changes up to now: watches and pages of older revisions get 410.
+    /// Compacts the history: watches and list pages of older revisions get 410.
     pub(crate) fn forget_history(&self) {
         let mut state = self.shared.write();
         let revision = state.published;
@@ -192,7 +192,7 @@ impl Store {
         }
     }
 
-    /// Waits for the change after a revision, however long that takes.
+    /// Waits for a change after a revision.
     pub(crate) async fn changed_after(&self, revision: u64) {
         let mut progress = self.shared.progress.subscribe();
         if progress.wait_for(|now| now.published > revision).await.is_err() {
@@ -200,12 +200,12 @@ impl Store {
         }
     }
 
-    /// Whether nothing can be kept any more.
+    /// Whether writing has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.progress.borrow().failed
     }
 
-    /// Waits until a revision is published; false when the keeper failed.
+    /// Waits until a revision is published; false if writing failed.
     pub(crate) async fn published(&self, revision: u64) -> bool {
         self.shared.published(revision).await
     }
@@ -263,7 +263,7 @@ impl State {
         Ok(state)
     }
 
-    /// What an object will be when everything that was entered is published.
+    /// The newest accepted version of an object.
     fn newest(&self, place: &(Arc<str>, Arc<str>)) -> Option<Arc<Entry>> {
         match self.pending.get(place) {
             Some((_, image)) => image.clone(),

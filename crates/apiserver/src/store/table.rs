@@ -1,4 +1,4 @@
-//! One resource in memory: its objects in the order of their keys, and its newest changes.
+//! One resource in memory: its objects by key, and the ring of its newest changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::written::write_object;
+use crate::serialize::write_object;
 
-/// How many changes of one resource are remembered.
+/// The maximum number of changes in a ring.
 pub(super) const RING_CHANGES: usize = 16_384;
-/// How many bytes of JSON the remembered changes of one resource may hold.
+/// The maximum size of the JSON in a ring.
 const RING_BYTES: usize = 64 * 1024 * 1024;
 
 /// An object at a revision.
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     json: OnceLock<Bytes>,
 }
 
-/// What one revision did to one object.
+/// One change of one object.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// The revision.
@@ -46,9 +46,9 @@ pub(super) struct Table {
     pub(super) objects: BTreeMap<Arc<str>, Arc<Entry>>,
     ring: VecDeque<Arc<Change>>,
     ring_bytes: usize,
-    /// Changes up to this revision are forgotten.
+    /// Changes up to this revision are compacted.
     pub(super) floor: u64,
-    /// Woken by every change.
+    /// Notified of every change.
     pub(super) changed: watch::Sender<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Entry {
         Self { revision, value, json: OnceLock::new() }
     }
 
-    /// The object as JSON, written once.
+    /// The object as JSON, serialized once.
     pub(crate) fn json(&self) -> Bytes {
         self.json.get_or_init(|| write_object(&self.value)).clone()
     }
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Takes a change over into the objects and the ring.
+    /// Applies a change to the objects and the ring.
     pub(super) fn apply(&mut self, change: Arc<Change>) {
         match &change.new {
             Some(entry) => {
@@ -89,7 +89,7 @@ impl Table {
         self.changed.send_replace(revision);
     }
 
-    /// Puts a change into the ring alone.
+    /// Adds a change to the ring only.
     pub(super) fn remember(&mut self, change: Arc<Change>) {
         self.ring_bytes += change.weight;
         self.ring.push_back(change);
@@ -98,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Forgets the changes up to a revision.
+    /// Compacts the changes up to a revision.
     pub(super) fn forget(&mut self, revision: u64) {
         while self.ring.front().is_some_and(|change| change.revision <= revision) {
             self.forget_oldest();
@@ -119,7 +119,7 @@ impl Table {
         self.ring.range(start..)
     }
 
-    /// The objects under a prefix, as they are.
+    /// The objects under a prefix.
     pub(super) fn under(&self, prefix: &str) -> BTreeMap<Arc<str>, Arc<Entry>> {
         let from: (Bound<&str>, Bound<&str>) = (Bound::Included(prefix), Bound::Unbounded);
         self.objects
@@ -129,7 +129,7 @@ impl Table {
             .collect()
     }
 
-    /// The objects under a prefix, as they were at a revision that is not forgotten.
+    /// The objects under a prefix at a revision after the floor.
     pub(super) fn under_at(&self, prefix: &str, revision: u64) -> BTreeMap<Arc<str>, Arc<Entry>> {
         let mut objects = self.under(prefix);
         for change in self.after(revision).rev().filter(|change| change.key.starts_with(prefix)) {

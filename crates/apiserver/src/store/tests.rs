@@ -3,7 +3,13 @@ use serde_json::json;
 use super::*;
 
 fn write(key: &str, expect: Expect, value: Option<Value>) -> Write {
-    Write { table: Arc::from("things"), key: Arc::from(key), expect, value, needs: Vec::new() }
+    Write {
+        table: Arc::from("things"),
+        key: Arc::from(key),
+        expect,
+        value,
+        preconditions: Vec::new(),
+    }
 }
 
 fn thing(name: &str) -> Value {
@@ -12,10 +18,10 @@ fn thing(name: &str) -> Value {
 
 // Requirement: AK-3
 #[tokio::test]
-async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
+async fn a_pending_removal_counts_for_the_next_write() {
     let folder = tempfile::tempdir().expect("a folder");
-    let keeper = FileDurability::open(&folder.path().join("f")).expect("a file");
-    let store = Store::open(Box::new(keeper)).expect("a store");
+    let durability = FileDurability::open(&folder.path().join("f")).expect("a file");
+    let store = Store::open(Box::new(durability)).expect("a store");
     let made = store.write(write("a", Expect::Absent, Some(thing("a")))).await.expect("made");
     let first = made.expect("an entry").revision;
     let (removed, again) = tokio::join!(
@@ -28,7 +34,7 @@ async fn a_removal_that_waits_to_be_kept_already_counts_for_the_next_write() {
 
 // Requirement: AK-2
 #[tokio::test]
-async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
+async fn after_a_restart_revisions_continue_and_watches_resume() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     let open = || Store::open(Box::new(FileDurability::open(&path).expect("a file")));
@@ -47,15 +53,15 @@ async fn revisions_do_not_repeat_after_a_restart_and_watches_go_on() {
     assert_eq!(store.head(), removed);
     let table: Arc<str> = Arc::from("things");
     let mut cursor = store.cursor(&table, last).expect("not too old");
-    let told = cursor.next(10).await.expect("changes");
-    assert_eq!(told.iter().map(|change| change.revision).collect::<Vec<_>>(), [removed]);
+    let given = cursor.next(10).await.expect("changes");
+    assert_eq!(given.iter().map(|change| change.revision).collect::<Vec<_>>(), [removed]);
     let made = store.write(write("c", Expect::Absent, Some(thing("c")))).await.expect("made");
     assert_eq!(made.expect("an entry").revision, removed + 1);
 }
 
 // Requirement: AK-4
 #[tokio::test]
-async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
+async fn an_older_revision_can_be_listed_until_compaction() {
     let store = Store::in_memory();
     let made = store.write(write("n/a", Expect::Absent, Some(thing("a")))).await.expect("made");
     let first = made.expect("an entry").revision;
@@ -71,13 +77,13 @@ async fn an_older_revision_is_listed_as_it_was_until_it_is_forgotten() {
     assert_eq!(lost, Some(TooOld { asked: first, oldest: head }));
 }
 
-/// A keeper that keeps nothing before it is let.
-struct Gate {
+/// Blocks commits until it is released.
+struct BlockedDurability {
     entered: std::sync::mpsc::Sender<()>,
     released: std::sync::mpsc::Receiver<()>,
 }
 
-impl Durability for Gate {
+impl Durability for BlockedDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
         Ok(Loaded::default())
     }
@@ -95,29 +101,29 @@ impl Durability for Gate {
 
 // Requirement: AK-17
 #[tokio::test]
-async fn a_batch_that_ends_after_a_failure_does_not_take_the_failure_back() {
+async fn a_late_batch_does_not_clear_a_failure() {
     let (entered, enters) = std::sync::mpsc::channel();
     let (opener, released) = std::sync::mpsc::channel();
-    let store = Store::open(Box::new(Gate { entered, released })).expect("a store");
+    let store = Store::open(Box::new(BlockedDurability { entered, released })).expect("a store");
     let mut first = Box::pin(store.write(write("a", Expect::Absent, Some(thing("a")))));
     tokio::select! {
         biased;
         done = &mut first => panic!("nothing is kept yet: {done:?}"),
         () = std::future::ready(()) => {}
     }
-    enters.recv().expect("the keeper at work");
-    let keeper = store.writer.close();
+    enters.recv().expect("the durability at work");
+    let durability = store.writer.close();
     let late = store.write(write("b", Expect::Absent, Some(thing("b")))).await;
     assert_eq!(late.map(|_| ()), Err(WriteError::Failed));
-    opener.send(()).expect("a keeper");
-    keeper.expect("a thread").join().expect("its end");
+    opener.send(()).expect("a durability");
+    durability.expect("a thread").join().expect("its end");
     let progress = *store.shared.progress.borrow();
     assert_eq!(progress, Progress { published: FIRST + 1, failed: true });
 }
 
 // Requirement: AK-20
 #[test]
-fn the_file_is_nobodys_but_its_owners() {
+fn the_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
@@ -127,7 +133,7 @@ fn the_file_is_nobodys_but_its_owners() {
 }
 
 #[tokio::test]
-async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
+async fn a_table_can_be_read_at_a_revision_and_followed() {
     let store = Store::in_memory();
     let mut heads = Vec::new();
     for name in ["a", "b", "c"] {
@@ -137,17 +143,17 @@ async fn a_table_can_be_read_as_of_a_moment_and_followed_to_another() {
     let table: Arc<str> = Arc::from("things");
     let (listing, mut cursor) = store.list_at_and_follow(&table, heads[0]).expect("known");
     assert_eq!(listing.objects.keys().map(AsRef::as_ref).collect::<Vec<_>>(), ["a"]);
-    let told = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
+    let given = [heads[0], heads[1], heads[1], heads[2]].map(|head| {
         let ready = cursor.ready_until(head, 10).expect("known");
         ready.iter().map(|change| change.revision).collect::<Vec<_>>()
     });
-    assert_eq!(told, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
+    assert_eq!(given, [vec![], vec![heads[1]], vec![], vec![heads[2]]]);
     store.forget_history();
     let lost = store.list_at_and_follow(&table, heads[0]).map(|_| ());
     assert_eq!(lost, Err(TooOld { asked: heads[0], oldest: heads[2] }));
 }
 
-/// A change of the table of things, with an image before and one after.
+/// A change of the table of things.
 fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) -> Record {
     let image = |text: &str| bytes::Bytes::from(text.to_owned());
     Record {
@@ -161,11 +167,11 @@ fn record(revision: u64, key: &str, (old, new): (Option<&str>, Option<&str>)) ->
 
 // Requirement: AK-31
 #[test]
-fn what_is_forgotten_of_the_log_stays_in_the_objects() {
+fn compacted_changes_stay_in_the_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
-    let mut keeper = FileDurability::open(&path).expect("a file");
-    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    let mut durability = FileDurability::open(&path).expect("a file");
+    assert_eq!(durability.load().expect("nothing"), Loaded::default());
     let changes = [
         record(3, "a", (None, Some("a3"))),
         record(4, "b", (None, Some("b4"))),
@@ -175,32 +181,32 @@ fn what_is_forgotten_of_the_log_stays_in_the_objects() {
         record(8, "a", (Some("a5"), None)),
     ];
     for batch in changes.chunks(2) {
-        keeper.commit(batch).expect("kept");
+        durability.commit(batch).expect("kept");
     }
-    let kept = |key: &str, value: &'static str| Kept {
+    let kept = |key: &str, value: &'static str| StoredObject {
         table: Arc::from("things"),
         key: Arc::from(key),
         value: bytes::Bytes::from(value),
     };
     for floor in [0, 3, 5, 6, 8] {
         if floor > 0 {
-            keeper.compact(floor).expect("compacted");
+            durability.compact(floor).expect("compacted");
         }
         let log = changes.iter().filter(|change| change.revision > floor).cloned().collect();
         let wanted = Loaded { head: 8, floor, objects: vec![kept("c", "c7")], log };
-        assert_eq!(keeper.load().expect("all"), wanted, "{floor}");
+        assert_eq!(durability.load().expect("all"), wanted, "{floor}");
     }
-    keeper.commit(&[record(9, "c", (Some("c7"), Some("c9")))]).expect("kept");
-    drop(keeper);
-    let mut keeper = FileDurability::open(&path).expect("a file");
+    durability.commit(&[record(9, "c", (Some("c7"), Some("c9")))]).expect("kept");
+    drop(durability);
+    let mut durability = FileDurability::open(&path).expect("a file");
     let log = vec![record(9, "c", (Some("c7"), Some("c9")))];
     let wanted = Loaded { head: 9, floor: 8, objects: vec![kept("c", "c9")], log };
-    assert_eq!(keeper.load().expect("all"), wanted);
+    assert_eq!(durability.load().expect("all"), wanted);
 }
 
 // Requirement: AK-31
 #[tokio::test]
-async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
+async fn a_compacted_revision_is_too_old_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     let open = || FileDurability::open(&path).expect("a file");
@@ -211,9 +217,9 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
         given.push(made.expect("an entry").revision);
     }
     store.close().await;
-    let mut keeper = open();
-    keeper.compact(given[1]).expect("compacted");
-    let store = Store::open(Box::new(keeper)).expect("a store");
+    let mut durability = open();
+    durability.compact(given[1]).expect("compacted");
+    let store = Store::open(Box::new(durability)).expect("a store");
     assert_eq!(store.list("things", "").objects.len(), 3);
     let table: Arc<str> = Arc::from("things");
     let late = store.cursor(&table, given[0]).err();
@@ -222,15 +228,15 @@ async fn a_restart_after_a_compaction_tells_who_comes_too_late() {
     assert_eq!(cursor.next(10).await.expect("changes")[0].revision, given[2]);
 }
 
-/// A keeper that breaks at its work.
-struct Broken {
+/// Fails or panics on commit or compaction.
+struct FailingDurability {
     breaks: fn() -> Result<(), DurabilityError>,
     compacts: bool,
 }
 
-impl Durability for Broken {
+impl Durability for FailingDurability {
     fn load(&mut self) -> Result<Loaded, DurabilityError> {
-        // Enough has gathered that the next change compacts, if it is kept.
+        // Enough changes that the next commit compacts.
         let log = (1..20_000).map(|it| record(it, "k", (None, None))).collect();
         Ok(Loaded { head: 20_000, log, ..Loaded::default() })
     }
@@ -244,15 +250,15 @@ impl Durability for Broken {
     }
 }
 
-/// Red by: a writer that waits for a keeper which is not there any more, or a health that hides it.
+/// Red by: a write that waits for a dead writer thread, or readiness that hides it.
 // Requirement: AK-17
 #[tokio::test]
-async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_asks() {
+async fn a_failed_or_panicked_writer_fails_writes_and_readiness() {
     let fails = || Err(DurabilityError::new("write", "the disk is full"));
-    let panics = || panic!("a keeper that panics on purpose");
+    let panics = || panic!("a durability that panics on purpose");
     let breaks: [fn() -> Result<(), DurabilityError>; 2] = [fails, panics];
     for (breaks, compacts) in [(breaks[0], false), (breaks[1], false), (breaks[0], true)] {
-        let store = Store::open(Box::new(Broken { breaks, compacts })).expect("a store");
+        let store = Store::open(Box::new(FailingDurability { breaks, compacts })).expect("a store");
         let first = store.write(write("a", Expect::Absent, Some(thing("a")))).await;
         assert_eq!(first.is_ok(), compacts, "what was kept is answered");
         store.shared.progress.subscribe().wait_for(|it| it.failed).await.expect("a failure");
@@ -264,30 +270,30 @@ async fn a_keeper_that_fails_or_panics_is_told_to_whoever_writes_and_whoever_ask
     }
 }
 
-/// Red by: a start that is killed at its first moment and leaves a file that nobody can open.
+/// Red by: a start that is killed early and leaves a file that cannot be opened.
 // Requirement: AK-33
 #[test]
-fn a_file_without_a_beginning_is_begun_again_and_another_one_is_refused() {
+fn an_uninitialized_file_is_initialized_and_a_foreign_one_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("f");
     std::fs::write(&path, vec![0; 1 << 20]).expect("a file");
-    let mut keeper = FileDurability::open(&path).expect("a file");
-    assert_eq!(keeper.load().expect("nothing"), Loaded::default());
+    let mut durability = FileDurability::open(&path).expect("a file");
+    assert_eq!(durability.load().expect("nothing"), Loaded::default());
     assert!(FileDurability::open(&path).is_err(), "it is in use");
-    drop(keeper);
+    drop(durability);
     let other = folder.path().join("g");
     std::fs::write(&other, "something else").expect("a file");
     assert!(FileDurability::open(&other).is_err());
     assert_eq!(std::fs::read(&other).expect("a file"), b"something else");
 }
 
-/// Red by: a fold that is on the disk without what it took over, or a log that goes before it.
+/// Red by: a compaction that is durable without its objects, or a log that is cut before them.
 // Requirement: AK-32
 #[test]
-fn a_crash_around_a_compaction_finds_all_that_was_kept() {
+fn a_crash_around_a_compaction_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let [path, copied] = ["f", "g"].map(|it| folder.path().join(it));
-    let mut keeper = FileDurability::open(&path).expect("a file");
+    let mut durability = FileDurability::open(&path).expect("a file");
     let after_crash = || {
         std::fs::copy(&path, &copied).expect("a copy");
         let found = FileDurability::open(&copied).expect("a file").load().expect("all");
@@ -295,11 +301,11 @@ fn a_crash_around_a_compaction_finds_all_that_was_kept() {
     };
     for revision in 2..40 {
         let key = format!("k{revision}");
-        keeper.commit(&[record(revision, &key, (None, Some("v")))]).expect("kept");
+        durability.commit(&[record(revision, &key, (None, Some("v")))]).expect("kept");
         let all = (revision, usize::try_from(revision - 1).expect("a count"));
         assert_eq!(after_crash(), all);
         if revision % 5 == 0 {
-            keeper.compact(revision - 2).expect("compacted");
+            durability.compact(revision - 2).expect("compacted");
             assert_eq!(after_crash(), all);
         }
     }

@@ -1,4 +1,4 @@
-//! The one place where revisions are given: check, number, keep, publish.
+//! The writer: checks, numbers, commits and publishes writes.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,55 +11,55 @@ use super::durability::{Durability, DurabilityError, Record};
 use super::table::{Change, Entry, stamp};
 use super::{Progress, Shared, State};
 
-/// What a write expects to find.
+/// The expected current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// No object.
     Absent,
-    /// The object as this revision left it.
+    /// The object at this revision.
     Revision(u64),
 }
 
-/// One write; without a value it is a removal.
+/// A write; without a value a removal.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: Arc<str>,
     pub(crate) key: Arc<str>,
     pub(crate) expect: Expect,
     pub(crate) value: Option<Value>,
-    /// What must stand for the write to make sense.
-    pub(crate) needs: Vec<Need>,
+    /// Objects that must exist.
+    pub(crate) preconditions: Vec<Precondition>,
 }
 
-/// An object that must be there and not on its way out.
+/// An object that must exist and not be in deletion.
 #[derive(Debug)]
-pub(crate) struct Need {
+pub(crate) struct Precondition {
     pub(crate) table: Arc<str>,
     pub(crate) key: Arc<str>,
-    /// Which one, if another of the name will not do.
+    /// Its uid, if it matters.
     pub(crate) uid: Option<String>,
 }
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// The object is not what was expected; look again when this revision is published.
-    #[error("cannot write over a newer image")]
+    /// The object has changed; read again after this revision is published.
+    #[error("the object has changed")]
     Changed(u64),
-    /// What the write needs is gone or going; look again when this revision is published.
-    #[error("cannot write into what is going")]
+    /// A precondition does not hold; read again after this revision is published.
+    #[error("a precondition of the write does not hold")]
     Leaving(u64),
-    /// The keeper failed, and nothing is written any more.
-    #[error("cannot keep the write")]
+    /// Writing has failed until a restart.
+    #[error("writing has failed until a restart")]
     Failed,
 }
 
-/// Gives revisions.
+/// Assigns revisions.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// The way to the keeper, if there is one; closed when the store is.
+    /// The queue to the writer thread, if there is one.
     jobs: Option<Mutex<Option<Sender<Job>>>>,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    durability: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Job {
@@ -68,32 +68,32 @@ struct Job {
 }
 
 impl Writer {
-    /// Publishes at once: there is nobody to wait for.
+    /// Publishes at once, without persistence.
     pub(super) fn inline(shared: Arc<Shared>) -> Self {
-        Self { shared, jobs: None, keeper: Mutex::default() }
+        Self { shared, jobs: None, durability: Mutex::default() }
     }
 
-    /// Publishes what the keeper has kept. While one batch is kept the next gathers.
+    /// Publishes after the commit. While one batch is committed the next one accumulates.
     pub(super) fn threaded(
         shared: Arc<Shared>,
-        keeper: Box<dyn Durability>,
+        durability: Box<dyn Durability>,
         backlog: Backlog,
     ) -> Result<Self, DurabilityError> {
         let (sender, receiver) = channel();
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
-            .name("apiserver-keeper".to_owned())
-            .spawn(move || keep(&theirs, (keeper, backlog), &receiver))
+            .name("apiserver-durability".to_owned())
+            .spawn(move || run(&theirs, (durability, backlog), &receiver))
             .map_err(|source| DurabilityError::new("start a thread for", source))?;
         let jobs = Some(Mutex::new(Some(sender)));
-        Ok(Self { shared, jobs, keeper: Mutex::new(Some(thread)) })
+        Ok(Self { shared, jobs, durability: Mutex::new(Some(thread)) })
     }
 
-    /// Takes no more writes; the answer is the keeper's thread, which ends with the last of them.
+    /// Refuses further writes; returns the writer thread, which ends with the last of them.
     pub(super) fn close(&self) -> Option<JoinHandle<()>> {
         let jobs = self.jobs.as_ref()?;
         jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.durability.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) async fn write(&self, write: Write) -> Result<Option<Arc<Entry>>, WriteError> {
@@ -110,7 +110,7 @@ impl Writer {
             return Err(WriteError::Failed);
         }
         let place = (write.table.clone(), write.key.clone());
-        if !write.needs.iter().all(|need| need.is_met(&state)) {
+        if !write.preconditions.iter().all(|need| need.is_met(&state)) {
             return Err(WriteError::Leaving(state.assigned));
         }
         let current = state.newest(&place);
@@ -129,12 +129,12 @@ impl Writer {
             Arc::new(Entry::new(revision, value))
         });
         let change = Arc::new(Change::new(revision, write.key, current, written.clone()));
-        let told = written.or_else(|| change.gone.clone());
-        self.hand_over(&mut state, place, Job { table: write.table, change });
-        Ok((revision, told))
+        let given = written.or_else(|| change.gone.clone());
+        self.submit(&mut state, place, Job { table: write.table, change });
+        Ok((revision, given))
     }
 
-    fn hand_over(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {
+    fn submit(&self, state: &mut State, place: (Arc<str>, Arc<str>), job: Job) {
         match &self.jobs {
             None => {
                 publish(state, &job);
@@ -154,18 +154,18 @@ impl Writer {
     }
 }
 
-/// The keeper's thread: takes what waits as one batch, keeps it, publishes it, until nobody writes.
-fn keep(
+/// The writer thread: commits queued writes as one batch and publishes them.
+fn run(
     shared: &Shared,
-    (mut keeper, mut backlog): (Box<dyn Durability>, Backlog),
+    (mut durability, mut backlog): (Box<dyn Durability>, Backlog),
     jobs: &Receiver<Job>,
 ) {
-    let _watched = Watched(shared);
+    let _watched = PanicGuard(shared);
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
         let records: Vec<Record> = batch.iter().map(Job::record).collect();
-        if let Err(error) = keeper.commit(&records) {
-            give_up(shared, &error);
+        if let Err(error) = durability.commit(&records) {
+            stop_writing(shared, &error);
             return;
         }
         let mut state = shared.write();
@@ -177,31 +177,31 @@ fn keep(
             publish(&mut state, job);
         }
         let (published, failed) = (state.published, state.failed);
-        // Told under the lock, so that it cannot come after a failure and take it back.
+        // Sent under the lock, so that it cannot overwrite a failure.
         shared.progress.send_replace(Progress { published, failed });
         drop(state);
         for record in &records {
-            backlog.note(record);
+            backlog.push(record);
         }
         if let Some(revision) = backlog.forget()
-            && let Err(error) = keeper.compact(revision)
+            && let Err(error) = durability.compact(revision)
         {
-            give_up(shared, &error);
+            stop_writing(shared, &error);
             return;
         }
     }
 }
 
-fn give_up(shared: &Shared, error: &DurabilityError) {
+fn stop_writing(shared: &Shared, error: &DurabilityError) {
     let error: &dyn std::error::Error = error;
-    tracing::error!(error, "the API server keeps nothing any more");
+    tracing::error!(error, "failed to commit; the API server refuses writes until a restart");
     fail(shared, &mut shared.write());
 }
 
-/// Whoever waits for a keeper that panicked is told.
-struct Watched<'a>(&'a Shared);
+/// Marks the store as failed if the writer thread panics.
+struct PanicGuard<'a>(&'a Shared);
 
-impl Drop for Watched<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             fail(self.0, &mut self.0.write());
@@ -220,7 +220,7 @@ fn fail(shared: &Shared, state: &mut State) {
     shared.progress.send_replace(Progress { published, failed: true });
 }
 
-impl Need {
+impl Precondition {
     fn is_met(&self, state: &State) -> bool {
         let found = state.newest(&(self.table.clone(), self.key.clone()));
         found.is_some_and(|entry| {

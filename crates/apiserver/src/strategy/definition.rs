@@ -1,4 +1,4 @@
-//! Definitions of custom resources.
+//! CRDs.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn default(object: &mut Value) {
     }
 }
 
-/// The status that a definition begins with, and the versions that may be stored.
+/// Sets the initial status and the stored versions.
 pub(super) fn default_status(object: &mut Value, new: bool) {
     let storage = storage_versions(object).first().map(|name| (*name).to_owned());
     if new {
@@ -112,15 +112,15 @@ fn versions(value: &Value, spec: &Path, errors: &mut Vec<FieldError>) {
         }
         let at = at.child("schema").child("openAPIV3Schema");
         let shared = spec.child("validation").child("openAPIV3Schema");
-        let told = if versions.len() == 1 { &shared } else { &at };
+        let given = if versions.len() == 1 { &shared } else { &at };
         match version.pointer("/schema/openAPIV3Schema") {
             None => errors.push(FieldError::required(&at, "")),
-            Some(schema) => errors.extend(definition::check(schema, told)),
+            Some(schema) => errors.extend(definition::check(schema, given)),
         }
     }
 }
 
-/// A version with the field names of the real server's own type, which show in a message.
+/// A version in the format of Go's internal type, which appears in a message.
 fn internal(version: &Value) -> String {
     format!(
         "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":null,\
@@ -136,34 +136,34 @@ fn internal(version: &Value) -> String {
 fn names(value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     let names = value.pointer("/spec/names").unwrap_or(&Value::Null);
     for field in ["plural", "singular"] {
-        let told = text(names, &format!("/{field}"));
+        let given = text(names, &format!("/{field}"));
         let at = path.child(field);
-        for why in name::label_1035(told) {
-            errors.push(FieldError::invalid_text(&at, told, why));
+        for why in name::label_1035(given) {
+            errors.push(FieldError::invalid_text(&at, given, why));
         }
     }
     for field in ["kind", "listKind"] {
-        let told = text(names, &format!("/{field}"));
+        let given = text(names, &format!("/{field}"));
         let at = path.child(field);
-        for why in name::label_1035(&told.to_lowercase()) {
+        for why in name::label_1035(&given.to_lowercase()) {
             let why = format!("may have mixed case, but should otherwise match: {why}");
-            errors.push(FieldError::invalid_text(&at, told, why));
+            errors.push(FieldError::invalid_text(&at, given, why));
         }
     }
     for field in ["shortNames", "categories"] {
         let list = names[field].as_array().into_iter().flatten();
-        for (index, told) in list.enumerate() {
-            let told = told.as_str().unwrap_or_default();
-            for why in name::label_1035(told) {
+        for (index, given) in list.enumerate() {
+            let given = given.as_str().unwrap_or_default();
+            for why in name::label_1035(given) {
                 let at = path.child(field).index(index);
-                errors.push(FieldError::invalid_text(&at, told, why));
+                errors.push(FieldError::invalid_text(&at, given, why));
             }
         }
     }
     if text(names, "/kind") == text(names, "/listKind") {
         let at = path.child("listKind");
-        let told = text(names, "/listKind");
-        errors.push(FieldError::invalid_text(&at, told, "kind and listKind may not be the same"));
+        let given = text(names, "/listKind");
+        errors.push(FieldError::invalid_text(&at, given, "kind and listKind may not be the same"));
     }
 }
 
@@ -188,8 +188,8 @@ fn immutable(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for (pointer, field) in [("/spec/scope", "spec.scope"), ("/spec/names/kind", "spec.names.kind")]
     {
         if text(value, pointer) != text(old, pointer) {
-            let told = text(value, pointer);
-            errors.push(FieldError::invalid_text(&Path::new(field), told, "field is immutable"));
+            let given = text(value, pointer);
+            errors.push(FieldError::invalid_text(&Path::new(field), given, "field is immutable"));
         }
     }
 }

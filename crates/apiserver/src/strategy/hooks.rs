@@ -1,4 +1,4 @@
-//! Configurations of validating webhooks.
+//! `ValidatingWebhookConfiguration`.
 
 use kube_cel::cel::Program;
 use serde_json::{Value, json};
@@ -132,9 +132,9 @@ fn supported(
     (field, allowed): (&str, &[&str]),
     errors: &mut Vec<FieldError>,
 ) {
-    let told = &hook[field];
-    if !allowed.contains(&told.as_str().unwrap_or_default()) {
+    let given = &hook[field];
+    if !allowed.contains(&given.as_str().unwrap_or_default()) {
         let list: Vec<String> = allowed.iter().map(|text| (*text).to_owned()).collect();
-        errors.push(FieldError::not_supported(&path.child(field), told, &list));
+        errors.push(FieldError::not_supported(&path.child(field), given, &list));
     }
 }

@@ -1,4 +1,4 @@
-//! What each kind demands of its objects before they are stored.
+//! Defaults and validation per kind.
 
 mod definition;
 mod hooks;
@@ -7,27 +7,27 @@ mod plain;
 use serde_json::{Map, Value, json};
 
 use crate::events;
-use crate::kinds::{Builtin, Nature, Resource};
+use crate::kinds::{Builtin, Origin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::meta::object::{self, MetaRules};
-use crate::verbs::{Ask, Sub};
+use crate::verbs::{RequestContext, Subresource};
 
-/// Brings a new object into the form in which its kind begins.
+/// Prepares a new object for its kind.
 pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata") {
         object::deduplicate_owners(metadata);
     }
-    match &resource.nature {
-        Nature::Custom(custom) => {
+    match &resource.origin {
+        Origin::Custom(custom) => {
             if custom.status {
                 remove(object, "status");
             }
         }
-        Nature::Builtin(builtin) => default_builtin(*builtin, object, true),
+        Origin::Builtin(builtin) => default_builtin(*builtin, object, true),
     }
 }
 
-/// Drops what a client may not say about a new object.
+/// Removes system fields from a new object.
 pub(crate) fn reset_system(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for made_up in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -36,16 +36,16 @@ pub(crate) fn reset_system(object: &mut Value) {
     }
 }
 
-/// Takes over what a write of this face may not touch.
-pub(crate) fn before_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
-    let (resource, sub) = (ask.resource, ask.sub);
+/// Restores the fields that a write to this subresource may not change.
+pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
+    let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
-        Sub::Main | Sub::Scale => {
+        Subresource::Main | Subresource::Scale => {
             if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
                 take_over(next, old, "status");
             }
         }
-        Sub::Status => {
+        Subresource::Status => {
             let managed = next.pointer("/metadata/managedFields").cloned();
             let status = next.get("status").cloned();
             let version = next.pointer("/metadata/resourceVersion").cloned();
@@ -58,7 +58,7 @@ pub(crate) fn before_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
                 set(metadata, "resourceVersion", version);
             }
         }
-        Sub::Finalize => {
+        Subresource::Finalize => {
             let finalizers = next.pointer("/spec/finalizers").cloned();
             let spec = next.get_mut("spec");
             if let (Some(spec), None) = (spec, &finalizers) {
@@ -67,21 +67,21 @@ pub(crate) fn before_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
             take_over(next, old, "status");
         }
     }
-    if resource.is_builtin(Builtin::Namespace) && sub != Sub::Finalize {
+    if resource.is_builtin(Builtin::Namespace) && sub != Subresource::Finalize {
         let finalizers = old.pointer("/spec/finalizers").cloned();
         if !next["spec"].is_object() {
             next["spec"] = json!({});
         }
         remove(&mut next["spec"], "finalizers");
         set(&mut next["spec"], "finalizers", finalizers);
-        if sub == Sub::Main {
+        if sub == Subresource::Main {
             take_over(next, old, "status");
         }
     }
     system_fields(next, old);
 }
 
-/// The fields of metadata that only the server writes.
+/// Restores the metadata fields that only the server writes.
 fn system_fields(next: &mut Value, old: &Value) {
     if !next["metadata"].is_object() {
         next["metadata"] = json!({});
@@ -93,33 +93,33 @@ fn system_fields(next: &mut Value, old: &Value) {
     }
     metadata.remove("selfLink");
     for kept in ["uid", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let told =
+        let given =
             metadata.get(kept).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
-        if !told {
+        if !given {
             put(metadata, kept, was(kept));
         }
     }
 }
 
-/// Counts the wish and fills in what the kind fills in.
-pub(crate) fn prepare_update(ask: &Ask<'_>, next: &mut Value, old: &Value) {
+/// Increments the generation and sets defaults.
+pub(crate) fn prepare_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     if let Some(metadata) = next.get_mut("metadata") {
         object::deduplicate_owners(metadata);
     }
-    if let Nature::Builtin(builtin) = &ask.resource.nature {
+    if let Origin::Builtin(builtin) = &ctx.resource.origin {
         default_builtin(*builtin, next, false);
     }
     next["metadata"]["resourceVersion"] =
         old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-    let counts = ask.resource.builtin().is_none_or(Builtin::has_generation);
-    if !counts || ask.sub == Sub::Status || !wish_changed(ask.resource, next, old) {
+    let counts = ctx.resource.builtin().is_none_or(Builtin::has_generation);
+    if !counts || ctx.sub == Subresource::Status || !spec_changed(ctx.resource, next, old) {
         return;
     }
     let generation = old.pointer("/metadata/generation").and_then(Value::as_i64);
     next["metadata"]["generation"] = json!(generation.unwrap_or_default() + 1);
 }
 
-fn wish_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
+fn spec_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
     let status = resource.has_status();
     let wish = |value: &Value| {
         let mut map: Map<String, Value> = value.as_object().cloned().unwrap_or_default();
@@ -132,7 +132,7 @@ fn wish_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
     wish(next) != wish(old)
 }
 
-/// What the caller should know about an object that is allowed.
+/// Warnings about a valid object.
 pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(metadata) = value.get("metadata").filter(|_| resource.custom().is_some()) {
@@ -144,31 +144,35 @@ pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
     warnings
 }
 
-/// What is wrong with a new object.
+/// Validates a new object.
 pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let mut errors = validate_meta(resource, value);
-    match &resource.nature {
-        Nature::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
-        Nature::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
+    match &resource.origin {
+        Origin::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
+        Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
     }
     errors
 }
 
-/// What is wrong with a changed object.
-pub(crate) fn validate_update(ask: &Ask<'_>, next: &Value, old: &Value) -> Vec<FieldError> {
+/// Validates a changed object.
+pub(crate) fn validate_update(
+    ctx: &RequestContext<'_>,
+    next: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
     let path = Path::new("metadata");
-    let resource = ask.resource;
+    let resource = ctx.resource;
     let null = Value::Null;
     let (new_meta, old_meta) =
         (next.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
     let mut errors = object::validate_update(new_meta, old_meta, &path);
-    match &resource.nature {
-        Nature::Custom(custom) => {
+    match &resource.origin {
+        Origin::Custom(custom) => {
             errors.extend(object::validate_update(new_meta, old_meta, &path));
             errors.extend(validate_meta_of_update(resource, next));
             errors.extend(custom.schema.validate(next, Some(old)));
         }
-        Nature::Builtin(builtin) => {
+        Origin::Builtin(builtin) => {
             errors.extend(validate_meta_of_update(resource, next));
             errors.extend(validate_builtin(*builtin, next, Some(old)));
         }
@@ -191,13 +195,13 @@ fn validate_meta(resource: &Resource, value: &Value) -> Vec<FieldError> {
     object::validate(metadata, rules(resource), &Path::new("metadata"))
 }
 
-/// Of an object that is there only what may have changed is checked again.
+/// Validates the metadata of an update.
 fn validate_meta_of_update(resource: &Resource, value: &Value) -> Vec<FieldError> {
     let found = validate_meta(resource, value);
     found.into_iter().filter(|error| error.field.starts_with("metadata.finalizers")).collect()
 }
 
-/// Fills in what belongs to the form of a kind, before anybody is said to own it.
+/// Sets defaults that no manager owns.
 pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
     match builtin {
         Builtin::Namespace => plain::label_namespace(object),
@@ -260,8 +264,8 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
     }
 }
 
-/// What is told about owners that are named twice.
-pub(crate) fn doubled_owners(value: &Value) -> Vec<String> {
+/// Warnings about duplicate owner references.
+pub(crate) fn duplicate_owners(value: &Value) -> Vec<String> {
     let mut metadata = value.get("metadata").cloned().unwrap_or_default();
     let doubled = object::deduplicate_owners(&mut metadata);
     let shown = |uid: String| {

@@ -1,4 +1,4 @@
-//! The small kinds of the core groups.
+//! Kinds with few rules.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ pub(super) fn default_namespace(object: &mut Value, new: bool) {
     label_namespace(object);
 }
 
-/// A namespace carries its name as a label, so that selectors can name it.
+/// Sets the `kubernetes.io/metadata.name` label.
 pub(super) fn label_namespace(object: &mut Value) {
     let name = text(object, "/metadata/name").to_owned();
     if !name.is_empty() {
@@ -167,7 +167,7 @@ fn keys(value: &Value, fields: &[&str]) -> Vec<FieldError> {
     errors
 }
 
-/// What may not change any more.
+/// The errors of changed immutable fields.
 fn frozen(value: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<FieldError> {
     let Some(old) = old.filter(|old| old["immutable"].as_bool() == Some(true)) else {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! From the bytes of a body to an object of a resource.
+//! Decodes request bodies.
 
 use serde_json::Value;
 
-use super::Ask;
+use super::RequestContext;
 use super::json::{self, Parsed};
 use super::options::FieldValidation;
 use crate::core::text;
@@ -12,14 +12,14 @@ use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
-use crate::{clock, protobuf, shape};
+use crate::{clock, normalize, protobuf};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// What Go clients prefer for built-in kinds.
+/// The format that Go clients prefer for built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const SUMMARY: usize = 30;
 
-/// Reads the body of a call as JSON, YAML, or for some built-in kinds protobuf.
+/// Parses a body as JSON, YAML, or for some built-in kinds protobuf.
 pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> {
     let parsed = match call.content_type.as_str() {
         "" | "application/json" => json::parse(&call.body),
@@ -45,7 +45,7 @@ pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> 
     Err(unrecognized(resource, &why, &call.body))
 }
 
-/// Reads YAML, which JSON is, too.
+/// Parses YAML or JSON.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     if let Ok(parsed) = json::parse(bytes) {
         return Ok(parsed);
@@ -60,37 +60,37 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 
-/// Reads an object to be created or replaced, as its resource wants it.
-pub(crate) fn object(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
-    let parsed = body(call, ask.resource)?;
+/// Decodes an object to create or replace.
+pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
+    let parsed = body(call, ctx.resource)?;
     let mut value = parsed.value;
-    identify(ask.resource, &mut value, &call.body)?;
+    identify(ctx.resource, &mut value, &call.body)?;
     let (kind, version) = named(&value);
     let handled =
-        format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
-    let unknown = shape::bring(ask.resource, &mut value)
+        format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
+    let unknown = normalize::normalize(ctx.resource, &mut value)
         .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
-    if let Some(strict) = complain(ask, parsed.duplicates, unknown) {
+    if let Some(strict) = complain(ctx, parsed.duplicates, unknown) {
         let message = format!("{handled}: strict decoding error: {strict}");
         return Err(Refusal::bad_request(message));
     }
-    kind_matches(ask.resource, &value)?;
+    kind_matches(ctx.resource, &value)?;
     Ok(value)
 }
 
-/// Unknown and doubled fields are warned of; the answer is the complaint of a strict caller.
+/// Warns of unknown and duplicate fields; returns the error in strict mode.
 pub(crate) fn complain(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     doubled: Vec<String>,
     unknown: Vec<String>,
 ) -> Option<String> {
     let doubled = doubled.into_iter().map(|path| format!("duplicate field \"{path}\""));
     let unknown = unknown.into_iter().map(|path| format!("unknown field \"{path}\""));
     let complaints: Vec<String> = doubled.chain(unknown).collect();
-    match ask.options.validation {
+    match ctx.options.validation {
         FieldValidation::Ignore => None,
         FieldValidation::Warn => {
-            ask.warn(complaints);
+            ctx.warn(complaints);
             None
         }
         FieldValidation::Strict if complaints.is_empty() => None,
@@ -98,7 +98,7 @@ pub(crate) fn complain(
     }
 }
 
-/// A custom object must be of the kind of its path.
+/// Refuses an object of another kind than its path.
 pub(crate) fn kind_matches(resource: &Resource, value: &Value) -> Result<(), Refusal> {
     let kind = text(value, "/kind");
     if resource.custom().is_none() || kind == resource.kind {
@@ -110,7 +110,7 @@ pub(crate) fn kind_matches(resource: &Resource, value: &Value) -> Result<(), Ref
     Err(Refusal::invalid_kind(&resource.group, kind, name, &errors))
 }
 
-/// Completes or refuses what an object says it is.
+/// Completes or validates `apiVersion` and `kind`.
 fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
     let (kind, version) = named(value);
     let expected = resource.api_version();
@@ -127,9 +127,9 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
             let why = format!("Object '{missing}' is missing in '{shown}'");
             return Err(unrecognized(resource, &why, raw));
         }
-        let told = text(value, "/apiVersion");
-        if told != expected {
-            return Err(wrong_version(told, &expected));
+        let given = text(value, "/apiVersion");
+        if given != expected {
+            return Err(wrong_version(given, &expected));
         }
         return Ok(());
     }
@@ -137,12 +137,12 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
         map.entry("kind").or_insert_with(|| Value::from(resource.kind.as_str()));
         map.entry("apiVersion").or_insert_with(|| Value::from(expected.as_str()));
     }
-    let told = text(value, "/apiVersion");
-    if kind.is_empty() || kind == resource.kind && told == expected {
+    let given = text(value, "/apiVersion");
+    if kind.is_empty() || kind == resource.kind && given == expected {
         return Ok(());
     }
     if kind == resource.kind {
-        return Err(wrong_version(told, &expected));
+        return Err(wrong_version(given, &expected));
     }
     let internal = if resource.group.is_empty() { "core" } else { &resource.group };
     let internal = internal.split('.').next().unwrap_or_default();
@@ -153,9 +153,9 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
     )))
 }
 
-fn wrong_version(told: &str, expected: &str) -> Refusal {
+fn wrong_version(given: &str, expected: &str) -> Refusal {
     Refusal::bad_request(format!(
-        "the API version in the data ({told}) does not match the expected API version ({expected})"
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
 }
 
@@ -172,7 +172,7 @@ fn unrecognized(resource: &Resource, why: &str, raw: &[u8]) -> Refusal {
     ))
 }
 
-/// The start of a body, as messages show it.
+/// The start of a body, as printed in messages.
 fn summary(raw: &[u8]) -> String {
     let cut = raw.get(..SUMMARY.min(raw.len())).unwrap_or_default();
     let more = if raw.len() > SUMMARY { " ..." } else { "" };

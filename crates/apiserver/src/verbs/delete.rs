@@ -1,13 +1,13 @@
-//! Deletions: a mark, and the end of an object that nothing holds.
+//! Deletion of objects, with finalizers and propagation.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::not_kept;
+use super::create::write_failed;
 use super::options::dry_run_errors;
 use super::select::Selection;
-use super::{Ask, Sub, json as text_json};
+use super::{RequestContext, Subresource, json as text_json};
 use crate::admission::{self, Operation, Reviewed};
 use crate::auth::User;
 use crate::clock;
@@ -27,20 +27,20 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// How an object is to go.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) policy: Option<Policy>,
     pub(crate) dry_run: bool,
-    /// Asked for with `orphanDependents: false`, which is answered with 202.
+    /// `orphanDependents: false`, which is answered with 202.
     pub(crate) legacy: bool,
-    /// The options as the caller wrote them, for webhooks.
-    pub(crate) told: Value,
+    /// The options as sent, for webhooks.
+    pub(crate) given: Value,
 }
 
-/// What becomes of those that an object owns.
+/// The propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Orphan,
@@ -48,33 +48,37 @@ pub(crate) enum Policy {
     Foreground,
 }
 
-/// How a deletion ended.
+/// The result of a deletion.
 pub(crate) enum Outcome {
-    /// The object is gone; this is its last image.
+    /// The object is gone; this is its last version.
     Gone(Value),
-    /// The object is marked and waits for its finalizers.
+    /// The object waits for its finalizers.
     Waits(Value),
 }
 
 /// Serves the deletion of one object.
-pub(super) async fn serve(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    if ask.sub != Sub::Main {
+pub(super) async fn serve(
+    ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    if ctx.sub != Subresource::Main {
         return Err(Refusal::method_not_allowed());
     }
     let options = read(call)?;
-    let mut ask = ask;
-    ask.options.dry_run = options.dry_run;
-    let outcome = delete(&mut ask, &options).await?;
+    let mut ctx = ctx;
+    ctx.options.dry_run = options.dry_run;
+    let outcome = delete(&mut ctx, &options).await?;
     let code = if options.legacy { 202 } else { 200 };
     let answer = match outcome {
-        Outcome::Waits(object) => view::one(code, ask.resource, &object, (form, &call.query))?,
+        Outcome::Waits(object) => view::one(code, ctx.resource, &object, (form, &call.query))?,
         Outcome::Gone(object)
-            if ask.resource.builtin().is_some_and(Builtin::deletion_returns_object) =>
+            if ctx.resource.builtin().is_some_and(Builtin::deletion_returns_object) =>
         {
-            view::one(200, ask.resource, &object, (form, &call.query))?
+            view::one(200, ctx.resource, &object, (form, &call.query))?
         }
         Outcome::Gone(object) => {
-            let mut details = details(&ask.resource.group, &ask.resource.plural, ask.name);
+            let mut details = details(&ctx.resource.group, &ctx.resource.plural, ctx.name);
             details["uid"] = object.pointer("/metadata/uid").cloned().unwrap_or_default();
             Answer::json(
                 200,
@@ -88,10 +92,10 @@ pub(super) async fn serve(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answ
             )
         }
     };
-    Ok(answer.warn(ask.warnings))
+    Ok(answer.warn(ctx.warnings))
 }
 
-/// Serves the deletion of everything that a query selects.
+/// Serves the deletion of a collection.
 pub(super) async fn serve_collection(
     core: &Arc<Core>,
     call: &Call,
@@ -120,84 +124,91 @@ async fn all(
     for entry in chosen {
         let place =
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
-        let mut ask = Ask::new(core, resource, place, user);
-        ask.options.dry_run = options.dry_run;
-        match delete_as(&mut ask, options, true).await {
+        let mut ctx = RequestContext::new(core, resource, place, user);
+        ctx.options.dry_run = options.dry_run;
+        match delete_as(&mut ctx, options, true).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => return Err(refusal),
         }
-        warnings.extend(ask.warnings);
+        warnings.extend(ctx.warnings);
     }
     Ok(warnings)
 }
 
-/// Deletes an object, or marks it.
-pub(crate) async fn delete(ask: &mut Ask<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
-    delete_as(ask, options, false).await
+/// Deletes an object, or sets its deletion timestamp.
+pub(crate) async fn delete(
+    ctx: &mut RequestContext<'_>,
+    options: &DeleteOptions,
+) -> Result<Outcome, Refusal> {
+    delete_as(ctx, options, false).await
 }
 
 async fn delete_as(
-    ask: &mut Ask<'_>,
+    ctx: &mut RequestContext<'_>,
     options: &DeleteOptions,
     collection: bool,
 ) -> Result<Outcome, Refusal> {
-    protected(ask)?;
+    protected(ctx)?;
     for _ in 0..TRIES {
-        let current = ask.current().ok_or_else(|| ask.not_found())?;
-        preconditions(ask, options, &current.value)?;
+        let current = ctx.current().ok_or_else(|| ctx.not_found())?;
+        preconditions(ctx, options, &current.value)?;
         let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
         let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
-        let mut told = options.told.clone();
-        if ask.resource.is_builtin(Builtin::Namespace) && told["preconditions"].is_null() {
-            told["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
+        let mut given = options.given.clone();
+        if ctx.resource.is_builtin(Builtin::Namespace) && given["preconditions"].is_null() {
+            given["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
         }
-        let told = std::mem::replace(&mut ask.options.told, told);
-        let warnings = admission::review(ask, &reviewed).await;
-        ask.options.told = told;
-        ask.warn(warnings?);
-        let next = marked(ask.resource, &current.value, options);
-        if let Some(outcome) = commit(ask, &current, next).await? {
+        let given = std::mem::replace(&mut ctx.options.given, given);
+        let warnings = admission::review(ctx, &reviewed).await;
+        ctx.options.given = given;
+        ctx.warn(warnings?);
+        let next = marked(ctx.resource, &current.value, options);
+        if let Some(outcome) = commit(ctx, &current, next).await? {
             return Ok(outcome);
         }
     }
-    Err(Refusal::modified(ask.resource, ask.name))
+    Err(Refusal::modified(ctx.resource, ctx.name))
 }
 
-fn protected(ask: &Ask<'_>) -> Result<(), Refusal> {
-    if ask.resource.is_builtin(Builtin::Namespace) && PROTECTED.contains(&ask.name) {
+fn protected(ctx: &RequestContext<'_>) -> Result<(), Refusal> {
+    if ctx.resource.is_builtin(Builtin::Namespace) && PROTECTED.contains(&ctx.name) {
         let why = "this namespace may not be deleted";
-        return Err(Refusal::forbidden(ask.resource, ask.name, why));
+        return Err(Refusal::forbidden(ctx.resource, ctx.name, why));
     }
     Ok(())
 }
 
-fn preconditions(ask: &Ask<'_>, options: &DeleteOptions, current: &Value) -> Result<(), Refusal> {
+fn preconditions(
+    ctx: &RequestContext<'_>,
+    options: &DeleteOptions,
+    current: &Value,
+) -> Result<(), Refusal> {
     let uid = text(current, "/metadata/uid");
     let version = text(current, "/metadata/resourceVersion");
     let why = match (&options.uid, &options.version) {
-        (Some(told), _) if told != uid => format!(
-            "the UID in the precondition ({told}) does not match the UID in record ({uid}). The \
+        (Some(given), _) if given != uid => format!(
+            "the UID in the precondition ({given}) does not match the UID in record ({uid}). The \
              object might have been deleted and then recreated"
         ),
-        (_, Some(told)) if told != version => format!(
-            "the ResourceVersion in the precondition ({told}) does not match the ResourceVersion \
+        (_, Some(given)) if given != version => format!(
+            "the ResourceVersion in the precondition ({given}) does not match the ResourceVersion \
              in record ({version}). The object might have been modified"
         ),
         (Some(_) | None, Some(_) | None) => return Ok(()),
     };
-    let resource = ask.resource;
-    let mut refusal = Refusal::conflict(resource, ask.name, &why);
+    let resource = ctx.resource;
+    let mut refusal = Refusal::conflict(resource, ctx.name, &why);
     let dotted = if resource.group.is_empty() {
         resource.kind.clone()
     } else {
         format!("{}.{}", resource.kind, resource.group)
     };
-    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ask.name);
-    Err(refusal.about(details(&resource.group, &resource.kind, ask.name)))
+    refusal.message = format!("Operation cannot be fulfilled on {dotted} \"{}\": {why}", ctx.name);
+    Err(refusal.about(details(&resource.group, &resource.kind, ctx.name)))
 }
 
-/// The image that waits, or none when nothing holds the object.
+/// The object with its deletion timestamp; `None` if it can be removed at once.
 fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Option<Value> {
     let mut next = current.clone();
     let metadata = next.get_mut("metadata")?.as_object_mut()?;
@@ -236,7 +247,7 @@ fn marked(resource: &Resource, current: &Value, options: &DeleteOptions) -> Opti
     Some(next)
 }
 
-/// A namespace waits for its content first.
+/// A namespace first waits for the deletion of its content.
 fn namespace_marked(mut next: Value, deleting: bool) -> Option<Value> {
     let held = has_entries(&next, "/spec/finalizers") || has_entries(&next, "/metadata/finalizers");
     if !held && deleting {
@@ -249,7 +260,7 @@ fn namespace_marked(mut next: Value, deleting: bool) -> Option<Value> {
     Some(next)
 }
 
-/// The finalizers that a policy leaves.
+/// The finalizers under a propagation policy.
 fn finalizers(current: Option<&Value>, policy: Option<Policy>) -> Vec<String> {
     let current = current.and_then(Value::as_array).into_iter().flatten();
     let current: Vec<String> = current.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -279,41 +290,41 @@ fn with(mut finalizers: Vec<String>, added: &str) -> Vec<String> {
 }
 
 async fn commit(
-    ask: &Ask<'_>,
+    ctx: &RequestContext<'_>,
     current: &Arc<Entry>,
     next: Option<Value>,
 ) -> Result<Option<Outcome>, Refusal> {
     if next.as_ref() == Some(&current.value) {
         return Ok(Some(Outcome::Waits(current.value.clone())));
     }
-    if ask.options.dry_run {
+    if ctx.options.dry_run {
         let last = current.value.clone();
         return Ok(Some(next.map_or(Outcome::Gone(last), Outcome::Waits)));
     }
     let gone = next.is_none();
     let write = Write {
-        table: ask.resource.table.clone(),
-        key: ask.key(),
+        table: ctx.resource.table.clone(),
+        key: ctx.key(),
         expect: Expect::Revision(current.revision),
         value: next,
-        needs: Vec::new(),
+        preconditions: Vec::new(),
     };
-    match ask.core.store.write(write).await {
+    match ctx.core.store.write(write).await {
         Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
-            ask.core.store.published(revision).await;
+            ctx.core.store.published(revision).await;
             Ok(None)
         }
-        Err(WriteError::Failed) => Err(not_kept()),
+        Err(WriteError::Failed) => Err(write_failed()),
     }
 }
 
-/// Reads the options: from the body if there is one, else from the query.
+/// Parses the options from the body if there is one, else from the query.
 fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
-    let told = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
-    let policy = text(&told, "/propagationPolicy");
-    let orphan = told.get("orphanDependents").and_then(Value::as_bool);
+    let given = if call.body.is_empty() { from_query(&call.query)? } else { from_body(call)? };
+    let policy = text(&given, "/propagationPolicy");
+    let orphan = given.get("orphanDependents").and_then(Value::as_bool);
     let path = Path::new("propagationPolicy");
     let mut errors = Vec::new();
     if orphan.is_some() && !policy.is_empty() {
@@ -335,20 +346,20 @@ fn read(call: &Call) -> Result<DeleteOptions, Refusal> {
             None
         }
     };
-    let dry_run = told.get("dryRun").and_then(Value::as_array).into_iter().flatten();
+    let dry_run = given.get("dryRun").and_then(Value::as_array).into_iter().flatten();
     let dry_run: Vec<&str> = dry_run.filter_map(Value::as_str).collect();
     errors.extend(dry_run_errors(&dry_run));
     if !errors.is_empty() {
         return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &errors));
     }
-    let wanted = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let wanted = |pointer: &str| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     Ok(DeleteOptions {
         uid: wanted("/preconditions/uid"),
         version: wanted("/preconditions/resourceVersion"),
         policy: parsed,
         dry_run: !dry_run.is_empty(),
         legacy: orphan == Some(false),
-        told,
+        given,
     })
 }
 
@@ -356,37 +367,37 @@ fn from_body(call: &Call) -> Result<Value, Refusal> {
     let parsed = text_json::parse(&call.body).map_err(|why| {
         Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
     })?;
-    let mut told = parsed.value;
-    if !told.is_object() && !told.is_null() {
-        return Err(Refusal::bad_request(text_json::no_object(&told)));
+    let mut given = parsed.value;
+    if !given.is_object() && !given.is_null() {
+        return Err(Refusal::bad_request(text_json::no_object(&given)));
     }
-    let kind = text(&told, "/kind");
-    let version = text(&told, "/apiVersion");
+    let kind = text(&given, "/kind");
+    let version = text(&given, "/apiVersion");
     if !kind.is_empty() && kind != "DeleteOptions" {
         return Err(Refusal::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
              \"pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
-    told["kind"] = json!("DeleteOptions");
-    told["apiVersion"] = json!("meta.k8s.io/v1");
-    Ok(told)
+    given["kind"] = json!("DeleteOptions");
+    given["apiVersion"] = json!("meta.k8s.io/v1");
+    Ok(given)
 }
 
 fn from_query(query: &Query) -> Result<Value, Refusal> {
-    let mut told = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut given = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if let Some(policy) = query.get("propagationPolicy") {
-        told["propagationPolicy"] = json!(policy);
+        given["propagationPolicy"] = json!(policy);
     }
     if let Some(seconds) = query.number("gracePeriodSeconds")? {
-        told["gracePeriodSeconds"] = json!(seconds);
+        given["gracePeriodSeconds"] = json!(seconds);
     }
     if let Some(orphan) = query.get("orphanDependents") {
-        told["orphanDependents"] = json!(orphan == "true");
+        given["orphanDependents"] = json!(orphan == "true");
     }
     let dry_run = query.all("dryRun");
     if !dry_run.is_empty() {
-        told["dryRun"] = json!(dry_run);
+        given["dryRun"] = json!(dry_run);
     }
-    Ok(told)
+    Ok(given)
 }

@@ -1,18 +1,18 @@
-//! Reads JSON and remembers which keys were there twice; says what is wrong in Go's words.
+//! Parses JSON with duplicate keys; errors have the messages of Go.
 
 use serde_json::Value;
 
 use crate::patch::go_type;
 use crate::schema::decode;
 
-/// A document, and the paths of keys that stood there more than once.
+/// A document and the paths of duplicate keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON.
+/// Parses JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let decoded = decode::decode(bytes).map_err(|error| sentence(bytes, &error))?;
     let mut value = decoded.value;
@@ -20,7 +20,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: decoded.duplicates })
 }
 
-/// What is wrong with a document that is no object.
+/// The error of a document that is not an object.
 pub(crate) fn no_object(value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of \
@@ -30,7 +30,7 @@ pub(crate) fn no_object(value: &Value) -> String {
     )
 }
 
-/// What is wrong with a text that is no JSON.
+/// The error of invalid JSON.
 pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -38,7 +38,7 @@ pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
     let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
     let offender = line.and_then(|line| line.get(error.column().saturating_sub(1)));
     let shown = offender.map_or_else(|| "'\\n'".to_owned(), |byte| quoted(*byte));
-    let told = error.to_string();
+    let given = error.to_string();
     let place = [
         ("key must be a string", "looking for beginning of object key string"),
         ("expected `:`", "after object key"),
@@ -47,7 +47,7 @@ pub(crate) fn sentence(bytes: &[u8], error: &serde_json::Error) -> String {
         ("trailing characters", "after top-level value"),
         ("control character", "in string literal"),
     ];
-    let place = place.iter().find(|(start, _)| told.starts_with(start));
+    let place = place.iter().find(|(start, _)| given.starts_with(start));
     let place = place.map_or("looking for beginning of value", |(_, place)| place);
     format!("invalid character {shown} {place}")
 }

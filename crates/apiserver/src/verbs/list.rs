@@ -1,4 +1,4 @@
-//! Lists: now, at a revision, or page by page.
+//! Lists: current, at a revision, or paged.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::status::Refusal;
 use crate::store::{Entry, Listing};
 use crate::view::{self, Page};
 
-/// How long a list waits for a revision that is not there yet.
+/// How long a list waits for a future revision.
 const WAIT: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Tokens are read as Go reads them: bits that mean nothing are not looked at.
+/// Like Go, ignores trailing bits of continue tokens.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -67,7 +67,7 @@ pub(super) async fn list(
     view::many(resource, &items, &page, (form, query))
 }
 
-/// The objects that a query means, and where a page starts.
+/// The objects of a query, and the start of the page.
 async fn read(
     core: &Core,
     call: &Call,
@@ -77,8 +77,8 @@ async fn read(
     let query = &call.query;
     let prefix = resource.prefix(namespace);
     let table = &resource.table;
-    if let Some(told) = query.get("continue") {
-        let (revision, start) = parse_token(told)?;
+    if let Some(given) = query.get("continue") {
+        let (revision, start) = parse_token(given)?;
         if query.get("resourceVersion").is_some_and(|version| version != "0") {
             return Err(Refusal::bad_request(
                 "specifying resource version is not allowed when using continue",
@@ -92,11 +92,11 @@ async fn read(
         let listing = listing.map_err(|_| expired_page(&start, &prefix))?;
         return Ok((listing, Some(start)));
     }
-    let told = query.get("resourceVersion");
-    let version = told.map(parse_version).transpose().map_err(|why| {
-        let told = told.unwrap_or_default();
+    let given = query.get("resourceVersion");
+    let version = given.map(parse_version).transpose().map_err(|why| {
+        let given = given.unwrap_or_default();
         Refusal::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: \"{told}\": {why}"
+            "invalid resource version: resourceVersion: Invalid value: \"{given}\": {why}"
         ))
     })?;
     let version = version.unwrap_or_default();
@@ -113,7 +113,7 @@ async fn read(
     Ok((core.store.list(table, &prefix), None))
 }
 
-/// Waits for a revision that others may have seen already.
+/// Waits for a future revision.
 pub(super) async fn reached(core: &Core, version: u64) -> Result<(), Refusal> {
     if version <= core.store.head() {
         return Ok(());
@@ -125,7 +125,7 @@ pub(super) async fn reached(core: &Core, version: u64) -> Result<(), Refusal> {
     Err(ahead(version, core.store.head()))
 }
 
-/// A revision that is not there yet.
+/// The error of a future revision.
 pub(super) fn ahead(version: u64, head: u64) -> Refusal {
     let message = format!("Too large resource version: {version}, current: {head}");
     let mut refusal = Refusal::new(504, "Timeout", message).about(json!({
@@ -138,12 +138,12 @@ pub(super) fn ahead(version: u64, head: u64) -> Refusal {
     refusal
 }
 
-/// Reads a revision; the error is Go's.
-pub(super) fn parse_version(told: &str) -> Result<u64, String> {
-    told.parse().map_err(|_| format!("strconv.ParseUint: parsing \"{told}\": invalid syntax"))
+/// Parses a revision; the error is Go's.
+pub(super) fn parse_version(given: &str) -> Result<u64, String> {
+    given.parse().map_err(|_| format!("strconv.ParseUint: parsing \"{given}\": invalid syntax"))
 }
 
-/// Refuses combinations of options that mean nothing.
+/// Refuses invalid combinations of options.
 pub(super) fn check(query: &Query, watch: bool) -> Result<(), Refusal> {
     let matching = query.get("resourceVersionMatch");
     let version = query.get("resourceVersion");
@@ -211,7 +211,7 @@ fn check_watch(
     }
 }
 
-/// The token of the page behind a key.
+/// The continue token after a key.
 fn token(revision: u64, resource: &Resource, namespace: &str, key: &str) -> String {
     let rest = key.strip_prefix(&resource.prefix(namespace)).unwrap_or(key);
     let start = format!("/{rest}\0");
@@ -219,12 +219,12 @@ fn token(revision: u64, resource: &Resource, namespace: &str, key: &str) -> Stri
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-/// The revision and the start of a page; without a revision it is whatever is now.
-fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
+/// The revision and start of a page; without a revision the current one.
+fn parse_token(given: &str) -> Result<(Option<u64>, String), Refusal> {
     let invalid = |why: &str| {
         Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
     };
-    let bytes = LENIENT.decode(told).map_err(|error| invalid(&error.to_string()))?;
+    let bytes = LENIENT.decode(given).map_err(|error| invalid(&error.to_string()))?;
     let token: Value = serde_json::from_slice(&bytes)
         .map_err(|error| invalid(&super::json::sentence(&bytes, &error)))?;
     if token["v"].as_str() != Some("meta.k8s.io/v1") {
@@ -240,7 +240,7 @@ fn parse_token(told: &str) -> Result<(Option<u64>, String), Refusal> {
     Ok((revision, start.trim_start_matches('/').to_owned()))
 }
 
-/// A page of a list that is forgotten; the token goes on with what is now.
+/// The error of a compacted page; its token continues at the current revision.
 fn expired_page(start: &str, prefix: &str) -> Refusal {
     let rest = start.strip_prefix(prefix).unwrap_or(start);
     let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("/{rest}")});
@@ -253,7 +253,7 @@ fn expired_page(start: &str, prefix: &str) -> Refusal {
     let mut refusal = Refusal::expired(message);
     let mut status = refusal.to_status();
     status["metadata"] = json!({"continue": URL_SAFE_NO_PAD.encode(token.to_string())});
-    refusal.told = Some(Box::new(status));
+    refusal.status = Some(Box::new(status));
     refusal
 }
 
@@ -266,7 +266,7 @@ mod tests {
     proptest! {
         // Requirement: AS-15
         #[test]
-        fn no_token_makes_reading_panic(
+        fn no_continue_token_makes_parsing_panic(
             text in ".{0,20}",
             revision in any::<i64>(),
             start in ".{0,8}",

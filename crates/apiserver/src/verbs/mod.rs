@@ -1,4 +1,4 @@
-//! What can be done with objects.
+//! The verbs of resources.
 
 pub(crate) mod create;
 pub(crate) mod decode;
@@ -27,9 +27,9 @@ use crate::store::Entry;
 use crate::view;
 use options::{WriteKind, WriteOptions};
 
-/// Which face of an object is asked for.
+/// The subresource of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sub {
+pub(crate) enum Subresource {
     Main,
     Status,
     Scale,
@@ -37,21 +37,21 @@ pub(crate) enum Sub {
     Finalize,
 }
 
-/// One object, one caller, and how the caller wants it done.
-pub(crate) struct Ask<'a> {
+/// The object, user and options of a request.
+pub(crate) struct RequestContext<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) sub: Sub,
+    pub(crate) sub: Subresource,
     pub(crate) user: &'a User,
     pub(crate) options: WriteOptions,
-    /// Gathered on the way, told with the answer.
+    /// Warnings for the response.
     pub(crate) warnings: Vec<String>,
 }
 
-impl<'a> Ask<'a> {
-    /// An ask with no options, for the object itself.
+impl<'a> RequestContext<'a> {
+    /// A context without options, for the main resource.
     pub(crate) fn new(
         core: &'a Arc<Core>,
         resource: &'a Arc<Resource>,
@@ -63,27 +63,27 @@ impl<'a> Ask<'a> {
             resource,
             namespace,
             name,
-            sub: Sub::Main,
+            sub: Subresource::Main,
             user,
             options: WriteOptions::internal("unknown"),
             warnings: Vec::new(),
         }
     }
 
-    /// Written by a part of the server.
+    /// Sets the field manager.
     pub(crate) fn by(mut self, manager: &str) -> Self {
         manager.clone_into(&mut self.options.manager);
         self
     }
 }
 
-impl Ask<'_> {
+impl RequestContext<'_> {
     /// The key of the object.
     pub(crate) fn key(&self) -> Arc<str> {
         self.resource.key(self.namespace, self.name)
     }
 
-    /// The object as it is stored.
+    /// The stored object.
     pub(crate) fn current(&self) -> Option<Arc<Entry>> {
         self.core.store.get(&self.resource.table, &self.key())
     }
@@ -92,13 +92,13 @@ impl Ask<'_> {
         Refusal::not_found(self.resource, self.name)
     }
 
-    /// Adds warnings that are not there yet.
+    /// Adds new warnings.
     pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
         add_new(&mut self.warnings, warnings);
     }
 }
 
-/// Adds texts that are not there yet.
+/// Adds new strings.
 pub(crate) fn add_new(texts: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
     let mut seen: HashSet<String> = texts.iter().cloned().collect();
     texts.extend(more.into_iter().filter(|text| seen.insert(text.clone())));
@@ -116,8 +116,8 @@ pub(crate) async fn dispatch(
     let method = call.method.as_str();
     let named = !place.name.is_empty();
     let answer = match method {
-        "GET" | "HEAD" if named && sub == Sub::Scale => {
-            scale::get(&ask(core, call, place, (&resource, sub))?, &form)
+        "GET" | "HEAD" if named && sub == Subresource::Scale => {
+            scale::get(&context(core, call, place, (&resource, sub))?, &form)
         }
         "GET" | "HEAD" if named && !call.query.flag("watch") => {
             get(core, call, place, &resource).await
@@ -126,11 +126,11 @@ pub(crate) async fn dispatch(
             watch::watch(core, call, place, &resource).await
         }
         "GET" | "HEAD" => list::list(core, call, place, &resource, &form).await,
-        "POST" => create::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
-        "PUT" => update::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
-        "PATCH" => patch::serve(ask(core, call, place, (&resource, sub))?, call, &form).await,
+        "POST" => create::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
+        "PUT" => update::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
+        "PATCH" => patch::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
         "DELETE" if named => {
-            delete::serve(ask(core, call, place, (&resource, sub))?, call, &form).await
+            delete::serve(context(core, call, place, (&resource, sub))?, call, &form).await
         }
         "DELETE" => delete::serve_collection(core, call, place, &resource).await,
         _ => Err(Refusal::method_not_allowed()),
@@ -149,13 +149,13 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// What a call asks of a resource.
-fn ask<'a>(
+/// The context of a call.
+fn context<'a>(
     core: &'a Arc<Core>,
     call: &'a Call,
     place: &'a Place,
-    (resource, sub): (&'a Arc<Resource>, Sub),
-) -> Result<Ask<'a>, Refusal> {
+    (resource, sub): (&'a Arc<Resource>, Subresource),
+) -> Result<RequestContext<'a>, Refusal> {
     let kind = match call.method.as_str() {
         "POST" => Some(WriteKind::Create),
         "PUT" => Some(WriteKind::Update),
@@ -164,15 +164,15 @@ fn ask<'a>(
         _ => None,
     };
     let named = (place.namespace.as_str(), place.name.as_str());
-    let mut ask = Ask::new(core, resource, named, &call.user);
-    ask.sub = sub;
+    let mut ctx = RequestContext::new(core, resource, named, &call.user);
+    ctx.sub = sub;
     if let Some(kind) = kind {
-        ask.options = WriteOptions::read(call, kind)?;
+        ctx.options = WriteOptions::read(call, kind)?;
     }
-    Ok(ask)
+    Ok(ctx)
 }
 
-/// The resource of a place, if the method makes sense there.
+/// The resource of a path, if it supports the method.
 fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Refusal> {
     let kinds = core.registry.kinds();
     let Some(resource) = kinds.find(&place.group, &place.version, &place.plural) else {
@@ -214,12 +214,14 @@ fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Ref
     Ok(resource.clone())
 }
 
-fn subresource(resource: &Resource, place: &Place) -> Result<Sub, Refusal> {
+fn subresource(resource: &Resource, place: &Place) -> Result<Subresource, Refusal> {
     match place.sub.as_str() {
-        "" => Ok(Sub::Main),
-        "status" if resource.has_status() => Ok(Sub::Status),
-        "scale" if resource.custom().is_some_and(|custom| custom.scale.is_some()) => Ok(Sub::Scale),
-        "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Sub::Finalize),
+        "" => Ok(Subresource::Main),
+        "status" if resource.has_status() => Ok(Subresource::Status),
+        "scale" if resource.custom().is_some_and(|custom| custom.scale.is_some()) => {
+            Ok(Subresource::Scale)
+        }
+        "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Subresource::Finalize),
         _ if resource.custom().is_some() => Err(Refusal::not_found(resource, &place.name)),
         _ => Err(Refusal::no_such_resource()),
     }
@@ -248,13 +250,13 @@ async fn get(
     view::entry(200, resource, &entry, (&form, &call.query))
 }
 
-/// What is written is shown in the form that was asked for.
+/// The response with a written object.
 pub(crate) fn written(
     code: u16,
-    ask: &Ask<'_>,
+    ctx: &RequestContext<'_>,
     entry: &Entry,
     (form, call): (&Form, &Call),
 ) -> Result<Answer, Refusal> {
-    view::entry(code, ask.resource, entry, (form, &call.query))
-        .map(|answer| answer.warn(ask.warnings.clone()))
+    view::entry(code, ctx.resource, entry, (form, &call.query))
+        .map(|answer| answer.warn(ctx.warnings.clone()))
 }

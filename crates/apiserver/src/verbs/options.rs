@@ -1,4 +1,4 @@
-//! The options of writes, from the query.
+//! The query options of writes.
 
 use serde_json::{Value, json};
 
@@ -8,18 +8,18 @@ use crate::status::Refusal;
 
 const WRITER_MAX: usize = 128;
 
-/// What becomes of fields that a schema does not know.
+/// How unknown fields are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// They are dropped.
     Ignore,
-    /// They are dropped, and the caller is told.
+    /// They are dropped with a warning.
     Warn,
     /// They are refused.
     Strict,
 }
 
-/// Which write the options belong to.
+/// The kind of write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
@@ -33,11 +33,11 @@ pub(crate) enum WriteKind {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
-    /// Who is recorded as the writer of fields.
+    /// The field manager.
     pub(crate) manager: String,
     pub(crate) force: bool,
-    /// The options as the caller wrote them, for webhooks.
-    pub(crate) told: Value,
+    /// The options as sent, for webhooks.
+    pub(crate) given: Value,
 }
 
 impl WriteOptions {
@@ -48,11 +48,11 @@ impl WriteOptions {
             validation: FieldValidation::Ignore,
             manager: manager.to_owned(),
             force: false,
-            told: Value::Null,
+            given: Value::Null,
         }
     }
 
-    /// Reads and checks the options of a call.
+    /// Parses and validates the options of a call.
     pub(crate) fn read(call: &Call, kind: WriteKind) -> Result<Self, Refusal> {
         let dry_run = call.query.all("dryRun");
         let manager = call.query.get("fieldManager");
@@ -78,24 +78,24 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(Refusal::invalid_kind("meta.k8s.io", kind.options(), "", &errors));
         }
-        let mut told = json!({"kind": kind.options(), "apiVersion": "meta.k8s.io/v1"});
+        let mut given = json!({"kind": kind.options(), "apiVersion": "meta.k8s.io/v1"});
         for (key, value) in [("fieldManager", manager), ("fieldValidation", Some(validation))] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
-                told[key] = json!(value);
+                given[key] = json!(value);
             }
         }
         if !dry_run.is_empty() {
-            told["dryRun"] = json!(dry_run);
+            given["dryRun"] = json!(dry_run);
         }
         if let Some(force) = force {
-            told["force"] = json!(force == "true");
+            given["force"] = json!(force == "true");
         }
         Ok(Self {
             dry_run: !dry_run.is_empty(),
             validation: parsed,
             manager: manager.map_or_else(|| agent(&call.user_agent), str::to_owned),
             force: force == Some("true"),
-            told,
+            given,
         })
     }
 }
@@ -110,7 +110,7 @@ impl WriteKind {
     }
 }
 
-/// What is wrong with values of `dryRun`.
+/// Validates `dryRun`.
 pub(crate) fn dry_run_errors(values: &[&str]) -> Vec<FieldError> {
     if values.iter().all(|value| *value == "All") {
         return Vec::new();
@@ -141,7 +141,7 @@ fn writer_errors(manager: Option<&str>, kind: WriteKind) -> Vec<FieldError> {
     errors
 }
 
-/// The name of a program, out of its `User-Agent`.
+/// The default field manager, from the `User-Agent`.
 fn agent(header: &str) -> String {
     let name = header.split('/').next().unwrap_or_default();
     let mut end = name.len().min(WRITER_MAX);

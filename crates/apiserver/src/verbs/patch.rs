@@ -1,18 +1,18 @@
-//! Patches: four ways to say what should change.
+//! PATCH in its four formats.
 
 use serde_json::{Value, json};
 
-use super::create::{at_home, warned};
+use super::create::{check_namespace, warned};
 use super::json::Parsed;
 use super::update::{Edit, same_name, update};
-use super::{Ask, Sub, decode, json as text_json, scale, written};
+use super::{RequestContext, Subresource, decode, json as text_json, scale, written};
 use crate::core::text;
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
 use crate::meta::field::{FieldError, Path};
 use crate::patch::{self, go_type};
 use crate::status::Refusal;
-use crate::{managed, shape, view};
+use crate::{managed, normalize, view};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -20,22 +20,26 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Serves a PATCH.
-pub(crate) async fn serve(mut ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
+pub(crate) async fn serve(
+    mut ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
     let edit: Box<dyn Edit + Send> = match call.content_type.as_str() {
         JSON => Box::new(Patch { kind: Kind::Json, body: call.body.clone() }),
         MERGE => Box::new(Patch { kind: Kind::Merge, body: call.body.clone() }),
-        STRATEGIC if ask.resource.custom().is_none() || ask.sub == Sub::Scale => {
+        STRATEGIC if ctx.resource.custom().is_none() || ctx.sub == Subresource::Scale => {
             Box::new(Patch { kind: Kind::Strategic, body: call.body.clone() })
         }
-        APPLY => Box::new(Apply { config: config(&mut ask, call)? }),
-        _ => return Err(unsupported(&ask)),
+        APPLY => Box::new(Apply { config: config(&mut ctx, call)? }),
+        _ => return Err(unsupported(&ctx)),
     };
-    if ask.sub == Sub::Scale {
-        return scale::patch(ask, call, form).await;
+    if ctx.sub == Subresource::Scale {
+        return scale::patch(ctx, call, form).await;
     }
-    let patched = update(&mut ask, edit.as_ref()).await;
-    let (entry, made) = patched.map_err(|refusal| warned(&ask, refusal))?;
-    written(if made { 201 } else { 200 }, &ask, &entry, (form, call))
+    let patched = update(&mut ctx, edit.as_ref()).await;
+    let (entry, made) = patched.map_err(|refusal| warned(&ctx, refusal))?;
+    written(if made { 201 } else { 200 }, &ctx, &entry, (form, call))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,33 +55,33 @@ struct Patch {
 }
 
 impl Edit for Patch {
-    fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        let laid = lay(self.kind, &self.body, current).map_err(|why| refused(&why))?;
+    fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
+        let laid = apply_patch(self.kind, &self.body, current).map_err(|why| refused(&why))?;
         let mut value = laid.value;
-        if text(&value, "/apiVersion") != ask.resource.api_version() {
-            return Err(wrong_kind(ask, &value));
+        if text(&value, "/apiVersion") != ctx.resource.api_version() {
+            return Err(wrong_kind(ctx, &value));
         }
         let raw = value.to_string();
-        let (kind, version) = (text(&value, "/kind"), ask.resource.version.as_str());
+        let (kind, version) = (text(&value, "/kind"), ctx.resource.version.as_str());
         let handled =
-            format!("{kind} in version \"{version}\" cannot be handled as a {}", ask.resource.kind);
-        if ask.resource.custom().is_none() && kind != ask.resource.kind {
+            format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
+        if ctx.resource.custom().is_none() && kind != ctx.resource.kind {
             return Err(Refusal::bad_request(handled));
         }
-        let unknown =
-            shape::bring(ask.resource, &mut value).map_err(|why| undecodable(&raw, &why))?;
-        if let Some(strict) = decode::complain(ask, laid.duplicates, unknown) {
+        let unknown = normalize::normalize(ctx.resource, &mut value)
+            .map_err(|why| undecodable(&raw, &why))?;
+        if let Some(strict) = decode::complain(ctx, laid.duplicates, unknown) {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
         }
-        decode::kind_matches(ask.resource, &value)?;
-        same_name(ask.name, &value)?;
-        at_home(ask.resource, ask.namespace, &value)?;
+        decode::kind_matches(ctx.resource, &value)?;
+        same_name(ctx.name, &value)?;
+        check_namespace(ctx.resource, ctx.namespace, &value)?;
         Ok(value)
     }
 }
 
-/// Lays a patch over an object.
-fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
+/// Applies a patch to an object.
+fn apply_patch(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusal> {
     let doubled = || text_json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
     let value = match kind {
         Kind::Json => patch::json::apply(current, &patch::json::parse(body)?)?,
@@ -96,14 +100,14 @@ fn lay(kind: Kind, body: &[u8], current: &Value) -> Result<Parsed, patch::Refusa
     Ok(Parsed { value, duplicates })
 }
 
-/// Lays a patch over a scale.
-pub(super) fn lay_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
+/// Applies a patch to a scale.
+pub(super) fn patch_scale(call: &Call, current: &Value) -> Result<Value, Refusal> {
     let kind = match call.content_type.as_str() {
         JSON => Kind::Json,
         STRATEGIC => Kind::Strategic,
         _ => Kind::Merge,
     };
-    lay(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
+    apply_patch(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
 }
 
 fn refused(refusal: &patch::Refusal) -> Refusal {
@@ -120,22 +124,22 @@ fn refused(refusal: &patch::Refusal) -> Refusal {
     }
 }
 
-/// The patched object is not one of the resource.
+/// The patched object cannot be decoded.
 fn undecodable(raw: &str, why: &str) -> Refusal {
     let error = FieldError::invalid_text(&Path::new("patch"), raw, why);
     Refusal::invalid_kind("", "", "", &[error])
 }
 
-fn wrong_kind(ask: &Ask<'_>, value: &Value) -> Refusal {
-    let told = text(value, "/apiVersion");
-    let expected = ask.resource.api_version();
+fn wrong_kind(ctx: &RequestContext<'_>, value: &Value) -> Refusal {
+    let given = text(value, "/apiVersion");
+    let expected = ctx.resource.api_version();
     Refusal::bad_request(format!(
-        "the API version in the data ({told}) does not match the expected API version ({expected})"
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
 }
 
-fn unsupported(ask: &Ask<'_>) -> Refusal {
-    let types = if ask.resource.custom().is_some() {
+fn unsupported(ctx: &RequestContext<'_>) -> Refusal {
+    let types = if ctx.resource.custom().is_some() {
         format!("{JSON}, {MERGE}, {APPLY}")
     } else {
         format!("{JSON}, {MERGE}, {STRATEGIC}, {APPLY}")
@@ -143,8 +147,8 @@ fn unsupported(ask: &Ask<'_>) -> Refusal {
     Refusal::unsupported_media(&types)
 }
 
-/// Reads what is applied.
-fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
+/// Decodes an applied configuration.
+fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
     let parsed = decode::yaml(&call.body)
         .map_err(|why| Refusal::bad_request(format!("error decoding YAML: {why}")))?;
     let config = parsed.value;
@@ -157,23 +161,23 @@ fn config(ask: &mut Ask<'_>, call: &Call) -> Result<Value, Refusal> {
     }
     let doubled: Vec<String> =
         parsed.duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    ask.warn(doubled);
-    same_kind(ask, &config)?;
-    same_name(ask.name, &config)?;
-    at_home(ask.resource, ask.namespace, &config)?;
+    ctx.warn(doubled);
+    same_kind(ctx, &config)?;
+    same_name(ctx.name, &config)?;
+    check_namespace(ctx.resource, ctx.namespace, &config)?;
     if config.pointer("/metadata/managedFields").is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
     Ok(config)
 }
 
-fn same_kind(ask: &Ask<'_>, config: &Value) -> Result<(), Refusal> {
-    let told = text(config, "/apiVersion");
+fn same_kind(ctx: &RequestContext<'_>, config: &Value) -> Result<(), Refusal> {
+    let given = text(config, "/apiVersion");
     let kind = text(config, "/kind");
-    if told == ask.resource.api_version() && kind == ask.resource.kind {
+    if given == ctx.resource.api_version() && kind == ctx.resource.kind {
         return Ok(());
     }
-    let shown = if told.is_empty() { "/" } else { told };
+    let shown = if given.is_empty() { "/" } else { given };
     Err(Refusal::bad_request(format!("invalid object type: {shown}, Kind={kind}")))
 }
 
@@ -182,13 +186,13 @@ struct Apply {
 }
 
 impl Edit for Apply {
-    fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
-        managed::apply(ask, Some(current), &self.config)
+    fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
+        managed::apply(ctx, Some(current), &self.config)
     }
 
-    fn missing(&self, ask: &mut Ask<'_>) -> Result<Value, Refusal> {
-        if ask.sub != Sub::Main {
-            return Err(ask.not_found());
+    fn missing(&self, ctx: &mut RequestContext<'_>) -> Result<Value, Refusal> {
+        if ctx.sub != Subresource::Main {
+            return Err(ctx.not_found());
         }
         let uid = text(&self.config, "/metadata/uid");
         if !uid.is_empty() {
@@ -196,16 +200,16 @@ impl Edit for Apply {
                 "uid mismatch: the provided object specified uid {uid}, and no existing object \
                  was found"
             );
-            return Err(Refusal::conflict(ask.resource, ask.name, &why));
+            return Err(Refusal::conflict(ctx.resource, ctx.name, &why));
         }
         if text(&self.config, "/metadata/name").is_empty() {
             return Err(Refusal::bad_request(format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be \
                  provided",
-                ask.name
+                ctx.name
             )));
         }
-        managed::apply(ask, None, &self.config)
+        managed::apply(ctx, None, &self.config)
     }
 
     fn manages(&self) -> bool {
@@ -213,8 +217,8 @@ impl Edit for Apply {
     }
 }
 
-/// The object of a scale's owner in the caller's version.
-pub(super) fn shown(ask: &Ask<'_>) -> Result<Value, Refusal> {
-    let entry = ask.current().ok_or_else(|| ask.not_found())?;
-    Ok(view::to_version(ask.resource, &entry.value).into_owned())
+/// The current object in the version of the request.
+pub(super) fn shown(ctx: &RequestContext<'_>) -> Result<Value, Refusal> {
+    let entry = ctx.current().ok_or_else(|| ctx.not_found())?;
+    Ok(view::to_version(ctx.resource, &entry.value).into_owned())
 }

@@ -1,10 +1,10 @@
-//! The scale of a custom resource: replicas behind one path for every kind.
+//! The `/scale` subresource of custom resources.
 
 use serde_json::{Value, json};
 
 use super::create::warned;
 use super::update::{Edit, update};
-use super::{Ask, decode, patch};
+use super::{RequestContext, decode, patch};
 use crate::core::text;
 use crate::http::negotiate::{Form, View};
 use crate::http::{Answer, Call};
@@ -12,51 +12,63 @@ use crate::kinds::custom::Scale;
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 
-/// Shows a scale.
-pub(super) fn get(ask: &Ask<'_>, form: &Form) -> Result<Answer, Refusal> {
-    let object = patch::shown(ask)?;
-    answer(ask, &scale_of(ask, &object)?, form)
+/// Serves a GET of a scale.
+pub(super) fn get(ctx: &RequestContext<'_>, form: &Form) -> Result<Answer, Refusal> {
+    let object = patch::shown(ctx)?;
+    answer(ctx, &scale_of(ctx, &object)?, form)
 }
 
-/// Replaces a scale.
-pub(super) async fn put(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    let scale = decode::body(call, ask.resource)?.value;
-    checked(&ask, &scale)?;
-    write(ask, &Rescale::Put(scale), form).await
+/// Serves a PUT of a scale.
+pub(super) async fn put(
+    ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    let scale = decode::body(call, ctx.resource)?.value;
+    checked(&ctx, &scale)?;
+    write(ctx, &Rescale::Put(scale), form).await
 }
 
-/// Patches a scale.
-pub(super) async fn patch(ask: Ask<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
-    write(ask, &Rescale::Patch(call), form).await
+/// Serves a PATCH of a scale.
+pub(super) async fn patch(
+    ctx: RequestContext<'_>,
+    call: &Call,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    write(ctx, &Rescale::Patch(call), form).await
 }
 
-async fn write(mut ask: Ask<'_>, edit: &Rescale<'_>, form: &Form) -> Result<Answer, Refusal> {
-    let (entry, _) = update(&mut ask, edit).await.map_err(|refusal| warned(&ask, refusal))?;
-    answer(&ask, &scale_of(&ask, &entry.value)?, form)
+async fn write(
+    mut ctx: RequestContext<'_>,
+    edit: &Rescale<'_>,
+    form: &Form,
+) -> Result<Answer, Refusal> {
+    let (entry, _) = update(&mut ctx, edit).await.map_err(|refusal| warned(&ctx, refusal))?;
+    answer(&ctx, &scale_of(&ctx, &entry.value)?, form)
 }
 
-/// What a caller makes of a scale.
+/// A write of a scale.
 enum Rescale<'a> {
     Put(Value),
     Patch(&'a Call),
 }
 
 impl Edit for Rescale<'_> {
-    fn edit(&self, ask: &mut Ask<'_>, current: &Value) -> Result<Value, Refusal> {
+    fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
         let scale = match self {
             Self::Put(scale) => scale.clone(),
             Self::Patch(call) => {
-                let scale = patch::lay_scale(call, &scale_of(ask, current)?)?;
-                checked(ask, &scale)?;
+                let scale = patch::patch_scale(call, &scale_of(ctx, current)?)?;
+                checked(ctx, &scale)?;
                 scale
             }
         };
         let mut object = current.clone();
         let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
-        set(&mut object, &paths(ask)?.spec, replicas);
-        let told = text(&scale, "/metadata/resourceVersion");
-        if !told.is_empty() {
-            object["metadata"]["resourceVersion"] = json!(told);
+        set(&mut object, &paths(ctx)?.spec, replicas);
+        let given = text(&scale, "/metadata/resourceVersion");
+        if !given.is_empty() {
+            object["metadata"]["resourceVersion"] = json!(given);
         }
         Ok(object)
     }
@@ -69,7 +81,7 @@ impl Edit for Rescale<'_> {
     }
 }
 
-fn checked(ask: &Ask<'_>, scale: &Value) -> Result<(), Refusal> {
+fn checked(ctx: &RequestContext<'_>, scale: &Value) -> Result<(), Refusal> {
     let kind = text(scale, "/kind");
     let version = text(scale, "/apiVersion");
     if kind != "Scale" || version != "autoscaling/v1" {
@@ -77,25 +89,25 @@ fn checked(ask: &Ask<'_>, scale: &Value) -> Result<(), Refusal> {
             "wrong object passed to Scale update: {version}, Kind={kind}"
         )));
     }
-    super::update::same_name(ask.name, scale)?;
+    super::update::same_name(ctx.name, scale)?;
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas < 0 {
-        let path = Path::new(paths(ask)?.spec.as_str());
+        let path = Path::new(paths(ctx)?.spec.as_str());
         let why = "should be a non-negative integer";
         let error = FieldError::invalid(&path, &json!(replicas), why);
-        return Err(Refusal::invalid(ask.resource, ask.name, &[error]));
+        return Err(Refusal::invalid(ctx.resource, ctx.name, &[error]));
     }
     Ok(())
 }
 
-fn paths<'a>(ask: &Ask<'a>) -> Result<&'a Scale, Refusal> {
-    let scale = ask.resource.custom().and_then(|custom| custom.scale.as_ref());
-    scale.ok_or_else(|| ask.not_found())
+fn paths<'a>(ctx: &RequestContext<'a>) -> Result<&'a Scale, Refusal> {
+    let scale = ctx.resource.custom().and_then(|custom| custom.scale.as_ref());
+    scale.ok_or_else(|| ctx.not_found())
 }
 
 /// The scale of an object.
-fn scale_of(ask: &Ask<'_>, object: &Value) -> Result<Value, Refusal> {
-    let paths = paths(ask)?;
+fn scale_of(ctx: &RequestContext<'_>, object: &Value) -> Result<Value, Refusal> {
+    let paths = paths(ctx)?;
     let number = |path: &str| at(object, path).and_then(Value::as_i64);
     let Some(replicas) = number(&paths.spec) else {
         let message = format!("the spec replicas field {:?} does not exist", paths.spec);
@@ -126,11 +138,11 @@ fn scale_of(ask: &Ask<'_>, object: &Value) -> Result<Value, Refusal> {
     }))
 }
 
-fn answer(ask: &Ask<'_>, scale: &Value, form: &Form) -> Result<Answer, Refusal> {
+fn answer(ctx: &RequestContext<'_>, scale: &Value, form: &Form) -> Result<Answer, Refusal> {
     if form.view != View::Whole {
         return Err(Refusal::not_acceptable());
     }
-    Ok(Answer::json(200, scale).warn(ask.warnings.clone()))
+    Ok(Answer::json(200, scale).warn(ctx.warnings.clone()))
 }
 
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

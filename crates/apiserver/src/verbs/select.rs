@@ -1,4 +1,4 @@
-//! Which objects of a list or a watch are meant.
+//! The selectors of lists and watches.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::kinds::{Builtin, Resource};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Refusal;
 
-/// A selector of labels and one of fields.
+/// A label selector and a field selector.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
     labels: LabelSelector,
@@ -29,7 +29,7 @@ impl Selection {
         Ok(Self { labels, fields })
     }
 
-    /// Whether everything is meant.
+    /// Whether it matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
@@ -85,7 +85,7 @@ const EVENT_FIELDS: [&str; 11] = [
     "type",
 ];
 
-/// The text of a field of a stored object; absent is empty.
+/// The value of a field; empty if absent.
 fn value_of(object: &Value, field: &str) -> String {
     if field == "source" {
         let source = object.pointer("/source/component").and_then(Value::as_str);

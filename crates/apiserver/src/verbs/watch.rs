@@ -1,4 +1,4 @@
-//! Watches: a cursor, written as lines of JSON.
+//! Watches: a cursor, serialized as lines of JSON.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
 use crate::http::{Answer, Call, JSON, Query};
 use crate::kinds::Resource;
+use crate::serialize::write_object;
 use crate::status::Refusal;
 use crate::store::{Change, Cursor, Entry, TooOld};
 use crate::view;
-use crate::written::write_object;
 
-/// How many changes are read at once.
+/// Changes per read.
 const BATCH: usize = 100;
-/// How often an idle watch tells how far it is.
-const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// How long before its end a watch tells how far it is.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// How long a watch lives when nobody says.
-const LONGEST: Duration = Duration::from_mins(45);
-/// How long a watch lives at most, whatever is asked for: no clock counts as far as a number does.
-const MOST: Duration = Duration::from_hours(24);
+/// The interval of bookmarks.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// The last bookmark comes this long before the end of a watch.
+const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// The default timeout of a watch.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+/// The maximum timeout of a watch: larger numbers overflow the clock.
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Serves a watch.
 pub(super) async fn watch(
@@ -49,10 +49,12 @@ pub(super) async fn watch(
     let selection = Selection::read(query, resource)?;
     let version = version(query)?;
     let initial = query.get("sendInitialEvents");
-    let from_start = initial.map_or(version == 0, |told| told == "true");
+    let from_start = initial.map_or(version == 0, |given| given == "true");
     let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok());
-    let life =
-        timeout.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs).min(MOST);
+    let life = timeout
+        .filter(|seconds| *seconds > 0)
+        .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
+        .min(MAX_TIMEOUT);
     let bookmarks = query.flag("allowWatchBookmarks");
     let prefix = if place.name.is_empty() {
         resource.prefix(&place.namespace)
@@ -63,7 +65,8 @@ pub(super) async fn watch(
     let now = Instant::now();
     let ends = now + life;
     let mut ready = VecDeque::new();
-    let view = Shown { resource: resource.clone(), form, query: query.clone(), headed: false };
+    let view =
+        EventWriter { resource: resource.clone(), form, query: query.clone(), headed: false };
     if from_start && version > core.store.head() {
         list::reached(core, version).await?;
     }
@@ -73,9 +76,9 @@ pub(super) async fn watch(
             .objects
             .into_iter()
             .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
-        ready.extend(meant.map(|(_, entry)| Told::Added(entry)));
+        ready.extend(meant.map(|(_, entry)| WatchEvent::Added(entry)));
         if bookmarks && initial.is_some() {
-            ready.push_back(Told::Bookmark(listing.revision, true));
+            ready.push_back(WatchEvent::Bookmark(listing.revision, true));
         }
         Ok(cursor)
     } else if version == 0 {
@@ -111,22 +114,22 @@ pub(super) async fn watch(
     })
 }
 
-/// Once in a while, and once more before the watch ends.
+/// At each interval, and once before the end.
 fn next_bookmark(now: Instant, ends: Instant) -> Instant {
-    let regular = now + BOOKMARK_EVERY;
-    let last = ends.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    let regular = now + BOOKMARK_INTERVAL;
+    let last = ends.checked_sub(LAST_BOOKMARK_BEFORE_END).filter(|last| *last > now);
     last.map_or(regular, |last| last.min(regular))
 }
 
-/// After how many events a fault ends the watch.
+/// The number of events after which a fault ends the watch.
 fn limit_of(fault: &Fault) -> Option<usize> {
     if let Fault::EndWatchAfter(events) = fault { Some(*events) } else { None }
 }
 
 fn version(query: &Query) -> Result<u64, Refusal> {
-    let Some(told) = query.get("resourceVersion") else { return Ok(0) };
-    list::parse_version(told)
-        .map_err(|why| Refusal::bare(format!("resourceVersion: Invalid value: \"{told}\": {why}")))
+    let Some(given) = query.get("resourceVersion") else { return Ok(0) };
+    list::parse_version(given)
+        .map_err(|why| Refusal::bare(format!("resourceVersion: Invalid value: \"{given}\": {why}")))
 }
 
 fn expired(too_old: TooOld) -> Refusal {
@@ -138,17 +141,17 @@ enum Source {
     Live(Box<Watcher>),
 }
 
-/// What is told next.
-enum Told {
+/// An event of a watch.
+enum WatchEvent {
     Added(Arc<Entry>),
     Modified(Arc<Entry>),
     Deleted(Arc<Entry>),
-    /// The revision, and whether the initial events end here.
+    /// A bookmark: its revision, and whether it ends the initial events.
     Bookmark(u64, bool),
 }
 
-/// What ended a wait.
-enum Woken {
+/// Why a wait ended.
+enum WakeUp {
     Over,
     Kinds,
     Bookmark,
@@ -158,11 +161,11 @@ enum Woken {
 struct Watcher {
     cursor: Cursor,
     prefix: String,
-    /// Whether one object is watched, and the prefix is its key.
+    /// Whether a single object is watched, whose key is the prefix.
     named: bool,
     selection: Selection,
-    ready: VecDeque<Told>,
-    view: Shown,
+    ready: VecDeque<WatchEvent>,
+    view: EventWriter,
     bookmarks: bool,
     ends: Instant,
     next_bookmark: Instant,
@@ -172,11 +175,11 @@ struct Watcher {
     left: Option<usize>,
 }
 
-struct Shown {
+struct EventWriter {
     resource: Arc<Resource>,
     form: Form,
     query: Query,
-    /// Whether the columns of a table were told.
+    /// Whether the columns of a table were sent.
     headed: bool,
 }
 
@@ -199,8 +202,8 @@ impl Watcher {
             }
             if !self.ready.is_empty() {
                 let mut out = Vec::new();
-                while let Some(told) = self.ready.pop_front() {
-                    out.extend_from_slice(&self.view.write(&told));
+                while let Some(given) = self.ready.pop_front() {
+                    out.extend_from_slice(&self.view.write(&given));
                     if let Some(left) = self.left.as_mut() {
                         *left -= 1;
                         if *left == 0 {
@@ -216,30 +219,30 @@ impl Watcher {
         }
     }
 
-    /// Waits for something to tell; false when the watch is over.
+    /// Waits for events; false at the end of the watch.
     async fn refill(&mut self) -> bool {
         let woken = tokio::select! {
             biased;
-            _ = self.ending.wait_for(|ending| *ending) => Woken::Over,
-            changes = self.cursor.next(BATCH) => changes.map_or(Woken::Over, Woken::Changes),
-            () = tokio::time::sleep_until(self.ends) => Woken::Over,
+            _ = self.ending.wait_for(|ending| *ending) => WakeUp::Over,
+            changes = self.cursor.next(BATCH) => changes.map_or(WakeUp::Over, WakeUp::Changes),
+            () = tokio::time::sleep_until(self.ends) => WakeUp::Over,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                Woken::Bookmark
+                WakeUp::Bookmark
             }
-            _ = self.kinds.changed() => Woken::Kinds,
+            _ = self.kinds.changed() => WakeUp::Kinds,
         };
         match woken {
-            Woken::Over => false,
-            Woken::Kinds => self.still_served(),
-            Woken::Bookmark => {
+            WakeUp::Over => false,
+            WakeUp::Kinds => self.still_served(),
+            WakeUp::Bookmark => {
                 self.next_bookmark = next_bookmark(self.next_bookmark, self.ends);
-                // Reading moves the cursor up to now, also where nothing happened.
+                // Reading advances the cursor even without changes.
                 let Ok(changes) = self.cursor.ready(BATCH) else { return false };
                 self.take(&changes);
-                self.ready.push_back(Told::Bookmark(self.cursor.revision(), false));
+                self.ready.push_back(WatchEvent::Bookmark(self.cursor.revision(), false));
                 true
             }
-            Woken::Changes(changes) => {
+            WakeUp::Changes(changes) => {
                 self.take(&changes);
                 true
             }
@@ -247,11 +250,12 @@ impl Watcher {
     }
 
     fn take(&mut self, changes: &[Arc<Change>]) {
-        let told: Vec<Told> = changes.iter().filter_map(|change| self.told(change)).collect();
-        self.ready.extend(told);
+        let given: Vec<WatchEvent> =
+            changes.iter().filter_map(|change| self.event_for(change)).collect();
+        self.ready.extend(given);
     }
 
-    /// A watch ends with the definition of its resource.
+    /// A watch ends with its CRD.
     fn still_served(&mut self) -> bool {
         let resource = &self.view.resource;
         let Some(custom) = resource.custom() else { return true };
@@ -259,7 +263,7 @@ impl Watcher {
         now.is_some_and(|now| now.custom().is_some_and(|now| now.uid == custom.uid))
     }
 
-    fn told(&self, change: &Change) -> Option<Told> {
+    fn event_for(&self, change: &Change) -> Option<WatchEvent> {
         let meant = change.key.starts_with(&self.prefix)
             && (!self.named || change.key.len() == self.prefix.len());
         if !meant {
@@ -269,26 +273,26 @@ impl Watcher {
         let before = change.old.as_ref().is_some_and(|entry| matching(&entry.value));
         let after = change.new.as_ref().is_some_and(|entry| matching(&entry.value));
         match (before, after, &change.new) {
-            (false, true, Some(entry)) => Some(Told::Added(entry.clone())),
-            (true, true, Some(entry)) => Some(Told::Modified(entry.clone())),
-            (true, false, None) => change.gone.clone().map(Told::Deleted),
+            (false, true, Some(entry)) => Some(WatchEvent::Added(entry.clone())),
+            (true, true, Some(entry)) => Some(WatchEvent::Modified(entry.clone())),
+            (true, false, None) => change.gone.clone().map(WatchEvent::Deleted),
             (true, false, Some(_)) => {
                 let mut value = change.old.as_ref()?.value.clone();
                 value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                Some(Told::Deleted(Arc::new(Entry::new(change.revision, value))))
+                Some(WatchEvent::Deleted(Arc::new(Entry::new(change.revision, value))))
             }
             (false, _, _) | (true, true, None) => None,
         }
     }
 }
 
-impl Shown {
-    fn write(&mut self, told: &Told) -> Bytes {
-        match told {
-            Told::Added(entry) => line("ADDED", &self.object(entry)),
-            Told::Modified(entry) => line("MODIFIED", &self.object(entry)),
-            Told::Deleted(entry) => line("DELETED", &self.object(entry)),
-            Told::Bookmark(revision, end) => {
+impl EventWriter {
+    fn write(&mut self, event: &WatchEvent) -> Bytes {
+        match event {
+            WatchEvent::Added(entry) => line("ADDED", &self.object(entry)),
+            WatchEvent::Modified(entry) => line("MODIFIED", &self.object(entry)),
+            WatchEvent::Deleted(entry) => line("DELETED", &self.object(entry)),
+            WatchEvent::Bookmark(revision, end) => {
                 line("BOOKMARK", &write_object(&self.bookmark(*revision, *end)))
             }
         }

@@ -1,13 +1,13 @@
 //! Clients that others wrote: the controllers, reflectors and recorders of kube-rs, and a crate
 //! that elects leaders.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
-mod applying;
-mod controlling;
-mod leading;
-mod recording;
-mod reflecting;
+mod apply;
+mod controller;
+mod leader_election;
+mod recorder;
+mod reflector;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;

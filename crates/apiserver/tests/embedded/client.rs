@@ -1,4 +1,4 @@
-//! A client without sockets, and what its owner can do to it.
+//! In-process clients.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use usher_apiserver::{ApiServer, Counted, Fault};
+use usher_apiserver::{ApiServer, Fault, RequestKey};
 
-use crate::ask;
+use crate::call;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"key": value}}))
@@ -33,8 +33,8 @@ async fn a_typed_client_creates_applies_lists_and_deletes() {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(data, [pair("key", "1"), pair("other", "2")]);
     let conflict = api.create(&PostParams::default(), &config_map("a", "1")).await;
-    let told = conflict.expect_err("it is there").to_string();
-    assert!(told.contains("AlreadyExists"), "{told}");
+    let message = conflict.expect_err("it is there").to_string();
+    assert!(message.contains("AlreadyExists"), "{message}");
     api.delete("a", &DeleteParams::default()).await.expect("deleted");
     assert_eq!(api.list(&ListParams::default()).await.expect("a list").items.len(), 0);
     server.shutdown().await;
@@ -42,7 +42,7 @@ async fn a_typed_client_creates_applies_lists_and_deletes() {
 
 // Requirement: AK-10
 #[tokio::test]
-async fn an_answer_that_is_lost_was_still_done() {
+async fn a_request_with_a_lost_response_was_executed() {
     let server = ApiServer::builder().build().await.expect("a server");
     server.set_faults(|asked| match asked.verb.as_str() {
         "create" => Fault::LoseAnswer(500),
@@ -52,26 +52,26 @@ async fn an_answer_that_is_lost_was_still_done() {
     let client = server.client();
     let path = "/api/v1/namespaces/default/configmaps";
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    assert_eq!(ask(&client, "POST", path, Some(&body)).await.0, 500);
+    assert_eq!(call(&client, "POST", path, Some(&body)).await.0, 500);
     let named = format!("{path}/a");
-    assert_eq!(ask(&client, "GET", &named, None).await.0, 200);
-    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 503);
+    assert_eq!(call(&client, "GET", &named, None).await.0, 200);
+    assert_eq!(call(&client, "DELETE", &named, None).await.0, 503);
     server.clear_faults();
-    assert_eq!(ask(&client, "DELETE", &named, None).await.0, 200);
-    let counted = |verb: &str, code| Counted {
+    assert_eq!(call(&client, "DELETE", &named, None).await.0, 200);
+    let key = |verb: &str, code| RequestKey {
         verb: verb.to_owned(),
         resource: "configmaps".to_owned(),
         code,
     };
     let counts = server.counters();
     let counts = [("create", 500), ("get", 200), ("delete", 503), ("delete", 200)]
-        .map(|(verb, code)| counts.get(&counted(verb, code)).copied());
+        .map(|(verb, code)| counts.get(&key(verb, code)).copied());
     assert_eq!(counts, [Some(1); 4]);
 }
 
 // Requirement: AK-10
 #[tokio::test]
-async fn every_request_is_told_in_one_line() {
+async fn every_request_has_one_audit_line() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let theirs = lines.clone();
     let server = ApiServer::builder()
@@ -80,13 +80,13 @@ async fn every_request_is_told_in_one_line() {
         .await
         .expect("a server");
     let client = server.client();
-    ask(&client, "GET", "/api/v1/namespaces/default", None).await;
-    ask(&client, "DELETE", "/api/v1/namespaces/default/configmaps/a", None).await;
+    call(&client, "GET", "/api/v1/namespaces/default", None).await;
+    call(&client, "DELETE", "/api/v1/namespaces/default/configmaps/a", None).await;
     let request = hyper::Request::get("/api/v1/namespaces").header("authorization", "Bearer wrong");
     let request = request.body(kube_client::client::Body::empty()).expect("a request");
-    client.send(request).await.expect("an answer");
-    let told = lines.lock().expect("lines").clone();
-    let told: Vec<serde_json::Value> = told
+    client.send(request).await.expect("a response");
+    let audited = lines.lock().expect("lines").clone();
+    let audited: Vec<serde_json::Value> = audited
         .iter()
         .map(|line| {
             let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -112,27 +112,27 @@ async fn every_request_is_told_in_one_line() {
         line("admin", "delete", ("configmaps", "default", "a"), map, 404),
         line("", "list", ("namespaces", "", ""), "/api/v1/namespaces", 401),
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(audited, wanted);
 }
 
 // Requirement: AK-11
 #[tokio::test]
-async fn objects_and_revisions_outlive_the_server() {
+async fn objects_and_revisions_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cluster");
     let server = ApiServer::builder().file(&path).build().await.expect("a server");
     let client = server.client();
     let maps = "/api/v1/namespaces/default/configmaps";
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    let (_, made) = ask(&client, "POST", maps, Some(&body)).await;
+    let (_, made) = call(&client, "POST", maps, Some(&body)).await;
     server.shutdown().await;
-    assert_eq!(ask(&client, "GET", &format!("{maps}/a"), None).await.0, 200);
+    assert_eq!(call(&client, "GET", &format!("{maps}/a"), None).await.0, 200);
     let server = ApiServer::builder().file(&path).build().await.expect("a server");
     let client = server.client();
-    let (code, found) = ask(&client, "GET", &format!("{maps}/a"), None).await;
+    let (code, found) = call(&client, "GET", &format!("{maps}/a"), None).await;
     assert_eq!((code, &found), (200, &made));
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
-    let (_, later) = ask(&client, "POST", maps, Some(&other)).await;
+    let (_, later) = call(&client, "POST", maps, Some(&other)).await;
     let version = |value: &serde_json::Value| -> u64 {
         value["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number")
     };

@@ -1,4 +1,4 @@
-//! Every mishap that can be asked for, and what it leaves behind.
+//! Injected faults.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use usher_apiserver::{ApiServer, Asked, Fault};
+use usher_apiserver::{ApiServer, Fault, RequestInfo};
 
-use crate::ask;
-use crate::refused::{defined, definition};
+use crate::call;
+use crate::limits::{defined, definition};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WELLS: &str = "/apis/deep.example/v1/namespaces/default/wells";
@@ -21,17 +21,17 @@ fn map(name: &str) -> Value {
 }
 
 async fn code(client: &Client, method: &str, path: &str, body: Option<&Value>) -> u16 {
-    ask(client, method, path, body).await.0
+    call(client, method, path, body).await.0
 }
 
-/// Until the collector has nothing left to do, and no back-off is so long.
+/// Waits longer than every back-off of the collector.
 async fn quiet() {
     tokio::time::sleep(Duration::from_hours(1)).await;
 }
 
-/// Makes a map, and what else it owns.
+/// Creates a map and its dependent.
 async fn owner(client: &Client, name: &str, owned: (&str, Value)) {
-    let (_, made) = ask(client, "POST", MAPS, Some(&map(name))).await;
+    let (_, made) = call(client, "POST", MAPS, Some(&map(name))).await;
     let (path, mut object) = owned;
     object["metadata"]["ownerReferences"] = json!([{
         "apiVersion": "v1",
@@ -45,7 +45,7 @@ async fn owner(client: &Client, name: &str, owned: (&str, Value)) {
 
 // Requirement: AK-10
 #[tokio::test(start_paused = true)]
-async fn a_delay_passes_before_anything_happens() {
+async fn a_delayed_request_is_executed_after_the_delay() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let wait = Duration::from_secs(7);
@@ -58,28 +58,31 @@ async fn a_delay_passes_before_anything_happens() {
     let made = tokio::spawn(async move { code(&other, "POST", MAPS, Some(&body)).await });
     tokio::time::sleep(wait / 2).await;
     assert_eq!(code(&client, "GET", &format!("{MAPS}/a"), None).await, 404);
-    assert_eq!(made.await.expect("an answer"), 201);
+    assert_eq!(made.await.expect("a response"), 201);
     assert!(started.elapsed() >= wait);
 }
 
 // Requirement: AK-10
 #[tokio::test]
-async fn a_write_that_is_refused_does_not_happen() {
+async fn a_refused_write_has_no_effect() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
-    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let asked: Arc<Mutex<Vec<RequestInfo>>> = Arc::default();
     let theirs = asked.clone();
     server.set_faults(move |asked| {
         theirs.lock().expect("questions").push(asked.clone());
         if asked.verb == "update" { Fault::Refuse(429) } else { Fault::None }
     });
-    let (_, mut made) = ask(&client, "POST", MAPS, Some(&map("a"))).await;
+    let (_, mut made) = call(&client, "POST", MAPS, Some(&map("a"))).await;
     made["data"] = json!({"k": "v"});
     let named = format!("{MAPS}/a");
-    let (refused, told) = ask(&client, "PUT", &named, Some(&made)).await;
-    assert_eq!((refused, &told["kind"], &told["code"]), (429, &json!("Status"), &json!(429)));
-    assert_eq!(ask(&client, "GET", &named, None).await.1["data"], Value::Null);
-    let wanted = Asked {
+    let (refused, response) = call(&client, "PUT", &named, Some(&made)).await;
+    assert_eq!(
+        (refused, &response["kind"], &response["code"]),
+        (429, &json!("Status"), &json!(429))
+    );
+    assert_eq!(call(&client, "GET", &named, None).await.1["data"], Value::Null);
+    let wanted = RequestInfo {
         user: "admin".to_owned(),
         verb: "update".to_owned(),
         resource: "configmaps".to_owned(),
@@ -91,7 +94,7 @@ async fn a_write_that_is_refused_does_not_happen() {
 
 // Requirement: AK-10
 #[tokio::test]
-async fn an_answer_that_never_comes_was_still_committed() {
+async fn a_write_without_a_response_is_committed() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     server.set_faults(|asked| match asked.verb.as_str() {
@@ -110,7 +113,7 @@ async fn an_answer_that_never_comes_was_still_committed() {
 
 // Requirement: AK-10
 #[tokio::test]
-async fn reads_that_lag_show_what_was() {
+async fn stale_reads_show_an_older_revision() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     for name in ["a", "b"] {
@@ -119,14 +122,14 @@ async fn reads_that_lag_show_what_was() {
     let named = format!("{MAPS}/a");
     let change = json!({"data": {"k": "v"}});
     assert_eq!(code(&client, "PATCH", &named, Some(&change)).await, 200);
-    let (_, newest) = ask(&client, "GET", MAPS, None).await;
+    let (_, newest) = call(&client, "GET", MAPS, None).await;
     server.set_faults(|asked| match asked.verb.as_str() {
         "get" | "list" => Fault::ReadBehind(2),
         _ => Fault::None,
     });
-    assert_eq!(ask(&client, "GET", &named, None).await.1["data"], Value::Null);
+    assert_eq!(call(&client, "GET", &named, None).await.1["data"], Value::Null);
     assert_eq!(code(&client, "GET", &format!("{MAPS}/b"), None).await, 404);
-    let (_, list) = ask(&client, "GET", MAPS, None).await;
+    let (_, list) = call(&client, "GET", MAPS, None).await;
     let shown: Vec<&Value> =
         list["items"].as_array().expect("items").iter().map(|i| &i["metadata"]["name"]).collect();
     assert_eq!(shown, [&json!("a")]);
@@ -135,12 +138,12 @@ async fn reads_that_lag_show_what_was() {
     };
     assert_eq!(version(&list) + 2, version(&newest));
     server.clear_faults();
-    assert_eq!(ask(&client, "GET", MAPS, None).await.1, newest);
+    assert_eq!(call(&client, "GET", MAPS, None).await.1, newest);
 }
 
 // Requirement: AK-23
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_is_blind_to_a_kind_leaves_it_alone_until_it_sees_again() {
+async fn the_collector_ignores_a_kind_it_may_not_watch() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     defined(&client, &definition("deep.example", "wells", "Well")).await;
@@ -164,7 +167,7 @@ async fn a_collector_that_is_blind_to_a_kind_leaves_it_alone_until_it_sees_again
 
 // Requirement: AK-23
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_is_refused_backs_off_and_comes_back() {
+async fn a_refused_collector_backs_off_and_retries() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let tries: Arc<Mutex<Vec<Instant>>> = Arc::default();
@@ -191,7 +194,7 @@ async fn a_collector_that_is_refused_backs_off_and_comes_back() {
 
 // Requirement: AK-23
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_the_collector_loses_is_asked_for_again() {
+async fn the_collector_retries_after_a_lost_response() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let lost = AtomicUsize::new(0);
@@ -206,6 +209,6 @@ async fn an_answer_that_the_collector_loses_is_asked_for_again() {
     assert_eq!(code(&client, "DELETE", &format!("{MAPS}/a"), Some(&options)).await, 200);
     quiet().await;
     assert_eq!(code(&client, "GET", &format!("{MAPS}/a"), None).await, 404);
-    let (_, left) = ask(&client, "GET", &format!("{MAPS}/left"), None).await;
+    let (_, left) = call(&client, "GET", &format!("{MAPS}/left"), None).await;
     assert_eq!(left["metadata"]["ownerReferences"], Value::Null);
 }

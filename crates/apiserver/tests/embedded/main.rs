@@ -1,18 +1,18 @@
-//! The server as its owner and its clients use it.
+//! The embedded server.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod admitting;
-#[path = "../stage/asking.rs"]
-mod asking;
+#[path = "../rig/call.rs"]
+mod call;
 mod client;
-mod door;
-mod expiring;
+mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
-mod leaving;
-mod refused;
-mod watching;
+mod limits;
+mod terminating;
+mod tls;
+mod watches;
+mod webhooks;
 
-pub(crate) use asking::ask;
+pub(crate) use call::call;

@@ -1,9 +1,9 @@
-//! Requests that nobody in their senses sends.
+//! Malformed and oversized requests.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
-#[path = "../stage/jumping.rs"]
-mod jumping;
+#[path = "../rig/paused.rs"]
+mod paused;
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
 
-use jumping::jumping;
+use paused::run_paused;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/hostile.example/v1/namespaces/default/things";
@@ -38,7 +38,7 @@ impl Hostile {
         Self { method, path, query, media, accept: "application/json", body: body.into() }
     }
 
-    /// The status and the body; nothing when it is no request at all.
+    /// Status and body; `None` if it is not a valid HTTP request.
     async fn send(&self, client: &Client) -> Option<(u16, Vec<u8>)> {
         let request = hyper::Request::builder()
             .method(self.method)
@@ -237,7 +237,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..40)
 }
 
-/// An object with the fields of another laid over.
+/// An object with the fields of another one.
 fn overlaid(mut object: Value, extra: Value) -> Value {
     if let (Value::Object(object), Value::Object(extra)) = (&mut object, extra) {
         object.extend(extra);
@@ -252,7 +252,7 @@ fn thing() -> Value {
     })
 }
 
-/// Serves things: with a bound, a default, a set, a rule, and both subresources.
+/// Creates a CRD with a limit, a default, a set, a rule, and both subresources.
 async fn define(client: &Client) {
     let spec = json!({
         "type": "object",
@@ -284,14 +284,14 @@ async fn define(client: &Client) {
         },
     });
     let made = Hostile::to("POST", DEFINITIONS, "application/json", definition.to_string());
-    assert_eq!(made.send(client).await.expect("an answer").0, 201);
+    assert_eq!(made.send(client).await.expect("a response").0, 201);
     let first = Hostile::to("POST", THINGS, "application/json", thing().to_string());
-    while first.send(client).await.expect("an answer").0 != 201 {
+    while first.send(client).await.expect("a response").0 != 201 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Whether a stored thing is one that its definition allows.
+/// Whether a stored thing is valid.
 fn is_thing(item: &Value) -> bool {
     let Some(spec) = item.get("spec") else { return true };
     let tags: Vec<&Value> = spec["tags"].as_array().into_iter().flatten().collect();
@@ -308,14 +308,14 @@ async fn items(client: &Client, path: &str) -> Vec<Value> {
     list["items"].as_array_mut().map(std::mem::take).expect("items")
 }
 
-/// What is wrong with how requests were answered, one after another on one server.
+/// Sends the requests to one server; returns what is wrong with the responses.
 fn wrongs(requests: &[Hostile]) -> Vec<String> {
-    jumping(async {
+    run_paused(async {
         let server = ApiServer::builder().build().await.expect("a server");
         let client = server.client();
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         let first = Hostile::to("POST", MAPS, "application/json", map.to_string());
-        assert_eq!(first.send(&client).await.expect("an answer").0, 201);
+        assert_eq!(first.send(&client).await.expect("a response").0, 201);
         define(&client).await;
         let mut wrong = Vec::new();
         for request in requests {
@@ -325,7 +325,7 @@ fn wrongs(requests: &[Hostile]) -> Vec<String> {
             if let Some(status) = status.filter(|_| code >= 400 && is_json)
                 && (status["kind"] != "Status" || status["code"] != code)
             {
-                wrong.push(format!("{code} is told as {status}"));
+                wrong.push(format!("{code} has a Status of {status}"));
             }
         }
         for item in items(&client, MAPS).await.into_iter().chain(items(&client, THINGS).await) {
@@ -346,7 +346,7 @@ fn wrongs(requests: &[Hostile]) -> Vec<String> {
 proptest! {
     // Requirement: AS-15
     #[test]
-    fn no_request_makes_the_server_panic_or_keep_nonsense(
+    fn no_request_panics_or_stores_invalid_objects(
         requests in prop::collection::vec(requests(), 1..12),
     ) {
         prop_assert_eq!(wrongs(&requests), Vec::<String>::new());
@@ -355,14 +355,14 @@ proptest! {
 
 // Requirement: AK-25
 #[tokio::test]
-async fn what_is_too_large_too_long_or_too_much_is_refused_and_changes_nothing() {
+async fn oversized_requests_are_refused_without_effect() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"},
     });
     let made = Hostile::to("POST", MAPS, "application/json", map.to_string()).send(&client).await;
-    let (code, made) = made.expect("an answer");
+    let (code, made) = made.expect("a response");
     assert_eq!(code, 201);
     let named = format!("{MAPS}/a");
     let big = json!({"data": {"k": "x".repeat(3 * 1024 * 1024)}}).to_string();
@@ -383,11 +383,11 @@ async fn what_is_too_large_too_long_or_too_much_is_refused_and_changes_nothing()
         (Hostile::to("GET", &format!("{MAPS}?fieldSelector=data.k=v"), "", ""), 400),
     ];
     for (request, wanted) in asked {
-        let (code, told) = request.send(&client).await.expect("an answer");
-        let told: Value = serde_json::from_slice(&told).expect("a status");
-        let shown = (&request.method, &request.path, &told["message"]);
-        assert_eq!((code, &told["code"]), (wanted, &json!(wanted)), "{shown:?}");
+        let (code, response) = request.send(&client).await.expect("a response");
+        let response: Value = serde_json::from_slice(&response).expect("a status");
+        let shown = (&request.method, &request.path, &response["message"]);
+        assert_eq!((code, &response["code"]), (wanted, &json!(wanted)), "{shown:?}");
     }
-    let now = Hostile::to("GET", &named, "", "").send(&client).await.expect("an answer");
+    let now = Hostile::to("GET", &named, "", "").send(&client).await.expect("a response");
     assert_eq!(now, (200, made));
 }

@@ -1,14 +1,14 @@
-//! `kubectl` as people use it, against the server behind its door.
+//! `kubectl` against the TLS listener.
 //!
-//! Where there is no `kubectl` on the path every test says so and asks nothing.
+//! Without `kubectl` on the PATH every test prints a notice and passes.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
-#[path = "../stage/asking.rs"]
-mod asking;
-mod deleting;
-mod showing;
-mod writing;
+mod apply;
+#[path = "../rig/call.rs"]
+mod call;
+mod delete;
+mod get;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use usher_apiserver::ApiServer;
 
-pub(crate) use asking::ask;
+pub(crate) use call::call;
 
-/// A server, and a `kubectl` that finds it.
+/// A server and its `kubectl`.
 pub(crate) struct Kubectl {
     server: ApiServer,
     folder: TempDir,
 }
 
-/// How a `kubectl` ended.
+/// The result of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) well: bool,
@@ -37,16 +37,16 @@ pub(crate) struct Ended {
 }
 
 impl Kubectl {
-    /// A served server with a definition; nothing when there is no `kubectl` here.
+    /// A server with a CRD; `None` without `kubectl`.
     pub(crate) async fn start() -> Option<Self> {
         let there = Command::new("kubectl").args(["version", "--client"]).output();
         if !there.is_ok_and(|ended| ended.status.success()) {
-            let told = "skipped: there is no kubectl on the path\n";
-            std::io::stderr().write_all(told.as_bytes()).expect("a listener");
+            let notice = "skipped: there is no kubectl on the path\n";
+            std::io::stderr().write_all(notice.as_bytes()).expect("a listener");
             return None;
         }
         let server = ApiServer::builder().build().await.expect("a server");
-        server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a door");
+        server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a listener");
         let folder = tempfile::tempdir().expect("a folder");
         let config = server.kubeconfig().expect("a kubeconfig");
         std::fs::write(folder.path().join("config"), config).expect("a kubeconfig");
@@ -58,14 +58,14 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// Writes a file that `kubectl` can be told of; tells its path.
+    /// Writes a file that `kubectl` can read; tells its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path: PathBuf = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path.to_str().expect("a path in Unicode").to_owned()
     }
 
-    /// A command that finds the server.
+    /// A command with the kubeconfig.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         command
@@ -79,7 +79,7 @@ impl Kubectl {
         command
     }
 
-    /// How a command ends that reads a text.
+    /// Runs a command with stdin.
     pub(crate) fn reads(&self, words: &[&str], text: &str) -> Ended {
         let mut child = self.command(words).spawn().expect("kubectl");
         child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("read");
@@ -88,30 +88,30 @@ impl Kubectl {
         Ended { well: ended.status.success(), out: words(ended.stdout), err: words(ended.stderr) }
     }
 
-    /// How a command ends.
+    /// Runs a command.
     pub(crate) fn ends(&self, words: &[&str]) -> Ended {
         self.reads(words, "")
     }
 
-    /// What a command says that must end well and complain of nothing.
+    /// The output of a command that must succeed without warnings.
     pub(crate) fn does(&self, words: &[&str]) -> String {
         let ended = self.ends(words);
         assert!(ended.well && ended.err.is_empty(), "kubectl {words:?}: {ended:?}");
         ended.out
     }
 
-    /// An object as `kubectl` shows it.
+    /// An object as `kubectl get -o json` prints it.
     pub(crate) fn shows(&self, object: &str) -> Value {
         serde_json::from_str(&self.does(&["get", object, "-o", "json"])).expect("JSON")
     }
 
-    /// A client of the same server that needs no socket.
+    /// An in-process client of the same server.
     pub(crate) fn client(&self) -> Client {
         self.server.client()
     }
 }
 
-/// A thing, as it is written in files.
+/// The manifest of a thing.
 pub(crate) fn thing(name: &str, spec: &Value) -> String {
     json!({
         "apiVersion": "kubectl.example/v1",

@@ -1,14 +1,14 @@
-//! What a real API server answered, asked again of the parts that need no server: bodies are read,
+//! What a real API server answered, request again of the parts that need no server: bodies are read,
 //! patched, applied, shaped and checked, and the objects and messages that come out are compared.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
+mod objects;
 mod replay;
-mod world;
 
 use replay::play;
 
-/// Plays a scenario; so many of its answers must have been compared.
+/// Replays a scenario; this many responses must have been compared.
 fn plays(scenario: &str, compared: usize) {
     assert_eq!(play(scenario), compared, "answers compared in {scenario}");
 }
@@ -91,12 +91,12 @@ fn lists_and_maps_are_counted() {
 
 // Requirement: AS-7
 #[test]
-fn list_items_are_there_once() {
+fn duplicate_list_items_are_refused() {
     plays("validate-list-types", 5);
 }
 
 #[test]
-fn many_errors_are_told_at_once() {
+fn many_errors_are_reported_at_once() {
     plays("validate-many-errors", 1);
 }
 
@@ -107,13 +107,13 @@ fn numbers_are_bounded() {
 }
 
 #[test]
-fn required_fields_are_missed() {
+fn missing_required_fields_are_refused() {
     plays("validate-required", 4);
 }
 
 // Requirement: AS-7
 #[test]
-fn texts_are_checked() {
+fn strings_are_checked() {
     plays("validate-strings", 7);
 }
 
@@ -124,7 +124,7 @@ fn types_are_checked() {
 }
 
 #[test]
-fn integers_or_texts_are_taken() {
+fn int_or_string_accepts_both() {
     plays("int-or-string", 5);
 }
 
@@ -163,7 +163,7 @@ fn nulls_are_dropped_or_kept() {
 }
 
 #[test]
-fn fields_are_validated_as_asked() {
+fn field_validation_modes_apply() {
     plays("field-validation-create", 5);
 }
 
@@ -179,7 +179,7 @@ fn malformed_json_patches_are_refused() {
 }
 
 #[test]
-fn json_patches_replace_what_is_missing() {
+fn json_patch_replace_adds_missing_fields() {
     plays("json-patch-replace-missing", 7);
 }
 
@@ -191,7 +191,7 @@ fn json_patches_test_for_null() {
 
 // Requirement: AS-4
 #[test]
-fn merge_patches_are_laid_over() {
+fn merge_patches_apply() {
     plays("merge-patch", 10);
 }
 
@@ -226,6 +226,6 @@ fn schemas_must_be_structural() {
 }
 
 #[test]
-fn built_in_kinds_own_what_was_said_when_they_are_created() {
+fn created_built_in_objects_own_their_fields() {
     assert_eq!(replay::created_built_ins(), 75);
 }

@@ -1,13 +1,13 @@
-//! Plays a recorded scenario, and compares each answer that the parts under test can give.
+//! Replays a recorded scenario against the pure modules.
 
-use super::world::{Answer, Asked, Kind, NOW, World, causes, with_causes};
+use super::objects::{Answer, Kind, NOW, Objects, ParsedRequest, causes, with_causes};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use usher_apiserver::apply::{Request, Reset, View, builtin, update};
 use usher_apiserver::meta::field::{Path, joined};
 use usher_apiserver::schema::{Schema, definition};
 
-/// What the server alone can answer.
+/// Scenarios and steps that need a server.
 const BEYOND: [&str; 6] = [
     "does not match the name on the URL",
     "invalid object type",
@@ -17,15 +17,15 @@ const BEYOND: [&str; 6] = [
     "error decoding YAML",
 ];
 
-/// Plays a scenario, and answers with the number of answers compared.
+/// Replays a scenario; returns the number of compared responses.
 pub(crate) fn play(name: &str) -> usize {
     let kinds = kinds();
     let scenario = read(name);
-    let mut world = World::default();
+    let mut objects = Objects::default();
     let mut compared = 0;
     for (number, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
         let Some(expected) = expected(step) else { continue };
-        let Some(found) = answer(step, &kinds, &mut world, &expected) else { continue };
+        let Some(found) = answer(step, &kinds, &mut objects, &expected) else { continue };
         let (mut found, mut expected) = (simplified(found), expected);
         if step["normalised"].get("unordered").is_some() || step.get("unordered").is_some() {
             (found, expected) = (sorted(found), sorted(expected));
@@ -66,7 +66,7 @@ fn kinds() -> BTreeMap<String, Kind> {
 fn answer(
     step: &Value,
     kinds: &BTreeMap<String, Kind>,
-    world: &mut World,
+    objects: &mut Objects,
     expected: &Answer,
 ) -> Option<Answer> {
     let request = &step["request"];
@@ -83,7 +83,7 @@ fn answer(
         return None;
     }
     let query = request["query"].as_object().into_iter().flatten();
-    let mut asked = Asked {
+    let mut request = ParsedRequest {
         kind,
         key: format!("{}/{}", parts.get(1)?, parts.get(2).unwrap_or(&"")),
         namespace: (*namespace).to_owned(),
@@ -95,22 +95,22 @@ fn answer(
         body: body(request),
     };
     if method == "PATCH"
-        && asked.query.contains_key("fieldValidation")
-        && !asked.media.contains("apply")
+        && request.query.contains_key("fieldValidation")
+        && !request.media.contains("apply")
     {
-        // The message quotes the whole object, with times and revisions that only a server has.
+        // The message contains the whole object, with times and revisions of a server.
         return None;
     }
-    if asked.query.contains_key("force") && !asked.media.contains("apply") {
+    if request.query.contains_key("force") && !request.media.contains("apply") {
         return None;
     }
     match method {
-        "POST" => Some(world.create(&asked)),
-        "PATCH" => Some(world.patch(&asked)),
-        "GET" => Some(world.get(&asked.key)),
+        "POST" => Some(objects.create(&request)),
+        "PATCH" => Some(objects.patch(&request)),
+        "GET" => Some(objects.get(&request.key)),
         "DELETE" => {
-            asked.media = "";
-            world.delete(&asked.key);
+            request.media = "";
+            objects.delete(&request.key);
             None
         }
         _ => None,
@@ -160,7 +160,7 @@ fn expected(step: &Value) -> Option<Answer> {
     Some(simplified(answer))
 }
 
-/// Without what only a server knows, and with managers in the order of the recordings.
+/// Removes what only a server sets, and sorts the managers as in the recordings.
 fn simplified(mut answer: Answer) -> Answer {
     let text = answer.body.to_string().replace(NOW, "<time>");
     answer.body = serde_json::from_str(&text).unwrap();
@@ -187,7 +187,7 @@ fn sorted(mut answer: Answer) -> Answer {
     answer
 }
 
-/// Compares who owns what in every built-in object that was created in any scenario.
+/// Compares the field owners of every created built-in object in all scenarios.
 pub(crate) fn created_built_ins() -> usize {
     let folder = format!("{}/tests/corpus", env!("CARGO_MANIFEST_DIR"));
     let mut compared = 0;
@@ -217,7 +217,7 @@ fn owned_alike(version: &str, kind: &str, created: &Value) {
     let mut object = created.clone();
     let expected = object["metadata"]["managedFields"].take();
     if kind == "Namespace" {
-        // Its finalizer comes after owners were written down.
+        // Its finalizer is added after the managers were recorded.
         object["spec"] = json!({});
     }
     let request = Request {

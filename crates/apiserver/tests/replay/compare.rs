@@ -1,4 +1,4 @@
-//! An answer beside the recorded one.
+//! Compares a response with the recorded one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// Values that a scenario names, as this run knows them.
+/// The captured values of this run, by name.
 pub(crate) type Names = BTreeMap<String, String>;
 
-/// Marks the name of a list's revision: an object may have the same one by chance.
+/// The prefix of a list's revision: an object may have the same one by chance.
 pub(crate) const LIST: &str = "list:";
 
-/// A name that stands for: revisions may be anything here.
+/// Means that any revision matches.
 const MARK: &str = "list:";
 
-/// What differs between the recorded value and ours, one line per difference.
+/// The differences between the recorded value and ours, one per line.
 pub(crate) fn differences(expected: &Value, actual: &Value, names: &Names) -> Vec<String> {
     let mut found = Vec::new();
     let expected = &ordered(expected);
@@ -23,7 +23,7 @@ pub(crate) fn differences(expected: &Value, actual: &Value, names: &Names) -> Ve
     found
 }
 
-/// Fills the names of a scenario into a value.
+/// Replaces the names of a scenario by their values.
 pub(crate) fn filled(value: &Value, names: &Names) -> Value {
     match value {
         Value::String(text) => Value::String(fill(text, names)),
@@ -36,7 +36,7 @@ pub(crate) fn filled(value: &Value, names: &Names) -> Value {
     }
 }
 
-/// Sorts what a server may order as it likes.
+/// Sorts lists whose order is not defined.
 pub(crate) fn ordered(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -132,7 +132,7 @@ fn short(value: &Value) -> String {
     text.chars().take(300).collect()
 }
 
-/// Whether a text is the recorded one, with its wildcards.
+/// Whether a string matches the recorded one, with its wildcards.
 fn same_text(wanted: &str, got: &str, (names, path): (&Names, &str)) -> bool {
     if path.ends_with("/description") && wanted == "<description>" {
         return true;

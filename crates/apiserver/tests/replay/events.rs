@@ -1,4 +1,4 @@
-//! How the events of a watch are compared with the recorded ones.
+//! Compares watch events with the recorded ones.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::compare::{self, Names, fill};
 
-/// The differences between the events that were recorded and those that were told. Where the
+/// The differences between the events that were recorded and those that were received. Where the
 /// recording groups them by object and is about time, only the order of each object's own counts.
 pub(crate) fn differences(
     recorded: &Value,
@@ -23,7 +23,7 @@ pub(crate) fn differences(
     compare::differences(wanted, &Value::Array(events), names)
 }
 
-/// Periodic bookmarks are a matter of time, unless the scenario is about them.
+/// Removes periodic bookmarks, unless the scenario is about them.
 fn without_marks(events: Vec<Value>, wanted: &Value) -> Vec<Value> {
     let periodic = |event: &Value| {
         event["type"] == "BOOKMARK" && event.pointer("/object/metadata/annotations").is_none()
@@ -42,7 +42,7 @@ fn without_marks(events: Vec<Value>, wanted: &Value) -> Vec<Value> {
     kept
 }
 
-/// The events of each object in their order; how often it was written in between may differ.
+/// Compares the events per object; the number of intermediate writes may differ.
 fn grouped_differences(wanted: &Value, events: &[Value], names: &Names) -> Vec<String> {
     let wanted = wanted.as_array().cloned().unwrap_or_default();
     let mut ours = grouped(events, names);
@@ -69,7 +69,7 @@ fn grouped(events: &[Value], names: &Names) -> BTreeMap<String, Vec<Value>> {
     groups
 }
 
-/// Of changes that follow each other only the last stays.
+/// Keeps only the last of consecutive changes.
 fn collapsed(events: Vec<Value>) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! The webhook that the recordings talk to, and some other tests.
+//! The webhook of the recordings and of other tests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What was asked: the mode, and the review.
+/// The received reviews, with the mode of the call.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A webhook that listens.
+/// A running webhook.
 pub(crate) struct Hook {
     pub(crate) url: String,
     pub(crate) authority: String,
@@ -85,17 +85,17 @@ async fn answer(
         asked.len()
     };
     let uid = review["request"]["uid"].clone();
-    let told = |response: Value| {
+    let response = |response: Value| {
         let (version, kind) = ("admission.k8s.io/v1", "AdmissionReview");
         json!({"apiVersion": version, "kind": kind, "response": response})
     };
-    let denied = |status: Value| told(json!({"uid": uid, "allowed": false, "status": status}));
-    let allowed = told(json!({"uid": uid, "allowed": true}));
+    let denied = |status: Value| response(json!({"uid": uid, "allowed": false, "status": status}));
+    let allowed = response(json!({"uid": uid, "allowed": true}));
     let (status, reply) = match mode.as_str() {
         "allow" => (200, allowed),
         "warn" => {
             let warnings = json!(["first warning", "second warning"]);
-            (200, told(json!({"uid": uid, "allowed": true, "warnings": warnings})))
+            (200, response(json!({"uid": uid, "allowed": true, "warnings": warnings})))
         }
         "deny" => (200, denied(json!({"code": 403, "message": "still in use by corpus/other"}))),
         "denyfive" if times > 5 => (200, allowed),
@@ -113,17 +113,17 @@ async fn answer(
             (200, denied(status))
         }
         "denyreason" => (200, denied(json!({"code": 403, "reason": "Forbidden"}))),
-        "denyempty" => (200, told(json!({"uid": uid, "allowed": false}))),
+        "denyempty" => (200, response(json!({"uid": uid, "allowed": false}))),
         "denywarn" => {
             let status = json!({"code": 403, "message": "denied"});
             let warnings = json!(["denied with a warning"]);
-            let response =
+            let denied =
                 json!({"uid": uid, "allowed": false, "warnings": warnings, "status": status});
-            (200, told(response))
+            (200, response(denied))
         }
         "http500" => (500, json!("internal trouble")),
         "notjson" => (200, json!("this is not json")),
-        "baduid" => (200, told(json!({"uid": "not-the-request", "allowed": true}))),
+        "baduid" => (200, response(json!({"uid": "not-the-request", "allowed": true}))),
         "nokind" => (200, json!({"response": {"uid": uid, "allowed": true}})),
         "noresponse" => {
             (200, json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}))

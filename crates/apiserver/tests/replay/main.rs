@@ -1,10 +1,10 @@
-//! Plays what a real API server was asked, and compares the answers.
+//! Replays recorded requests of a real API server and compares the responses.
 //!
 //! The recordings lie in `tests/corpus`. A scenario agrees when every step's answer equals the
 //! recorded one, with uids, revisions and times as wildcards. Where this server differs on purpose
 //! the scenario is named in [`deviations`].
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod compare;
 mod deviations;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 // Requirement: AK-1
 #[test]
-fn every_recorded_scenario_is_answered_as_the_real_server_did() {
+fn every_recorded_scenario_gets_the_recorded_responses() {
     let mut passed = 0;
     let mut deviating = Vec::new();
     let mut failed = Vec::new();
@@ -48,7 +48,7 @@ fn every_recorded_scenario_is_answered_as_the_real_server_did() {
     assert!(healed.is_empty(), "these agree and need no reason any more: {healed:?}");
 }
 
-/// The differences of every scenario. Several are played at once: some wait for a webhook.
+/// The differences of every scenario; several are replayed concurrently.
 fn played() -> BTreeMap<String, Vec<String>> {
     const AT_ONCE: usize = 8;
     let left: Mutex<Vec<_>> =

@@ -1,4 +1,4 @@
-//! Plays one scenario against a server of its own.
+//! Replays one scenario against a server of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::hook::{self, Hook};
 
 const PATIENCE: usize = 2000;
 
-/// The differences between what was recorded and what is answered.
+/// The differences between recorded and actual responses.
 pub(crate) fn play(scenario: &Value) -> Vec<String> {
     let paused = !scenario["name"].as_str().unwrap_or_default().starts_with("webhook");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -48,7 +48,7 @@ pub(crate) fn play(scenario: &Value) -> Vec<String> {
     })
 }
 
-/// Every recorded question was asked, and no other. Who asks by certificate or token differs.
+/// Every recorded admission review was received, and no other. The user differs.
 fn review_differences(scenario: &Value, hook: &Hook, names: &Names) -> Vec<String> {
     let bare = |review: &Value| {
         let mut review = ordered(review);
@@ -102,7 +102,7 @@ struct Watch {
     task: JoinHandle<()>,
 }
 
-/// An answer, as far as recordings keep it.
+/// The recorded parts of a response.
 struct Got {
     status: u16,
     content_type: String,
@@ -213,7 +213,7 @@ impl Player {
         found
     }
 
-    /// Learns the values that the scenario names, from the same places in our answer.
+    /// Captures the values that the scenario names, from the same pointers in our response.
     fn capture(&mut self, step: &Value, body: &Value) {
         let Some(captured) = step["captured"].as_object() else { return };
         for (name, value) in captured {
@@ -273,7 +273,7 @@ impl Player {
         let anonymous = request["anonymous"].as_bool().unwrap_or_default();
         let client =
             if anonymous { self.server.client_as(User::anonymous()) } else { self.admin.clone() };
-        client.send(request_made).await.expect("an answer")
+        client.send(request_made).await.expect("a response")
     }
 
     fn body(&self, request: &Value) -> Vec<u8> {
@@ -399,7 +399,7 @@ fn sort(body: &mut Value, sorted: &Value) {
     }
 }
 
-/// Sorts the causes of a refusal, and the message that is made of them.
+/// Sorts the causes of an error and its message.
 fn unorder(body: &mut Value) {
     if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
         causes
@@ -415,7 +415,7 @@ fn unorder(body: &mut Value) {
     body["message"] = json!(format!("{head}: [spec.{}]", parts.join(", spec.")));
 }
 
-/// JSON with spaces, as the recording client wrote it.
+/// JSON with spaces, as the recording client sent it.
 fn spaced(value: &Value) -> String {
     match value {
         Value::Array(list) => {

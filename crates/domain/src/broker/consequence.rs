@@ -26,7 +26,7 @@ impl Consequences {
         let ready = after.fields().substrate_ready_at;
         Self {
             // No token is issued from then on.
-            revoke_tokens: after.is_showing_out() && !before.is_showing_out(),
+            revoke_tokens: after.is_tearing_down() && !before.is_tearing_down(),
             substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
             part_provider_config: ended,
             bury: ended && after.fields().outcome == Some(Outcome::Removed),

@@ -21,7 +21,7 @@ pub struct RowFacts {
     /// Whether a node belongs to the substrate.
     pub role: MeshRole,
     /// How far the row is from being allowed to end.
-    pub closing: Closing,
+    pub closing: Finalization,
 }
 
 /// What one observation saw.
@@ -31,7 +31,7 @@ pub struct Facts {
     pub visibility: Visibility,
     /// The project's namespace.
     pub gate: Gate,
-    /// The anchor of the generation (while showing out: of any generation).
+    /// The anchor of the generation (during teardown: of any generation).
     pub anchor: Anchor,
     /// The bootstrap token of the generation.
     pub token: Token,
@@ -41,7 +41,7 @@ pub struct Facts {
     pub xr: Xr,
     /// What the XR composed.
     pub composed: Composed,
-    /// The node (while showing out: of any generation).
+    /// The node (during teardown: of any generation).
     pub node: Node,
     /// Who guards the XR against deletion.
     pub protection: Protection,
@@ -64,14 +64,14 @@ closed_set! {
         Fresh = "Fresh",
         /// Its XR was seen: absence means "lost".
         Live = "Live",
-        /// It is being shown out; the next generation follows.
+        /// It is being torn down; the next generation follows.
         Leaving = "Leaving",
     }
 }
 
 closed_set! {
     /// How far the row is from being allowed to end.
-    "closing" Closing {
+    "closing" Finalization {
         /// A driver that was at work when leaving began may still be heard: absence does not count.
         Quiet = "Quiet",
         /// Some identity row is still open.

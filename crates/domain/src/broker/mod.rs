@@ -1,4 +1,4 @@
-//! The broker: a declared node becomes substrate, enrols, and is shown out again.
+//! The broker: a declared node becomes substrate, enrols, and is torn down again.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] (how answers become facts), [`life`] (the kernel's

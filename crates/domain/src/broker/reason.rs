@@ -30,9 +30,9 @@ closed_set! {
         WaitingForSubstrate = "WaitingForSubstrate",
         /// The XR was deleted from outside and is on its way out.
         SubstrateLeaving = "SubstrateLeaving",
-        /// The XR vanished: the generation is shown out and a new one follows.
+        /// The XR vanished: the generation is torn down and a new one follows.
         SubstrateLost = "SubstrateLost",
-        /// Another object took the XR's place: the generation is shown out.
+        /// Another object took the XR's place: the generation is torn down.
         SubstrateReplaced = "SubstrateReplaced",
         /// The substrate is ready and its node has not registered.
         WaitingForNode = "WaitingForNode",
@@ -52,7 +52,7 @@ closed_set! {
         Steady = "Steady",
         /// The composition declared the attempt hopeless.
         ProvisioningFailed = "ProvisioningFailed",
-        /// The node is being shown out of the mesh.
+        /// The node is being torn down of the mesh.
         DrainingNode = "DrainingNode",
         /// Our own guard on the XR is being released.
         ReleasingProtection = "ReleasingProtection",

@@ -1,7 +1,7 @@
 //! What happens next to a resource, and why.
 //!
 //! One pure, total function from facts to a verdict, in two arms: *converge* brings the resource
-//! in, *tear down* shows it out. The transition table beside this crate says the same by hand,
+//! in, *tear down* tears it down. The transition table beside this crate says the same by hand,
 //! cell by cell.
 //!
 //! **Invariants**
@@ -13,8 +13,8 @@
 use usher_kernel::{Requeue, Visibility};
 
 use super::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
-    Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
+    Tenure, Token, Xr,
 };
 use super::phase::Phase;
 use super::reason::Reason;
@@ -41,102 +41,106 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
 /// The teardown arm: there is no way back from here.
 fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     let stay = if row.phase.is_leaving() { row.phase } else { Phase::Deregistering };
-    match way_out(row, seen) {
-        Way::DrainNode => {
+    match next_teardown_step(row, seen) {
+        TeardownStep::DrainNode => {
             Verdict::act(EffectKind::DeregisterNode, Phase::Deregistering, Reason::DrainingNode)
         }
-        Way::HoldForNode(reason) => Verdict::wait(stay, Requeue::Poll, reason),
-        Way::Do(effect, reason) => Verdict::act(effect, Phase::Deprovisioning, reason),
-        Way::Hold(rest, reason) => Verdict::wait(Phase::Deprovisioning, rest, reason),
-        Way::Out => {
+        TeardownStep::HoldForNode(reason) => Verdict::wait(stay, Requeue::Poll, reason),
+        TeardownStep::Do(effect, reason) => Verdict::act(effect, Phase::Deprovisioning, reason),
+        TeardownStep::Hold(rest, reason) => Verdict::wait(Phase::Deprovisioning, rest, reason),
+        TeardownStep::Done => {
             Verdict::emit(EventKind::Deleted, Phase::Deleted, Reason::Gone).requeue(Requeue::Never)
         }
     }
 }
 
-/// Shows the old generation out, then begins the next one. All of it happens in `Pending`.
+/// Tears the old generation down, then begins the next one. All of it happens in `Pending`.
 fn replace(row: RowFacts, seen: Facts) -> Verdict {
-    match way_out(row, seen) {
-        Way::DrainNode => {
+    match next_teardown_step(row, seen) {
+        TeardownStep::DrainNode => {
             Verdict::act(EffectKind::DeregisterNode, Phase::Pending, Reason::DrainingNode)
         }
-        Way::HoldForNode(reason) => Verdict::wait(Phase::Pending, Requeue::Poll, reason),
-        Way::Do(effect, reason) => Verdict::act(effect, Phase::Pending, reason),
-        Way::Hold(rest, reason) => Verdict::wait(Phase::Pending, rest, reason),
-        Way::Out => Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced)
-            .change_record(RecordChange::Next),
+        TeardownStep::HoldForNode(reason) => Verdict::wait(Phase::Pending, Requeue::Poll, reason),
+        TeardownStep::Do(effect, reason) => Verdict::act(effect, Phase::Pending, reason),
+        TeardownStep::Hold(rest, reason) => Verdict::wait(Phase::Pending, rest, reason),
+        TeardownStep::Done => {
+            Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced)
+                .change_record(RecordChange::Next)
+        }
     }
 }
 
 /// The next step of a teardown, by command or by replacement.
-enum Way {
+enum TeardownStep {
     DrainNode,
     HoldForNode(Reason),
     Do(EffectKind, Reason),
     Hold(Requeue, Reason),
-    Out,
+    Done,
 }
 
-/// node → protection → substrate → composed gone → anchor → out.
-fn way_out(row: RowFacts, seen: Facts) -> Way {
+/// node → protection → substrate → composed gone → anchor → done.
+fn next_teardown_step(row: RowFacts, seen: Facts) -> TeardownStep {
     match seen.node {
-        Node::Unknown => return Way::HoldForNode(Reason::NodeUnknown),
-        Node::Live | Node::Lost => return Way::DrainNode,
+        Node::Unknown => return TeardownStep::HoldForNode(Reason::NodeUnknown),
+        Node::Live | Node::Lost => return TeardownStep::DrainNode,
         Node::None | Node::Left => {}
     }
     if seen.visibility == Visibility::ClusterReplaced {
-        return Way::Hold(Requeue::Poll, Reason::ClusterReplaced);
+        return TeardownStep::Hold(Requeue::Poll, Reason::ClusterReplaced);
     }
     match seen.xr {
         Xr::Unknown => unknown(seen.visibility),
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
             delete_substrate(seen)
         }
-        Xr::Deleting => Way::Hold(Requeue::Poll, Reason::WaitingForDeletion),
+        Xr::Deleting => TeardownStep::Hold(Requeue::Poll, Reason::WaitingForDeletion),
         Xr::Absent | Xr::Foreign => after_substrate(row, seen),
     }
 }
 
 /// The XR is unguarded and what it composed is in the ledger before it is asked to go.
-fn delete_substrate(seen: Facts) -> Way {
+fn delete_substrate(seen: Facts) -> TeardownStep {
     match seen.protection {
         Protection::Unknown => return unknown(seen.visibility),
         Protection::Ours => {
-            return Way::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
+            return TeardownStep::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
         }
-        Protection::Somebody => return Way::Hold(Requeue::Poll, Reason::InUse),
+        Protection::Somebody => return TeardownStep::Hold(Requeue::Poll, Reason::InUse),
         Protection::None => {}
     }
     match seen.composed {
         Composed::Unknown => unknown(seen.visibility),
-        Composed::Unrecorded => Way::Hold(Requeue::Now, Reason::RecordingComposed),
+        Composed::Unrecorded => TeardownStep::Hold(Requeue::Now, Reason::RecordingComposed),
         Composed::None | Composed::Present | Composed::KindRemoved => {
-            Way::Do(EffectKind::DeleteSubstrate, Reason::DeletingSubstrate)
+            TeardownStep::Do(EffectKind::DeleteSubstrate, Reason::DeletingSubstrate)
         }
     }
 }
 
-fn after_substrate(row: RowFacts, seen: Facts) -> Way {
+fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
     match seen.composed {
         Composed::Unknown => return unknown(seen.visibility),
         Composed::Unrecorded | Composed::Present => {
-            return Way::Hold(Requeue::Poll, Reason::WaitingForComposed);
+            return TeardownStep::Hold(Requeue::Poll, Reason::WaitingForComposed);
         }
-        Composed::KindRemoved => return Way::Hold(Requeue::Poll, Reason::KindRemoved),
+        Composed::KindRemoved => return TeardownStep::Hold(Requeue::Poll, Reason::KindRemoved),
         Composed::None => {}
     }
-    if row.closing == Closing::Quiet {
-        return Way::Hold(Requeue::InFlightGrace, Reason::QuietTime);
+    if row.closing == Finalization::Quiet {
+        return TeardownStep::Hold(Requeue::InFlightGrace, Reason::QuietTime);
     }
     match seen.anchor {
         Anchor::Unknown => unknown(seen.visibility),
         // One that is on its way out is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
-            Way::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
+            TeardownStep::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
         Anchor::Absent | Anchor::Foreign => match row.closing {
-            Closing::Settled => Way::Out,
-            Closing::Open | Closing::Quiet => Way::Hold(Requeue::Poll, Reason::UnsettledRows),
+            Finalization::Settled => TeardownStep::Done,
+            Finalization::Open | Finalization::Quiet => {
+                TeardownStep::Hold(Requeue::Poll, Reason::UnsettledRows)
+            }
         },
     }
 }
@@ -292,7 +296,7 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-/// The substrate is gone or another took its place: its generation is shown out, unless too much
+/// The substrate is gone or another took its place: its generation is torn down, unless too much
 /// vanished at once to be believed.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.visibility == Visibility::RailTripped {
@@ -302,6 +306,6 @@ fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
         .change_record(RecordChange::To(Tenure::Leaving))
 }
 
-fn unknown(visibility: Visibility) -> Way {
-    Way::Hold(Requeue::Poll, visibility.unknown_reason())
+fn unknown(visibility: Visibility) -> TeardownStep {
+    TeardownStep::Hold(Requeue::Poll, visibility.unknown_reason())
 }

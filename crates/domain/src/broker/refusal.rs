@@ -53,7 +53,7 @@ pub enum Refusal {
         /// The namespace.
         what: String,
     },
-    /// The node could not be shown out; the substrate was not touched.
+    /// The node could not be torn down; the substrate was not touched.
     #[error("failed to deregister the node of \"{what}\"")]
     NodeDeregistrationFailed {
         /// The resource.

@@ -195,7 +195,7 @@ impl Witness<'_> {
     }
 }
 
-/// While showing out, an anchor that still stands counts before one that does not.
+/// During teardown, an anchor that still stands counts before one that does not.
 pub(super) fn worst_anchor(anchors: impl Iterator<Item = Anchor>) -> Anchor {
     let rank = |anchor: &Anchor| match anchor {
         Anchor::Unknown => 5,

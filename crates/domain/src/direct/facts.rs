@@ -240,7 +240,7 @@ closed_set! {
 
 /// What an answer of the cloud says stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
+pub enum CloudPresence {
     /// Nothing.
     Nothing,
     /// Nothing: its container is gone.
@@ -259,15 +259,15 @@ pub enum Stands {
 
 impl Cloud {
     /// What stands there; nothing can be said without an answer that counts.
-    pub const fn stands(self) -> Option<Stands> {
+    pub const fn stands(self) -> Option<CloudPresence> {
         match self {
-            Self::Absent => Some(Stands::Nothing),
-            Self::ContainerGone => Some(Stands::NoContainer),
-            Self::Ours => Some(Stands::Ours),
-            Self::Drifted => Some(Stands::Drifted),
-            Self::Unrecorded => Some(Stands::Unrecorded),
-            Self::Leaving => Some(Stands::Leaving),
-            Self::Foreign => Some(Stands::Foreign),
+            Self::Absent => Some(CloudPresence::Nothing),
+            Self::ContainerGone => Some(CloudPresence::NoContainer),
+            Self::Ours => Some(CloudPresence::Ours),
+            Self::Drifted => Some(CloudPresence::Drifted),
+            Self::Unrecorded => Some(CloudPresence::Unrecorded),
+            Self::Leaving => Some(CloudPresence::Leaving),
+            Self::Foreign => Some(CloudPresence::Foreign),
             Self::Unasked
             | Self::Forbidden
             | Self::Throttled

@@ -1,7 +1,7 @@
 //! What happens next to a direct resource, and why.
 //!
 //! One pure, total function from facts to a verdict, in two arms: *converge* brings the cloud
-//! object in, *tear down* shows it out. The transition table beside this crate says the same by
+//! object in, *tear down* tears it down. The transition table beside this crate says the same by
 //! hand, cell by cell.
 //!
 //! **Invariants**
@@ -14,8 +14,8 @@
 use usher_kernel::Requeue;
 
 use super::facts::{
-    Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
-    Search, Stamp, Stands,
+    Asked, Cloud, CloudPresence, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet,
+    Refs, RowFacts, Search, Stamp,
 };
 use super::phase::Phase;
 use super::proof::Outcome;
@@ -121,7 +121,9 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
         return blind(Phase::Deleting, seen.cloud);
     };
     match stands {
-        Stands::Ours | Stands::Drifted | Stands::Unrecorded => match seen.operation {
+        CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded => match seen
+            .operation
+        {
             Operation::Running => wait(Reason::WaitingForOperation),
             Operation::None | Operation::Failed | Operation::Unknown
                 if row.identity != Identity::Seen =>
@@ -136,9 +138,9 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             Operation::Failed => delete(Reason::DeleteFailed).requeue(Requeue::Slow),
             Operation::None | Operation::Unknown => delete(Reason::DeletingObject),
         },
-        Stands::Leaving => wait(Reason::WaitingForDeletion),
-        Stands::Nothing | Stands::NoContainer | Stands::Foreign => settle(row, seen)
-            .unwrap_or_else(|| match row.identity {
+        CloudPresence::Leaving => wait(Reason::WaitingForDeletion),
+        CloudPresence::Nothing | CloudPresence::NoContainer | CloudPresence::Foreign => {
+            settle(row, seen).unwrap_or_else(|| match row.identity {
                 Identity::Gone => end(absent(row.asked)),
                 Identity::Foreign => end(Outcome::NotOurs),
                 Identity::None
@@ -149,7 +151,8 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
                 | Identity::BoundElsewhere
                 | Identity::Malformed
                 | Identity::Abandoned => wait(Reason::UnsettledRows),
-            }),
+            })
+        }
     }
 }
 
@@ -225,11 +228,11 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
-        Some(Stands::Nothing) => {}
-        Some(Stands::NoContainer) => return stay(Reason::ContainerGone),
-        Some(Stands::Foreign) => return stay(Reason::NameTaken),
-        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
-        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
+        Some(CloudPresence::Nothing) => {}
+        Some(CloudPresence::NoContainer) => return stay(Reason::ContainerGone),
+        Some(CloudPresence::Foreign) => return stay(Reason::NameTaken),
+        Some(CloudPresence::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded) => {
             return stay(Reason::Recording).requeue(Requeue::Now);
         }
     }
@@ -252,9 +255,14 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
-        Some(Stands::Ours | Stands::Drifted) => {}
-        Some(Stands::Leaving) => return stay(Reason::LeavingUnasked),
-        Some(Stands::Unrecorded | Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
+        Some(CloudPresence::Ours | CloudPresence::Drifted) => {}
+        Some(CloudPresence::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(
+            CloudPresence::Unrecorded
+            | CloudPresence::Nothing
+            | CloudPresence::NoContainer
+            | CloudPresence::Foreign,
+        ) => {
             return stay(Reason::Recording).requeue(Requeue::Now);
         }
     }
@@ -282,16 +290,19 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
-        Some(Stands::Foreign) => stay(Reason::NameTaken),
-        Some(Stands::NoContainer) => stay(Reason::ContainerGone),
-        Some(Stands::Nothing) => match seen.operation {
+        Some(CloudPresence::Foreign) => stay(Reason::NameTaken),
+        Some(CloudPresence::NoContainer) => stay(Reason::ContainerGone),
+        Some(CloudPresence::Nothing) => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),
             Operation::Unknown => stay(Reason::OperationUnknown),
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
-        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded | Stands::Leaving) => {
-            stay(Reason::Recording).requeue(Requeue::Now)
-        }
+        Some(
+            CloudPresence::Ours
+            | CloudPresence::Drifted
+            | CloudPresence::Unrecorded
+            | CloudPresence::Leaving,
+        ) => stay(Reason::Recording).requeue(Requeue::Now),
     }
 }
 
@@ -347,11 +358,11 @@ fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::wait(Phase::Deleted, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => blind(Phase::Deleted, seen.cloud),
-        Some(Stands::Ours | Stands::Drifted | Stands::Unrecorded) => {
+        Some(CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded) => {
             Verdict::act(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
         }
-        Some(Stands::Leaving) => poll(Reason::WaitingForDeletion),
-        Some(Stands::Nothing | Stands::NoContainer | Stands::Foreign) => {
+        Some(CloudPresence::Leaving) => poll(Reason::WaitingForDeletion),
+        Some(CloudPresence::Nothing | CloudPresence::NoContainer | CloudPresence::Foreign) => {
             poll(Reason::UnsettledRows)
         }
     }

@@ -2,8 +2,8 @@
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
-    Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
+    Tenure, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
@@ -30,7 +30,7 @@ pub(crate) const START: Cell = Cell {
         intent: Intent::None,
         tenure: Tenure::Fresh,
         role: MeshRole::Node,
-        closing: Closing::Quiet,
+        closing: Finalization::Quiet,
     },
     seen: Facts {
         visibility: Visibility::Complete,
@@ -82,7 +82,9 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
         .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
         .fact(Origin::Row, "tenure", words!(Tenure), |c, v| c.row.tenure = Tenure::ALL[v])
         .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
-        .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
+        .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
+            c.row.closing = Finalization::ALL[v]
+        })
 }
 
 fn judge(cell: &Cell) -> Judgement {

@@ -1,6 +1,8 @@
 //! What holds of every answer of the broker's rules, whatever its table says.
 
-use usher_domain::broker::facts::{Anchor, Closing, Composed, Facts, Intent, Node, Protection, Xr};
+use usher_domain::broker::facts::{
+    Anchor, Composed, Facts, Finalization, Intent, Node, Protection, Xr,
+};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::{EffectKind, EventKind, Verdict};
@@ -80,7 +82,7 @@ fn ends(cell: &Cell, verdict: Verdict) -> bool {
 }
 
 fn is_gone(cell: &Cell) -> bool {
-    cell.row.closing == Closing::Settled
+    cell.row.closing == Finalization::Settled
         && matches!(cell.seen.node, Node::None | Node::Left)
         && matches!(cell.seen.xr, Xr::Absent | Xr::Foreign)
         && cell.seen.composed == Composed::None
@@ -124,8 +126,8 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unknown), delete),
         (TOLD, gone(|_| ()), silent),
         (TOLD, leaving, Verdict { event: Some(EventKind::Failed), ..hold(leaving.row.phase) }),
-        (NOTHING_LEFT, gone(|cell| cell.row.closing = Closing::Quiet), end),
-        (NOTHING_LEFT, gone(|cell| cell.row.closing = Closing::Open), end),
+        (NOTHING_LEFT, gone(|cell| cell.row.closing = Finalization::Quiet), end),
+        (NOTHING_LEFT, gone(|cell| cell.row.closing = Finalization::Open), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.xr = Xr::Deleting), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.composed = Composed::KindRemoved), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.anchor = Anchor::Unknown), end),
@@ -153,7 +155,7 @@ fn gone(bend: impl FnOnce(&mut Cell)) -> Cell {
     let mut cell = START;
     cell.row.phase = Phase::Deprovisioning;
     cell.row.intent = Intent::Requested;
-    cell.row.closing = Closing::Settled;
+    cell.row.closing = Finalization::Settled;
     bend(&mut cell);
     cell
 }

@@ -1,6 +1,6 @@
 //! The ProviderConfig's life: its facts, its answer, and where its rules stand.
 
-use usher_domain::broker::facts::{Anchor, Closing, Gate};
+use usher_domain::broker::facts::{Anchor, Finalization, Gate};
 use usher_domain::broker::provider_config::{
     Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict, rules,
 };
@@ -18,7 +18,7 @@ pub(crate) struct Cell {
 
 /// Any cell.
 const START: Cell = Cell {
-    row: RowFacts { phase: Phase::Pending, users: Users::None, closing: Closing::Open },
+    row: RowFacts { phase: Phase::Pending, users: Users::None, closing: Finalization::Open },
     seen: Facts {
         visibility: Visibility::Complete,
         gate: Gate::Ready,
@@ -35,7 +35,9 @@ pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("provider_config", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
-        .fact(Origin::Row, "closing", words!(Closing), |c, v| c.row.closing = Closing::ALL[v])
+        .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
+            c.row.closing = Finalization::ALL[v]
+        })
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
             c.seen.visibility = Visibility::ALL[v]
         })
@@ -85,13 +87,15 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let becomes_ready = cell.row.phase != Phase::Ready && verdict.phase == Phase::Ready;
     let nothing = matches!(cell.seen.object, Object::Absent | Object::Foreign);
     let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
-    let settled = cell.row.closing == Closing::Settled;
+    let settled = cell.row.closing == Finalization::Settled;
     let holds = [
         !deletes || leaving(cell.row.phase),
         returns == verdict.change.is_some() && (!returns || settled),
         verdict.effect.is_none() || cell.seen.visibility != Visibility::ClusterReplaced,
         verdict.effect.is_none() || cell.seen.object != Object::Unknown,
-        !lets_go || !leaving(cell.row.phase) || (cell.row.closing != Closing::Quiet && nothing),
+        !lets_go
+            || !leaving(cell.row.phase)
+            || (cell.row.closing != Finalization::Quiet && nothing),
         !becomes_ready || cell.seen.object == Object::Present,
         verdict.requeue != Requeue::OnChange || !cell.seen.visibility.is_incomplete(),
     ];
@@ -116,13 +120,13 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     vec![
         (COMMITTED, START, with(VerbKind::Delete)),
         (COMMITTED, START, with(VerbKind::DeleteAnchor)),
-        (STICKY, row(Phase::Leaving, Closing::Settled), hold(Phase::Pending)),
-        (STICKY, row(Phase::Gone, Closing::Open), next),
+        (STICKY, row(Phase::Leaving, Finalization::Settled), hold(Phase::Pending)),
+        (STICKY, row(Phase::Gone, Finalization::Open), next),
         (STICKY, START, next),
         (REBUILT, seen(Visibility::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
         (UNKNOWN, seen(Visibility::Complete, Object::Unknown), with(VerbKind::CreateAnchor)),
-        (QUIET, row(Phase::Leaving, Closing::Quiet), let_go),
-        (QUIET, Cell { seen: standing, ..row(Phase::Leaving, Closing::Open) }, let_go),
+        (QUIET, row(Phase::Leaving, Finalization::Quiet), let_go),
+        (QUIET, Cell { seen: standing, ..row(Phase::Leaving, Finalization::Open) }, let_go),
         (TIMED, seen(Visibility::Forbidden, Object::Absent), idle),
         (COMPLETE, START, hold(Phase::Ready)),
         (COMPLETE, seen(Visibility::Complete, Object::Drifted), hold(Phase::Ready)),

@@ -295,7 +295,7 @@ impl Book {
             .collect()
     }
 
-    /// Every row that was given up taken back, for a life that is shown out after all.
+    /// Every row that was given up taken back, for a record that is torn down after all.
     pub fn adopt(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
         let given_up = self.rows.iter().filter(|row| row.standing == Standing::Abandoned);
         given_up

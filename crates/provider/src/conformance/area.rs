@@ -1,45 +1,45 @@
-//! The behaviours by name. Ids are never reused, and none is taken away.
+//! The list of behaviours. Ids are never reused or removed.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a provider says of itself, and is asked accordingly.
+/// A set of behaviours that a provider claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// Every provider.
     Core,
-    /// Machines can be given back.
+    /// Machines can be deleted.
     Cloud,
-    /// Machines cannot be given back.
+    /// Machines cannot be deleted.
     BareMetal,
-    /// Machines are taken away at will.
+    /// Machines may be interrupted.
     Spot,
     /// Thousands of machines.
     Scale,
-    /// What is known survives a crash.
+    /// The state survives a crash.
     Durable,
-    /// Substrates fail.
+    /// The substrate fails.
     Fault,
-    /// What failed is taken away, by a service of our own beside the public one.
+    /// Failed machines are cleaned up through Usher's own service.
     Salvage,
 }
 
-/// What a behaviour is about.
+/// A group of behaviours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
-    /// Where machines are, and in which order.
+    /// States and their order.
     Lifecycle,
-    /// Verbs where they do not belong.
+    /// Verbs in the wrong state.
     Matrix,
     /// Tokens.
     Fencing,
-    /// Many at once.
+    /// Concurrent calls.
     Concurrency,
-    /// What is kept with a binding.
+    /// The metadata of a binding.
     Metadata,
-    /// Substrates that fail.
+    /// A failing substrate.
     Failure,
-    /// What a record must have.
+    /// The fields of a machine.
     Shape,
     /// Lists and cursors.
     Listing,
@@ -49,22 +49,22 @@ pub enum Area {
     Scale,
     /// Random walks.
     Property,
-    /// The way out of FAILED.
+    /// Leaving FAILED.
     Salvage,
 }
 
 /// One behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its number, as in B101.
+    /// The number in its id, as in B101.
     pub id: u16,
     /// What must hold.
     pub title: &'static str,
-    /// What it is about.
+    /// Its area.
     pub area: Area,
-    /// Whether it needs machines that can be given back.
+    /// Whether it needs machines that can be deleted.
     pub deletes: bool,
-    /// The profile it is asked in.
+    /// The profile that requires it.
     pub profile: Profile,
 }
 
@@ -81,7 +81,7 @@ impl Profile {
         Self::Salvage,
     ];
 
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -108,12 +108,12 @@ impl FromStr for Profile {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::as_str).join(", ");
         let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
-        found.ok_or_else(|| format!("cannot ask for \"{text}\": choose from {}", known()))
+        found.ok_or_else(|| format!("unknown profile \"{text}\": use one of {}", known()))
     }
 }
 
 impl Area {
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lifecycle => "lifecycle",
@@ -175,107 +175,107 @@ pub fn list() -> impl Iterator<Item = Behaviour> {
     })
 }
 
-/// Those that need machines that can be given back.
+/// Behaviours that need machines that can be deleted.
 const DELETES: [u16; 10] = [109, 204, 215, 310, 409, 807, 1301, 1302, 1303, 1304];
 
-/// Those up to B1205 are the public ones; what follows is our own.
+/// Ids up to B1205 are BigFleet's; the rest are Usher's.
 const TITLES: [(u16, &str); 97] = [
     (101, "four round trips leave nothing behind"),
-    (103, "a machine that is being bound is seen CONFIGURING and nothing else"),
-    (104, "a machine that is being taken out is seen DRAINING and nothing else"),
-    (105, "only neighbouring states follow each other"),
+    (103, "during Configure a machine is CONFIGURING and nothing else"),
+    (104, "during Drain a machine is DRAINING and nothing else"),
+    (105, "state transitions follow the state machine"),
     (106, "the cluster is set while bound and empty after"),
-    (107, "the host is there exactly when the state says so"),
-    (108, "what rests does not move by itself"),
-    (109, "a machine that is given back is seen DELETING and loses its host"),
+    (107, "a machine has a host exactly in the states that need one"),
+    (108, "a machine in a stable state does not change by itself"),
+    (109, "Delete passes through DELETING and removes the host"),
     (201, "Create of a bound machine is refused"),
     (202, "Configure of a slot is refused"),
     (203, "Drain of an idle machine changes nothing"),
-    (204, "Delete out of position is refused"),
-    (205, "a verb at its goal is a success without effect"),
+    (204, "Delete of a bound machine is refused"),
+    (205, "a verb in its target state succeeds without effect"),
     (206, "a repeated verb has the same operation id"),
     (207, "an unknown machine is not found"),
     (208, "an empty id is an invalid argument"),
     (209, "half a MiB of metadata is echoed or refused as invalid"),
-    (210, "a negative grace neither breaks nor unbinds by halves"),
-    (211, "a negative token is taken as a number"),
-    (212, "the largest token is accepted and nothing passes it"),
+    (210, "a negative grace period is refused or treated as zero"),
+    (211, "negative epochs and sequences are ordered like others"),
+    (212, "the largest token is accepted and fences all others"),
     (213, "a blob of 3 MiB is accepted or refused as too large"),
     (214, "a new cycle has new operation ids"),
-    (215, "an unknown machine is neither read nor given back"),
+    (215, "Get and Delete of an unknown machine are not found"),
     (301, "the fence comes before not-found"),
-    (302, "marks are kept per shard and per machine"),
-    (303, "tokens are ordered by life, then by count"),
+    (302, "fence marks are kept per shard and machine"),
+    (303, "tokens are ordered by epoch, then by sequence"),
     (305, "reads are never fenced"),
-    (306, "the fence comes before repetition on Configure"),
-    (307, "the fence comes before repetition on Drain"),
-    (308, "a question without a token passes"),
-    (309, "the tokens of a session are accepted in order"),
-    (310, "a new life fences the old one's calls"),
-    (311, "a mark rises though the verb was refused"),
-    (312, "random tokens are judged as by a plain oracle"),
-    (401, "sixteen Creates at once have one operation id"),
-    (402, "sixteen Configures at once have one operation id"),
-    (403, "sixteen Drains at once have one operation id"),
-    (404, "Configure against Drain ends in one state"),
-    (405, "an old life never wins against a new one"),
-    (406, "two connections see one machine"),
-    (407, "eight machines at once have eight operation ids"),
-    (408, "no acknowledgement shows half a machine"),
-    (409, "Deletes at once have one operation id"),
-    (501, "hostile metadata come back byte for byte"),
+    (306, "the fence comes before idempotency on Configure"),
+    (307, "the fence comes before idempotency on Drain"),
+    (308, "a request without a token passes"),
+    (309, "rising tokens of one shard are accepted"),
+    (310, "a new epoch fences calls of the old one"),
+    (311, "a refused verb still raises the mark"),
+    (312, "random tokens match a reference model"),
+    (401, "sixteen concurrent Creates have one operation id"),
+    (402, "sixteen concurrent Configures have one operation id"),
+    (403, "sixteen concurrent Drains have one operation id"),
+    (404, "Configure racing Drain ends in one state"),
+    (405, "an old epoch never wins against a new one"),
+    (406, "two connections see the same state"),
+    (407, "eight concurrent machines have eight operation ids"),
+    (408, "no read shows a half-applied change"),
+    (409, "concurrent Deletes have one operation id"),
+    (501, "unusual metadata are returned byte for byte"),
     (502, "metadata are cleared by Drain and replaced whole"),
     (503, "two MiB of metadata are echoed or refused as invalid"),
-    (504, "metadata are seen as soon as Configure is accepted"),
-    (505, "what a caller changes later changes nothing"),
-    (701, "a failed Configure ends FAILED with its reason"),
-    (702, "a failed Create ends FAILED with its reason"),
-    (703, "a verb that takes too long ends FAILED"),
-    (704, "a success that comes too late changes nothing"),
-    (705, "nothing leaves FAILED, and its reason stays"),
-    (706, "a failed Drain without grace ends FAILED, not bound"),
-    (707, "what failed can be read and rests"),
+    (504, "metadata are visible as soon as Configure is accepted"),
+    (505, "a repeated Configure does not change the metadata"),
+    (701, "a failed Configure ends FAILED with its error"),
+    (702, "a failed Create ends FAILED with its error"),
+    (703, "a verb that times out ends FAILED"),
+    (704, "a success after the timeout changes nothing"),
+    (705, "no public verb leaves FAILED, and its error stays"),
+    (706, "a failed Drain without grace ends FAILED and unbound"),
+    (707, "a failed machine can be read and does not change"),
     (708, "no machine is CONFIGURED before its node is ready"),
     (801, "state and instance type are fields, not labels"),
-    (802, "prices and chances are numbers that make sense"),
+    (802, "prices and interruption probabilities are valid numbers"),
     (803, "host and cluster agree with the state"),
-    (804, "quantities can be read"),
-    (805, "the provider of a host has one name"),
-    (806, "capacity type and zone are known of every host"),
+    (804, "quantities parse as Kubernetes quantities"),
+    (805, "all hosts name the same provider"),
+    (806, "every host has a capacity type and a zone"),
     (807, "Delete clears host, cluster and metadata"),
-    (901, "a list of some states has exactly those"),
-    (902, "a cap is respected, and none is no cap"),
+    (901, "a list filtered by state has exactly those machines"),
+    (902, "max_results is respected, and zero means no limit"),
     (903, "a change is in the next delta"),
-    (904, "a quiet fleet has an empty delta"),
+    (904, "an unchanged fleet has an empty delta"),
     (905, "cursors only go forward"),
-    (906, "a cursor that is none gives the full list"),
-    (907, "pages repeat nobody and skip nobody"),
-    (908, "nothing changes without being asked"),
-    (909, "an altered cursor is no cursor"),
-    (1001, "marks survive a crash"),
+    (906, "an invalid cursor gives the full list"),
+    (907, "pages neither repeat nor skip a machine"),
+    (908, "no revision without a request"),
+    (909, "an altered cursor is invalid"),
+    (1001, "fence marks survive a crash"),
     (1002, "operation ids survive a crash"),
     (1003, "bindings and metadata survive a crash"),
     (1004, "the inventory is the same after a crash"),
-    (1005, "cursors work after a crash, and no operation id comes again"),
-    (1006, "what a crash interrupted comes to rest"),
-    (1007, "a shard that is new after a crash is heard"),
+    (1005, "cursors survive a crash, and operation ids are not reused"),
+    (1006, "interrupted verbs reach a stable state after a crash"),
+    (1007, "a shard that is new after a crash is accepted"),
     (1101, "a full list is complete and well formed"),
     (1102, "the delta after twenty changes is exact"),
     (1103, "pages of five hundred are complete"),
-    (1104, "churn leaves no residue"),
-    (1105, "no machine is won or lost"),
-    (1106, "reads and verbs are answered in time"),
-    (1107, "a full list comes in time"),
-    (1108, "Creates in parallel are distinct"),
-    (1109, "what nobody touches does not drift"),
-    (1201, "a long random walk of tokens is judged as by an oracle"),
-    (1202, "random metadata make the round trip"),
-    (1203, "random lives follow the rules"),
-    (1204, "shards that interleave do not disturb each other"),
-    (1205, "malformed requests have the right codes"),
-    (1301, "a salvaged machine has nothing left and can be had again"),
-    (1302, "Salvage of what did not fail is refused"),
-    (1303, "Salvages at once have one operation id"),
+    (1104, "churn leaves nothing behind"),
+    (1105, "the number of machines does not change"),
+    (1106, "reads and verbs meet their latency limits"),
+    (1107, "a full list meets its latency limit"),
+    (1108, "concurrent Creates have distinct operation ids"),
+    (1109, "untouched machines do not change"),
+    (1201, "a long random sequence of tokens matches a reference model"),
+    (1202, "random metadata are returned unchanged"),
+    (1203, "random sequences of verbs follow the state machine"),
+    (1204, "interleaved shards do not affect each other"),
+    (1205, "malformed requests get the right codes"),
+    (1301, "a salvaged machine is clean and can be created again"),
+    (1302, "Salvage of a machine that did not fail is refused"),
+    (1303, "concurrent Salvages have one operation id"),
     (1304, "the fence comes before Salvage"),
 ];
 
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_public_ninety_three_and_our_own_are_in_their_areas_with_ids_of_their_own() {
+    fn behaviour_ids_are_unique_and_counted_per_area() {
         let ids: std::collections::BTreeSet<u16> = list().map(|it| it.id).collect();
         assert_eq!(ids.len(), 97);
         assert_eq!(list().filter(|it| it.profile != Profile::Salvage).count(), 93);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_called_by_its_word() {
+    fn profiles_parse_from_their_names() {
         for profile in Profile::ALL {
             assert_eq!(profile.as_str().parse(), Ok(profile));
         }

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent calls.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use tonic::{Code, Status};
 use usher_wire::fleet::{MachineState as State, TransitionAck};
 
 use super::lifecycle::at_origin;
-use super::probe::{Metadata, Outcome, Probe, Stop, at_once, ensure, metadata};
-use crate::book::{Kind, Token};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, at_once, ensure, metadata};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
@@ -15,31 +15,35 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         402 => one_operation(probe, Kind::Configure).await,
         403 => one_operation(probe, Kind::Drain).await,
         404 => race(probe).await,
-        405 => zombie(probe).await,
+        405 => stale_epoch(probe).await,
         406 => two_connections(probe).await,
         407 => many_machines(probe, 8).await,
         408 => whole_snapshots(probe).await,
         409 => one_operation(probe, Kind::Delete).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
-/// The same verb sixteen times at once, each from a shard of its own.
-async fn storm(probe: &mut Probe, kind: Kind, id: &str) -> Vec<Result<TransitionAck, Status>> {
-    let (shard, probe, id) = (probe.stranger(), probe.clone(), id.to_owned());
+/// Sixteen concurrent calls of one verb, each from a shard of its own.
+async fn concurrent_calls(
+    probe: &mut Probe,
+    kind: Kind,
+    id: &str,
+) -> Vec<Result<TransitionAck, Status>> {
+    let (shard, probe, id) = (probe.unknown_name(), probe.clone(), id.to_owned());
     at_once(16, move |index| {
         let (mut probe, id) = (probe.clone(), id.clone());
         let token = Token { shard: format!("{shard}-{index}"), epoch: 1, sequence: 1 };
-        async move { probe.ask(kind, &id, token).await }
+        async move { probe.call(kind, &id, token).await }
     })
     .await
 }
 
-/// Asked for many times at once, a verb is one operation.
+/// Concurrent calls of one verb are one operation.
 pub(super) async fn one_operation(probe: &mut Probe, kind: Kind) -> Outcome {
     let id = at_origin(probe, kind).await?;
     let mut operations = BTreeSet::new();
-    for answer in storm(probe, kind, &id).await {
+    for answer in concurrent_calls(probe, kind, &id).await {
         operations.insert(answer?.operation_id);
     }
     ensure(operations.len() == 1, || format!("{operations:?} for one verb"))?;
@@ -48,17 +52,17 @@ pub(super) async fn one_operation(probe: &mut Probe, kind: Kind) -> Outcome {
 
 async fn race(probe: &mut Probe) -> Outcome {
     let id = probe.bound("c", Metadata::new()).await?;
-    let (shard, racer, name) = (probe.stranger(), probe.clone(), id.clone());
+    let (shard, racer, name) = (probe.unknown_name(), probe.clone(), id.clone());
     let answers = at_once(8, move |index| {
         let (mut probe, id) = (racer.clone(), name.clone());
         let kind = if index % 2 == 0 { Kind::Drain } else { Kind::Configure };
         let token = Token { shard: format!("{shard}-{index}"), epoch: 1, sequence: 1 };
-        async move { probe.ask(kind, &id, token).await }
+        async move { probe.call(kind, &id, token).await }
     })
     .await;
     for answer in answers {
         let fenced = answer.is_err_and(|it| it.code() == Code::FailedPrecondition);
-        ensure(!fenced, || "a race was refused as by the fence".to_owned())?;
+        ensure(!fenced, || "a racing call was fenced".to_owned())?;
     }
     let now = probe.rest(&id).await?;
     let bound = now.state() == State::Configured && now.cluster == "c";
@@ -66,9 +70,9 @@ async fn race(probe: &mut Probe) -> Outcome {
     ensure(bound || free, || format!("it ended as {now:?}"))
 }
 
-async fn zombie(probe: &mut Probe) -> Outcome {
+async fn stale_epoch(probe: &mut Probe) -> Outcome {
     let id = probe.idle().await?;
-    let shard = probe.stranger();
+    let shard = probe.unknown_name();
     let first = Token { shard: shard.clone(), epoch: 5, sequence: 0 };
     probe.configure_as(&id, ("live", Metadata::new()), first).await?;
     let (racer, name) = (probe.clone(), id.clone());
@@ -76,18 +80,20 @@ async fn zombie(probe: &mut Probe) -> Outcome {
         let (mut probe, id, shard) = (racer.clone(), name.clone(), shard.clone());
         let count = i64::try_from(index).unwrap_or_default();
         async move {
-            let zombie = index % 2 == 0;
-            let epoch = if zombie { 4 } else { 5 };
+            let stale_epoch = index % 2 == 0;
+            let epoch = if stale_epoch { 4 } else { 5 };
             let token = Token { shard, epoch, sequence: count + 1 };
-            let cluster = if zombie { "dead" } else { "live" };
+            let cluster = if stale_epoch { "dead" } else { "live" };
             let answer = probe.configure_as(&id, (cluster, Metadata::new()), token).await;
-            (zombie, answer)
+            (stale_epoch, answer)
         }
     })
     .await;
-    for (zombie, answer) in answers {
+    for (stale_epoch, answer) in answers {
         let fenced = matches!(&answer, Err(it) if it.code() == Code::FailedPrecondition);
-        ensure(!zombie || fenced, || format!("an old life was heard: {answer:?}"))?;
+        ensure(!stale_epoch || fenced, || {
+            format!("a call of an old epoch was accepted: {answer:?}")
+        })?;
     }
     let cluster = probe.rest(&id).await?.cluster;
     ensure(cluster == "live", || format!("bound to {cluster}"))
@@ -97,24 +103,24 @@ async fn two_connections(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
     let mut other = Probe::clone(probe);
     other.client = probe.other.clone();
-    let shard = probe.stranger();
+    let shard = probe.unknown_name();
     let token = |sequence| Token { shard: shard.clone(), epoch: 1, sequence };
     let here = probe.create_as(&id, token(5)).await?.operation_id;
     let old = other.create_as(&id, token(4)).await;
     ensure(old.is_err_and(|it| it.code() == Code::FailedPrecondition), || {
-        "the other connection has marks of its own".to_owned()
+        "the other connection has its own marks".to_owned()
     })?;
     let there = other.create_as(&id, token(6)).await?.operation_id;
     ensure(here == there, || format!("{here} here, {there} there"))
 }
 
-/// Creates machines at once; as many operations as machines.
+/// Concurrent Creates of several machines have one operation each.
 pub(super) async fn many_machines(probe: &mut Probe, count: usize) -> Outcome {
     let mut ids = Vec::new();
     for _ in 0..count {
         ids.push(probe.slot().await?);
     }
-    let (shard, asker, names) = (probe.stranger(), probe.clone(), ids.clone());
+    let (shard, asker, names) = (probe.unknown_name(), probe.clone(), ids.clone());
     let answers = at_once(count, move |index| {
         let (mut probe, id) = (asker.clone(), names[index].clone());
         let sequence = i64::try_from(index).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Crashes: the candidate is killed and started again on the same state.
+//! Crashes: the candidate is killed and restarted on the same state.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,29 +7,16 @@ use bytes::Bytes;
 use tonic::Code;
 use usher_wire::fleet::{self, Machine, MachineState as State};
 
-use super::boot::{Boot, Running};
-use super::metadata::hostile_metadata;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, refused};
-use crate::book::{Kind, Token};
+use super::launcher::{Launcher, Running};
+use super::metadata::unusual_metadata;
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, refused};
+use crate::state::{Kind, Token};
 
 const SEEDS: usize = 64;
 
-/// What is known of a candidate before it is killed.
-pub(super) struct Before {
+/// A running candidate, and what was observed before it was killed.
+pub(super) struct Observed {
     running: Running,
-    probe: Probe,
-    fenced: (String, Token),
-    repeated: Vec<(String, Kind, String)>,
-    bound: (String, Metadata),
-    all: Vec<Machine>,
-    interrupted: String,
-    operations: BTreeSet<String>,
-    cursor: Bytes,
-}
-
-/// What is known of it after.
-pub(super) struct After {
-    _running: Running,
     probe: Probe,
     before: Known,
 }
@@ -44,22 +31,23 @@ struct Known {
     cursor: Bytes,
 }
 
-fn trouble(why: impl std::fmt::Display) -> Stop {
-    Stop::Failed(why.to_string())
+fn not_passed(why: impl std::fmt::Display) -> NotPassed {
+    NotPassed::Failed(why.to_string())
 }
 
 pub(super) fn probe(address: &str, seed: u64, name: &str) -> Outcome<Probe> {
-    let channel = || fleet::channel(address, None).map_err(trouble);
+    let channel = || fleet::channel(address, None).map_err(not_passed);
     Ok(Probe::new([channel()?, channel()?], seed, name))
 }
 
-/// Starts a candidate and puts it through some lives.
-pub(super) async fn before(boot: &Boot, state: &Path, seed: u64) -> Outcome<Before> {
-    let running = boot.start(SEEDS, Some(state), &[]).await.map_err(trouble)?;
+/// Starts a candidate and drives some machines.
+pub(super) async fn before(launcher: &Launcher, state: &Path, seed: u64) -> Outcome<Observed> {
+    let running = launcher.start(SEEDS, Some(state), &[]).await.map_err(not_passed)?;
     let mut probe = probe(&running.address, seed, "durable")?;
     let mut operations = BTreeSet::new();
     let mut repeated = Vec::new();
-    let fenced = (probe.slot().await?, Token { shard: probe.stranger(), epoch: 7, sequence: 7 });
+    let fenced =
+        (probe.slot().await?, Token { shard: probe.unknown_name(), epoch: 7, sequence: 7 });
     operations.insert(probe.create_as(&fenced.0, fenced.1.clone()).await?.operation_id);
     probe.settle(&fenced.0, State::Idle).await?;
     let id = probe.slot().await?;
@@ -68,30 +56,29 @@ pub(super) async fn before(boot: &Boot, state: &Path, seed: u64) -> Outcome<Befo
         operations.insert(operation.clone());
         repeated.push((id.clone(), kind, operation));
     }
-    let with = hostile_metadata();
+    let with = unusual_metadata();
     let bound = (probe.bound("kept", with.clone()).await?, with);
     let cursor = probe.list(fleet::ListFilter::default()).await?.revision;
     let all = probe.all().await?;
-    // The last thing before the crash is asked for and not waited for.
+    // The last verb before the crash is not awaited.
     let interrupted = probe.slot().await?;
     operations.insert(probe.create(&interrupted).await?.operation_id);
-    Ok(Before { running, probe, fenced, repeated, bound, all, interrupted, operations, cursor })
+    let before = Known { fenced, repeated, bound, all, interrupted, operations, cursor };
+    Ok(Observed { running, probe, before })
 }
 
-/// Kills it and starts it again.
-pub(super) async fn after(boot: &Boot, state: &Path, it: Before) -> Outcome<After> {
-    let Before { running, fenced, repeated, bound, all, interrupted, operations, cursor, .. } = it;
-    running.kill().await.map_err(trouble)?;
-    let running = boot.start(SEEDS, Some(state), &[]).await.map_err(trouble)?;
-    let mut probe = it.probe;
+/// Kills the candidate and restarts it.
+pub(super) async fn after(launcher: &Launcher, state: &Path, it: Observed) -> Outcome<Observed> {
+    let Observed { running, mut probe, before } = it;
+    running.kill().await.map_err(not_passed)?;
+    let running = launcher.start(SEEDS, Some(state), &[]).await.map_err(not_passed)?;
     let again = self::probe(&running.address, 0, "durable")?;
     (probe.client, probe.other) = (again.client, again.other);
-    let before = Known { fenced, repeated, bound, all, interrupted, operations, cursor };
-    Ok(After { _running: running, probe, before })
+    Ok(Observed { running, probe, before })
 }
 
-pub(super) async fn run(id: u16, after: &mut After) -> Outcome {
-    let After { probe, before, .. } = after;
+pub(super) async fn run(id: u16, after: &mut Observed) -> Outcome {
+    let Observed { probe, before, .. } = after;
     match id {
         1001 => marks(probe, before).await,
         1002 => operations(probe, before).await,
@@ -99,8 +86,8 @@ pub(super) async fn run(id: u16, after: &mut After) -> Outcome {
         1004 => inventory(probe, before).await,
         1005 => cursors(probe, before).await,
         1006 => interrupted(probe, before).await,
-        1007 => stranger(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        1007 => new_shard(probe).await,
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -117,7 +104,7 @@ async fn operations(probe: &mut Probe, before: &Known) -> Outcome {
             continue;
         }
         let token = probe.token();
-        let again = probe.ask(*kind, id, token).await?.operation_id;
+        let again = probe.call(*kind, id, token).await?.operation_id;
         ensure(again == *operation, || format!("{} is {again} now", kind.as_str()))?;
     }
     Ok(())
@@ -145,10 +132,10 @@ async fn inventory(probe: &mut Probe, before: &Known) -> Outcome {
 async fn cursors(probe: &mut Probe, before: &Known) -> Outcome {
     let delta = probe.since(&before.cursor, 0).await?;
     let covered = delta.machines.iter().any(|it| it.id == before.interrupted);
-    ensure(covered, || "what changed before the crash is in no delta after it".to_owned())?;
+    ensure(covered, || "a change from before the crash is missing from the delta".to_owned())?;
     let id = probe.slot().await?;
     let fresh = probe.drive(Kind::Create, &id).await?.operation_id;
-    ensure(!before.operations.contains(&fresh), || format!("{fresh} came again"))?;
+    ensure(!before.operations.contains(&fresh), || format!("{fresh} was reused"))?;
     let delta = probe.since(&delta.revision, 0).await?;
     ensure(delta.machines.iter().any(|it| it.id == id), || "the delta is empty".to_owned())
 }
@@ -157,12 +144,12 @@ async fn interrupted(probe: &mut Probe, before: &Known) -> Outcome {
     let now = probe.rest(&before.interrupted).await?;
     let rests = [State::Idle, State::Speculative, State::Failed].contains(&now.state());
     ensure(rests, || format!("{now:?}"))?;
-    let told = now.state() != State::Failed || !now.last_error.is_empty();
-    ensure(told, || "FAILED without a reason".to_owned())
+    let explained = now.state() != State::Failed || !now.last_error.is_empty();
+    ensure(explained, || "FAILED without an error".to_owned())
 }
 
-async fn stranger(probe: &mut Probe) -> Outcome {
+async fn new_shard(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
-    let token = Token { shard: probe.stranger(), epoch: 1, sequence: 1 };
+    let token = Token { shard: probe.unknown_name(), epoch: 1, sequence: 1 };
     probe.create_as(&id, token).await.map(|_| ()).map_err(Into::into)
 }

@@ -1,12 +1,12 @@
-//! Tokens, and who may still be heard.
+//! Fencing tokens.
 
 use std::collections::HashMap;
 
 use tonic::Code;
 use usher_wire::fleet::MachineState as State;
 
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place, refused};
-use crate::book::{Kind, Token};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, out_of_place, refused};
+use crate::state::{Kind, Token};
 
 const FENCED: &[Code] = &[Code::FailedPrecondition];
 
@@ -20,10 +20,10 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         307 => before_repetition(probe, Kind::Drain).await,
         308 => without_token(probe).await,
         309 => session(probe).await,
-        310 => new_life(probe).await,
+        310 => new_epoch(probe).await,
         311 => raised_by_refusal(probe).await,
         312 => oracle(probe, 80, 1, 1).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -32,7 +32,7 @@ fn token(shard: &str, epoch: i64, sequence: i64) -> Token {
 }
 
 async fn before_not_found(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.stranger(), probe.stranger());
+    let (id, shard) = (probe.unknown_name(), probe.unknown_name());
     refused(probe.create_as(&id, token(&shard, 5, 5)).await, &[Code::NotFound])?;
     refused(probe.create_as(&id, token(&shard, 5, 4)).await, FENCED)?;
     refused(probe.create_as(&id, token(&shard, 5, 5)).await, FENCED)
@@ -45,13 +45,13 @@ async fn isolation(probe: &mut Probe) -> Outcome {
         picked.extend(found.into_iter().map(|it| it.id));
     }
     for id in &picked {
-        probe.taken(id);
+        probe.mark_used(id);
     }
     let [one, two, ..] = &picked[..] else {
-        return Err(Stop::Skipped("there are no slots left".to_owned()));
+        return Err(NotPassed::Skipped("no slots are left".to_owned()));
     };
-    ensure(one != two, || "capped lists always show the same machine".to_owned())?;
-    let (a, b) = (probe.stranger(), probe.stranger());
+    ensure(one != two, || "limited lists always return the same machine".to_owned())?;
+    let (a, b) = (probe.unknown_name(), probe.unknown_name());
     probe.create_as(one, token(&a, 9, 9)).await?;
     refused(probe.create_as(one, token(&a, 1, 1)).await, FENCED)?;
     probe.create_as(one, token(&b, 1, 1)).await?;
@@ -60,7 +60,7 @@ async fn isolation(probe: &mut Probe) -> Outcome {
 }
 
 async fn ladder(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.slot().await?, probe.stranger());
+    let (id, shard) = (probe.slot().await?, probe.unknown_name());
     let steps = [
         (2, 10, true),
         (2, 10, false),
@@ -80,7 +80,7 @@ async fn ladder(probe: &mut Probe) -> Outcome {
     Ok(())
 }
 
-/// Whether the fence let something pass, whatever was said behind it.
+/// Fails unless the fence let the call pass, or refused it, as expected.
 fn judge<T>(
     answer: Result<T, tonic::Status>,
     passes: bool,
@@ -92,30 +92,30 @@ fn judge<T>(
 }
 
 async fn reads(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.slot().await?, probe.stranger());
+    let (id, shard) = (probe.slot().await?, probe.unknown_name());
     probe.create_as(&id, token(&shard, 9, 9)).await?;
     refused(probe.create_as(&id, token(&shard, 1, 1)).await, FENCED)?;
     probe.get(&id).await?;
     let listed = probe.all().await?.iter().any(|it| it.id == id);
-    ensure(listed, || "a list without the machine".to_owned())
+    ensure(listed, || "the machine is missing from the list".to_owned())
 }
 
 async fn before_repetition(probe: &mut Probe, kind: Kind) -> Outcome {
     let id = probe.bound("c", Metadata::new()).await?;
-    let shard = probe.stranger();
+    let shard = probe.unknown_name();
     if kind == Kind::Drain {
         probe.drain_as(&id, 0, token(&shard, 4, 4)).await?;
         probe.settle(&id, State::Idle).await?;
     } else {
-        probe.ask(kind, &id, token(&shard, 4, 4)).await?;
+        probe.call(kind, &id, token(&shard, 4, 4)).await?;
     }
-    refused(probe.ask(kind, &id, token(&shard, 4, 3)).await, FENCED)?;
-    probe.ask(kind, &id, token(&shard, 4, 5)).await?;
+    refused(probe.call(kind, &id, token(&shard, 4, 3)).await, FENCED)?;
+    probe.call(kind, &id, token(&shard, 4, 5)).await?;
     Ok(())
 }
 
 async fn without_token(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.slot().await?, probe.stranger());
+    let (id, shard) = (probe.slot().await?, probe.unknown_name());
     probe.create_as(&id, token(&shard, 9, 9)).await?;
     probe.create_as(&id, Token::default()).await?;
     probe.create_as(&id, Token::default()).await?;
@@ -123,29 +123,29 @@ async fn without_token(probe: &mut Probe) -> Outcome {
 }
 
 async fn session(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.slot().await?, probe.stranger());
+    let (id, shard) = (probe.slot().await?, probe.unknown_name());
     for (index, kind) in (1..).zip([Kind::Create, Kind::Configure, Kind::Drain]) {
-        probe.ask(kind, &id, token(&shard, 1, index)).await?;
+        probe.call(kind, &id, token(&shard, 1, index)).await?;
         probe.settle(&id, kind.goal()).await?;
     }
     Ok(())
 }
 
-async fn new_life(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.idle().await?, probe.stranger());
-    probe.ask(Kind::Delete, &id, token(&shard, 1, 50)).await?;
+async fn new_epoch(probe: &mut Probe) -> Outcome {
+    let (id, shard) = (probe.idle().await?, probe.unknown_name());
+    probe.call(Kind::Delete, &id, token(&shard, 1, 50)).await?;
     probe.settle(&id, State::Speculative).await?;
     probe.create_as(&id, token(&shard, 2, 0)).await?;
     probe.settle(&id, State::Idle).await?;
     for kind in Kind::PUBLIC {
-        refused(probe.ask(kind, &id, token(&shard, 1, 51)).await, FENCED)?;
+        refused(probe.call(kind, &id, token(&shard, 1, 51)).await, FENCED)?;
     }
     let now = probe.get(&id).await?.state();
-    ensure(now == State::Idle, || format!("the old life made it {}", now.as_str_name()))
+    ensure(now == State::Idle, || format!("the old epoch made it {}", now.as_str_name()))
 }
 
 async fn raised_by_refusal(probe: &mut Probe) -> Outcome {
-    let (id, shard) = (probe.slot().await?, probe.stranger());
+    let (id, shard) = (probe.slot().await?, probe.unknown_name());
     let drained = probe.drain_as(&id, 0, token(&shard, 3, 7)).await;
     out_of_place(drained)?;
     refused(probe.create_as(&id, token(&shard, 3, 7)).await, FENCED)?;
@@ -154,7 +154,7 @@ async fn raised_by_refusal(probe: &mut Probe) -> Outcome {
     Ok(())
 }
 
-/// Random tokens of some shards for some machines, against the plainest idea of a fence.
+/// Random tokens of some shards for some machines, against a naive fence.
 pub(super) async fn oracle(
     probe: &mut Probe,
     steps: usize,
@@ -165,16 +165,16 @@ pub(super) async fn oracle(
     for _ in 0..machines {
         ids.push(probe.slot().await?);
     }
-    let names: Vec<String> = (0..shards).map(|_| probe.stranger()).collect();
+    let names: Vec<String> = (0..shards).map(|_| probe.unknown_name()).collect();
     let mut marks: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
     for step in 0..steps {
-        let (shard, machine) = (probe.dice.below(shards), probe.dice.below(machines));
+        let (shard, machine) = (probe.rng.below(shards), probe.rng.below(machines));
         let number = |most: usize| i64::try_from(most).unwrap_or_default() - 3;
-        let (epoch, sequence) = (number(probe.dice.below(9)), number(probe.dice.below(12)));
-        let kind = Kind::PUBLIC[probe.dice.below(3)];
+        let (epoch, sequence) = (number(probe.rng.below(9)), number(probe.rng.below(12)));
+        let kind = Kind::PUBLIC[probe.rng.below(3)];
         let mark = marks.get(&(shard, machine));
         let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
-        let answer = probe.ask(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;
+        let answer = probe.call(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;
         judge(answer, passes, || format!("step {step}, token {epoch}.{sequence}"))?;
         if passes {
             marks.insert((shard, machine), (epoch, sequence));

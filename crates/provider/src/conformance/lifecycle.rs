@@ -1,4 +1,4 @@
-//! Where machines are, and in which order.
+//! States and their order.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use tokio::time::sleep;
 use usher_wire::fleet::{Machine, MachineState as State};
 
 use super::failure::fails;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, machine, metadata};
-use crate::book::Kind;
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, machine, metadata};
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
@@ -19,7 +19,7 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         107 => host_by_state(probe).await,
         108 => no_moves_at_rest(probe).await,
         109 => deleting(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -36,7 +36,7 @@ async fn round_trips(probe: &mut Probe) -> Outcome {
     Ok(())
 }
 
-/// A machine on which a verb can begin.
+/// A machine in the state where a verb begins.
 pub(super) async fn at_origin(probe: &mut Probe, kind: Kind) -> Outcome<String> {
     match kind {
         Kind::Create => probe.slot().await,
@@ -46,11 +46,11 @@ pub(super) async fn at_origin(probe: &mut Probe, kind: Kind) -> Outcome<String> 
     }
 }
 
-/// The acknowledgement and every look show the passing state or the goal.
+/// The acknowledgement and every read show the transient state or the target.
 async fn passing(probe: &mut Probe, kind: Kind) -> Outcome<Vec<Machine>> {
     let id = at_origin(probe, kind).await?;
     let token = probe.token();
-    let ack = machine(probe.ask(kind, &id, token).await?)?;
+    let ack = machine(probe.call(kind, &id, token).await?)?;
     let mut seen = vec![ack];
     seen.extend(probe.settle(&id, kind.goal()).await?);
     for it in &seen {
@@ -74,17 +74,17 @@ async fn neighbours(probe: &mut Probe) -> Outcome {
     let mut seen = vec![State::Speculative];
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        seen.push(machine(probe.ask(kind, &id, token).await?)?.state());
-        let way = probe.settle(&id, kind.goal()).await?;
-        seen.extend(way.iter().map(Machine::state));
+        seen.push(machine(probe.call(kind, &id, token).await?)?.state());
+        let path = probe.settle(&id, kind.goal()).await?;
+        seen.extend(path.iter().map(Machine::state));
     }
     seen.dedup();
     for pair in seen.windows(2) {
         let legal = Kind::PUBLIC.iter().any(|kind| {
-            let way = [kind.origin(), kind.passing(), kind.goal()];
-            way.windows(2).any(|step| step == pair) || pair == [way[0], way[2]]
+            let path = [kind.origin(), kind.passing(), kind.goal()];
+            path.windows(2).any(|step| step == pair) || pair == [path[0], path[2]]
         });
-        ensure(legal, || format!("{pair:?} do not follow each other"))?;
+        ensure(legal, || format!("{pair:?} is no legal transition"))?;
     }
     for stable in [State::Idle, State::Configured] {
         ensure(seen.contains(&stable), || format!("{} was skipped", stable.as_str_name()))?;
@@ -124,7 +124,7 @@ async fn no_moves_at_rest(probe: &mut Probe) -> Outcome {
         for _ in 0..6 {
             sleep(Duration::from_millis(50)).await;
             let now = probe.get(&id).await?;
-            ensure(now == before, || format!("{id} moved by itself to {now:?}"))?;
+            ensure(now == before, || format!("{id} changed by itself to {now:?}"))?;
         }
     }
     Ok(())

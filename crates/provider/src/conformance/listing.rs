@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio::time::sleep;
 use usher_wire::fleet::{ListFilter, MachineState as State};
 
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure};
-use crate::book::Kind;
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure};
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
@@ -21,7 +21,7 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         907 => pages(probe, 7).await,
         908 => quiet(probe, Duration::from_millis(750)).await,
         909 => altered(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -52,16 +52,16 @@ async fn caps(probe: &mut Probe) -> Outcome {
     for most in [1, 2, 5] {
         let cap = usize::try_from(most).unwrap_or_default();
         let found = probe.of_states(&[], most).await?.len();
-        ensure(found == cap.min(all), || format!("{found} machines for a cap of {most}"))?;
+        ensure(found == cap.min(all), || format!("{found} machines for a limit of {most}"))?;
     }
     let found = probe.of_states(&[], 0).await?.len();
-    ensure(found == all, || format!("{found} of {all} without a cap"))
+    ensure(found == all, || format!("{found} of {all} without a limit"))
 }
 
 async fn cursor(probe: &mut Probe) -> Outcome<Bytes> {
     let revision = probe.list(ListFilter::default()).await?.revision;
     if revision.is_empty() {
-        return Err(Stop::Skipped("the provider has no cursors".to_owned()));
+        return Err(NotPassed::Skipped("the provider has no cursors".to_owned()));
     }
     Ok(revision)
 }
@@ -70,7 +70,7 @@ async fn delta(probe: &mut Probe) -> Outcome {
     let before = cursor(probe).await?;
     let id = probe.idle().await?;
     let delta = probe.since(&before, 0).await?;
-    ensure(delta.revision != before, || "the revision stood still".to_owned())?;
+    ensure(delta.revision != before, || "the revision did not change".to_owned())?;
     let ids: Vec<&str> = delta.machines.iter().map(|it| it.id.as_str()).collect();
     ensure(ids == [id.as_str()], || format!("the delta is {ids:?}, not {id}"))
 }
@@ -80,7 +80,7 @@ async fn quiet(probe: &mut Probe, time: Duration) -> Outcome {
     sleep(time).await;
     let delta = probe.since(&before, 0).await?;
     ensure(delta.machines.is_empty(), || format!("{} machines changed", delta.machines.len()))?;
-    ensure(delta.revision == before, || "the revision moved by itself".to_owned())
+    ensure(delta.revision == before, || "the revision changed by itself".to_owned())
 }
 
 async fn forward(probe: &mut Probe) -> Outcome {
@@ -106,12 +106,12 @@ async fn garbage(probe: &mut Probe) -> Outcome {
     let texts: [&[u8]; 5] = [b"garbage", b"-1", b"\xff\xfe\0", b"99999999999999999999", &large];
     for text in texts {
         let found = probe.since(&Bytes::copy_from_slice(text), 0).await?.machines.len();
-        ensure(found == all, || format!("{found} of {all} machines for no cursor"))?;
+        ensure(found == all, || format!("{found} of {all} machines for an invalid cursor"))?;
     }
     Ok(())
 }
 
-/// Pages with a cap until nothing comes: everybody once.
+/// Reads pages until one is empty: every machine must be listed once.
 pub(super) async fn pages(probe: &mut Probe, most: i32) -> Outcome {
     let all: BTreeSet<String> = probe.all().await?.into_iter().map(|it| it.id).collect();
     let mut seen: Vec<String> = Vec::new();
@@ -126,21 +126,23 @@ pub(super) async fn pages(probe: &mut Probe, most: i32) -> Outcome {
         }
         seen.extend(page.machines.into_iter().map(|it| it.id));
         if head_echo && !short && seen.len() < all.len() {
-            return Err(Stop::Failed(
-                "a capped list answers with the head and loses the rest".into(),
+            return Err(NotPassed::Failed(
+                "a limited list returns the head as its cursor and loses the rest".into(),
             ));
         }
         since = page.revision;
     }
     let distinct: BTreeSet<String> = seen.iter().cloned().collect();
-    ensure(distinct.len() == seen.len(), || "a page repeats somebody".to_owned())?;
+    ensure(distinct.len() == seen.len(), || "a page repeats a machine".to_owned())?;
     ensure(distinct == all, || format!("{} of {} machines", distinct.len(), all.len()))
 }
 
 async fn altered(probe: &mut Probe) -> Outcome {
     let exact = cursor(probe).await?;
     let all = probe.all().await?.len();
-    ensure(probe.since(&exact, 0).await?.machines.is_empty(), || "not exact".to_owned())?;
+    ensure(probe.since(&exact, 0).await?.machines.is_empty(), || {
+        "the delta is not empty".to_owned()
+    })?;
     let variants = [
         [&exact[..], b"!"].concat(),
         [b"~", &exact[..]].concat(),

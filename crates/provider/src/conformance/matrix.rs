@@ -1,10 +1,10 @@
-//! Verbs where they do not belong, repeated, or with numbers at their ends.
+//! Verbs in the wrong state, repeated, or with extreme numbers.
 
 use tonic::Code;
 use usher_wire::fleet::{ConfigureRequest, MachineState as State};
 
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, metadata, out_of_place, refused};
-use crate::book::{Kind, Token};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, metadata, out_of_place, refused};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
@@ -23,7 +23,7 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         213 => large_blob(probe).await,
         214 => new_cycles(probe).await,
         215 => unknown_without_delete(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -43,7 +43,7 @@ async fn drain_of_idle(probe: &mut Probe) -> Outcome {
     let id = probe.idle().await?;
     if let Err(status) = probe.drain(&id, 0).await {
         let fenced = status.code() == Code::FailedPrecondition;
-        ensure(!fenced, || "refused as by the fence".to_owned())?;
+        ensure(!fenced, || "fenced".to_owned())?;
     }
     unmoved(probe, &id, State::Idle).await
 }
@@ -65,9 +65,9 @@ async fn at_goal(probe: &mut Probe) -> Outcome {
         probe.drive(kind, &id).await?;
         let before = probe.get(&id).await?;
         let token = probe.token();
-        probe.ask(kind, &id, token).await?;
+        probe.call(kind, &id, token).await?;
         let after = probe.get(&id).await?;
-        ensure(after == before, || format!("{} at its goal did something", kind.as_str()))?;
+        ensure(after == before, || format!("{} in its target state had an effect", kind.as_str()))?;
     }
     Ok(())
 }
@@ -76,13 +76,13 @@ async fn repeated(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        let first = probe.ask(kind, &id, token).await?.operation_id;
+        let first = probe.call(kind, &id, token).await?.operation_id;
         ensure(!first.is_empty(), || "an operation without an id".to_owned())?;
         let token = probe.token();
-        let during = probe.ask(kind, &id, token).await?.operation_id;
+        let during = probe.call(kind, &id, token).await?.operation_id;
         probe.settle(&id, kind.goal()).await?;
         let token = probe.token();
-        let after = probe.ask(kind, &id, token).await?.operation_id;
+        let after = probe.call(kind, &id, token).await?.operation_id;
         let same = first == during && first == after;
         ensure(same, || format!("{}: {first}, {during}, {after}", kind.as_str()))?;
     }
@@ -90,17 +90,17 @@ async fn repeated(probe: &mut Probe) -> Outcome {
 }
 
 async fn unknown(probe: &mut Probe) -> Outcome {
-    let id = probe.stranger();
+    let id = probe.unknown_name();
     refused(probe.get(&id).await, &[Code::NotFound])?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        refused(probe.ask(kind, &id, token).await, &[Code::NotFound])?;
+        refused(probe.call(kind, &id, token).await, &[Code::NotFound])?;
     }
     Ok(())
 }
 
 async fn unknown_without_delete(probe: &mut Probe) -> Outcome {
-    let id = probe.stranger();
+    let id = probe.unknown_name();
     refused(probe.get(&id).await, &[Code::NotFound])?;
     refused(probe.delete(&id).await, &[Code::NotFound])
 }
@@ -109,12 +109,12 @@ async fn empty_id(probe: &mut Probe) -> Outcome {
     refused(probe.get("").await, &[Code::InvalidArgument])?;
     for kind in [Kind::Create, Kind::Configure, Kind::Drain] {
         let token = probe.token();
-        refused(probe.ask(kind, "", token).await, &[Code::InvalidArgument])?;
+        refused(probe.call(kind, "", token).await, &[Code::InvalidArgument])?;
     }
     Ok(())
 }
 
-/// Binds with many large values: they come back, or are refused as invalid and change nothing.
+/// Binds with many large values: they are returned unchanged, or refused as invalid.
 pub(super) async fn large_metadata(probe: &mut Probe, keys: usize, bytes: usize) -> Outcome {
     let id = probe.idle().await?;
     let value = "x".repeat(bytes);
@@ -128,8 +128,8 @@ pub(super) async fn large_metadata(probe: &mut Probe, keys: usize, bytes: usize)
     }
     probe.settle(&id, State::Configured).await?;
     let echoed = probe.get(&id).await?.shard_metadata;
-    ensure(echoed == large, || format!("{} of {keys} keys came back whole", echoed.len()))?;
-    // What is large must not burden the lists of others for ever.
+    ensure(echoed == large, || format!("{} of {keys} keys were returned", echoed.len()))?;
+    // Large metadata would slow down every later list.
     probe.drive(Kind::Drain, &id).await.map(|_| ())
 }
 
@@ -139,13 +139,13 @@ async fn negative_grace(probe: &mut Probe) -> Outcome {
     match code {
         Ok(_) => probe.settle(&id, State::Idle).await.map(|_| ()),
         Err(Code::InvalidArgument) => unmoved(probe, &id, State::Configured).await,
-        Err(code) => Err(Stop::Failed(format!("refused with {code:?}"))),
+        Err(code) => Err(NotPassed::Failed(format!("refused with {code:?}"))),
     }
 }
 
 async fn negative_token(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
-    let shard = probe.stranger();
+    let shard = probe.unknown_name();
     let token = |epoch, sequence| Token { shard: shard.clone(), epoch, sequence };
     probe.create_as(&id, token(0, -5)).await?;
     refused(probe.create_as(&id, token(0, -5)).await, &[Code::FailedPrecondition])?;
@@ -157,7 +157,7 @@ async fn negative_token(probe: &mut Probe) -> Outcome {
 
 async fn largest_token(probe: &mut Probe) -> Outcome {
     let id = probe.slot().await?;
-    let token = Token { shard: probe.stranger(), epoch: i64::MAX, sequence: i64::MAX };
+    let token = Token { shard: probe.unknown_name(), epoch: i64::MAX, sequence: i64::MAX };
     probe.create_as(&id, token.clone()).await?;
     refused(probe.create_as(&id, token.clone()).await, &[Code::FailedPrecondition])?;
     let less = Token { sequence: i64::MAX - 1, ..token };
@@ -192,7 +192,7 @@ async fn new_cycles(probe: &mut Probe) -> Outcome {
     for _ in 0..3 {
         for kind in [Kind::Configure, Kind::Drain] {
             let operation = probe.drive(kind, &id).await?.operation_id;
-            ensure(seen.insert(operation.clone()), || format!("{operation} came again"))?;
+            ensure(seen.insert(operation.clone()), || format!("{operation} was reused"))?;
         }
     }
     Ok(())

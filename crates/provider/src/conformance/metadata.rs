@@ -1,25 +1,25 @@
-//! What is kept with a binding, and comes back as it was.
+//! The metadata of a binding.
 
 use usher_wire::fleet::{ListFilter, MachineState as State};
 
 use super::matrix::large_metadata;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, machine, metadata};
-use crate::book::Kind;
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, machine, metadata};
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
-        501 => hostile(probe).await,
+        501 => unusual(probe).await,
         502 => replaced(probe).await,
         503 => large_metadata(probe, 256, 8 << 10).await,
         504 => seen_at_once(probe).await,
         505 => not_aliased(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
-/// Fifty-five keys that somebody might trim, fold, escape, sort out or understand.
-pub(super) fn hostile_metadata() -> Metadata {
-    let mut hostile = metadata(&[
+/// Fifty-five keys that an implementation might trim, fold, escape, drop or interpret.
+pub(super) fn unusual_metadata() -> Metadata {
+    let mut unusual = metadata(&[
         ("", "an empty key"),
         ("empty", ""),
         (" ", " "),
@@ -36,18 +36,18 @@ pub(super) fn hostile_metadata() -> Metadata {
         ("key=value", "a=b&c=d"),
         ("bigfleet.lucy.sh/assigned-priority", "not a number"),
     ]);
-    hostile.extend((0..40).map(|it| (format!("key-{it}\u{7f}"), "\u{7f}".repeat(it))));
-    hostile
+    unusual.extend((0..40).map(|it| (format!("key-{it}\u{7f}"), "\u{7f}".repeat(it))));
+    unusual
 }
 
-async fn hostile(probe: &mut Probe) -> Outcome {
-    let hostile = hostile_metadata();
-    let id = probe.bound("c", hostile.clone()).await?;
+async fn unusual(probe: &mut Probe) -> Outcome {
+    let unusual = unusual_metadata();
+    let id = probe.bound("c", unusual.clone()).await?;
     let got = probe.get(&id).await?.shard_metadata;
-    ensure(got == hostile, || "Get returned other metadata".to_owned())?;
+    ensure(got == unusual, || "Get returned other metadata".to_owned())?;
     let all = probe.list(ListFilter::default()).await?.machines;
     let listed = all.into_iter().find(|it| it.id == id).map(|it| it.shard_metadata);
-    ensure(listed == Some(hostile), || "List returned other metadata".to_owned())
+    ensure(listed == Some(unusual), || "List returned other metadata".to_owned())
 }
 
 async fn replaced(probe: &mut Probe) -> Outcome {
@@ -80,7 +80,7 @@ async fn not_aliased(probe: &mut Probe) -> Outcome {
     let mut seen = probe.get(&id).await?;
     seen.shard_metadata.clear();
     with.insert("b".to_owned(), "2".to_owned());
-    // A repetition with other metadata is a repetition.
+    // Other metadata do not make it a new request.
     probe.configure(&id, "c", with).await?;
     let now = probe.settle(&id, State::Configured).await?;
     let kept = now.last().map(|it| it.shard_metadata.clone()).unwrap_or_default();

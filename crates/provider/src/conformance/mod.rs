@@ -1,17 +1,17 @@
-//! What every provider must do, asked of any that speaks the protocol.
+//! The conformance suite for providers.
 //!
-//! A behaviour has an id that never changes. It passes, fails, or is skipped with a reason; one
-//! that was asked for and not exercised leaves the whole incomplete, never passed.
+//! A behaviour has an id that never changes. It passes, fails, or is skipped with a reason; a
+//! required behaviour that was skipped makes the result incomplete, never certified.
 //!
-//! Read [`list`](fn@list) for the behaviours, `probe` for what they ask with, and one file per area
-//! for how. The durable, fault, salvage and scale lanes start the candidate themselves.
+//! Read [`list`](fn@list) for the behaviours, `probe` for their client, and one file per area for
+//! the checks. The durable, fault, salvage and scale lanes start the candidate themselves.
 
 mod area;
-mod boot;
 mod concurrency;
 mod durability;
 mod failure;
 mod fencing;
+mod launcher;
 mod lifecycle;
 mod listing;
 mod matrix;
@@ -24,5 +24,5 @@ mod shape;
 mod suite;
 
 pub use area::{Area, Behaviour, Profile, list};
-pub use boot::{Boot, BootError};
+pub use launcher::{LaunchError, Launcher};
 pub use suite::{Certificate, Finding, Result as Exercised, Suite, Target, run};

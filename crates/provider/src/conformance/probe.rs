@@ -1,4 +1,4 @@
-//! What behaviours ask with: a client, tokens that pass, machines nobody else uses.
+//! The client that behaviours use: tokens that pass the fence, machines that no other one uses.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,67 +13,74 @@ use usher_wire::fleet::{
     MachineList, MachineRef, MachineState, SalvageRequest, SalvagerClient, TransitionAck, client,
 };
 
-use crate::book::{Kind, Token};
-use crate::fake::Dice;
+use crate::fake::Rng;
+use crate::state::{Kind, Token};
 
-/// How long a machine may take to come to rest.
-const SETTLE: Duration = Duration::from_secs(15);
-/// How often it is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(10);
+/// How long a machine may take to reach a stable state.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often it is read meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why a behaviour did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum NotPassed {
     /// It does not hold.
     Failed(String),
-    /// It could not be tried.
+    /// It could not be exercised.
     Skipped(String),
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Stop>;
+pub(super) type Outcome<T = ()> = Result<T, NotPassed>;
 pub(super) type Metadata = BTreeMap<String, String>;
 
-/// What behaviours ask with.
+/// The client that behaviours use.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub(super) client: Client,
-    /// A connection of its own.
+    /// On a second connection.
     pub(super) other: Client,
     salvager: SalvagerClient<Channel>,
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     slots: Vec<String>,
     shard: String,
     sequence: i64,
 }
 
-impl From<Status> for Stop {
+impl NotPassed {
+    /// For an id that its area does not implement.
+    pub(super) fn unknown(id: u16) -> Self {
+        Self::Skipped(format!("B{id} is not implemented"))
+    }
+}
+
+impl From<Status> for NotPassed {
     fn from(status: Status) -> Self {
         Self::Failed(format!("refused with {:?}: {}", status.code(), status.message()))
     }
 }
 
-/// Fails with a sentence unless something holds.
+/// Fails with a message unless the condition holds.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
-    if holds { Ok(()) } else { Err(Stop::Failed(what())) }
+    if holds { Ok(()) } else { Err(NotPassed::Failed(what())) }
 }
 
-/// Fails unless an answer is a refusal of one of these kinds.
+/// Fails unless the response is a refusal with one of these codes.
 pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T, Status>, codes: &[Code]) -> Outcome {
     match answer {
-        Ok(granted) => Err(Stop::Failed(format!("granted and should not be: {granted:?}"))),
+        Ok(granted) => Err(NotPassed::Failed(format!("accepted, expected a refusal: {granted:?}"))),
         Err(status) if codes.contains(&status.code()) => Ok(()),
         Err(status) => {
-            Err(Stop::Failed(format!("refused with {:?}, not {codes:?}", status.code())))
+            Err(NotPassed::Failed(format!("refused with {:?}, not {codes:?}", status.code())))
         }
     }
 }
 
-/// Fails unless an answer is any refusal but that of the fence.
+/// Fails unless the response is a refusal, but not one of the fence.
 pub(super) fn out_of_place<T: std::fmt::Debug>(answer: Result<T, Status>) -> Outcome {
     match answer {
         Err(status) if status.code() != Code::FailedPrecondition => Ok(()),
-        Err(_) => Err(Stop::Failed("refused as by the fence, which did not refuse it".to_owned())),
-        Ok(granted) => Err(Stop::Failed(format!("granted and should not be: {granted:?}"))),
+        Err(_) => Err(NotPassed::Failed("fenced, but the token was valid".to_owned())),
+        Ok(granted) => Err(NotPassed::Failed(format!("accepted, expected a refusal: {granted:?}"))),
     }
 }
 
@@ -83,32 +90,32 @@ pub(super) fn metadata(entries: &[(&str, &str)]) -> Metadata {
 
 /// The machine of an acknowledgement.
 pub(super) fn machine(ack: TransitionAck) -> Outcome<Machine> {
-    ack.machine.ok_or_else(|| Stop::Failed("an acknowledgement without a machine".to_owned()))
+    ack.machine.ok_or_else(|| NotPassed::Failed("an acknowledgement without a machine".to_owned()))
 }
 
 impl Probe {
-    /// What asks over two connections.
+    /// A probe over two connections.
     pub(super) fn new([one, other]: [Channel; 2], seed: u64, name: &str) -> Self {
         Self {
             salvager: SalvagerClient::new(one.clone()),
             client: client(one),
             other: client(other),
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             slots: Vec::new(),
             shard: format!("conformance-{seed}-{name}"),
             sequence: 0,
         }
     }
 
-    /// A token that passes.
+    /// A token that passes the fence.
     pub(super) fn token(&mut self) -> Token {
         self.sequence += 1;
         Token { shard: self.shard.clone(), epoch: 1, sequence: self.sequence }
     }
 
-    /// A shard that nobody knows.
-    pub(super) fn stranger(&mut self) -> String {
-        format!("{}-{:x}", self.shard, self.dice.next())
+    /// A name of a shard or machine that was never used.
+    pub(super) fn unknown_name(&mut self) -> String {
+        format!("{}-{:x}", self.shard, self.rng.next())
     }
 
     pub(super) async fn get(&mut self, id: &str) -> Result<Machine, Status> {
@@ -119,7 +126,7 @@ impl Probe {
         self.client.list(filter).await.map(Response::into_inner)
     }
 
-    /// Everything.
+    /// All machines.
     pub(super) async fn all(&mut self) -> Outcome<Vec<Machine>> {
         Ok(self.list(ListFilter::default()).await?.machines)
     }
@@ -134,7 +141,7 @@ impl Probe {
         Ok(self.list(filter).await?.machines)
     }
 
-    /// What changed since, and where that leads.
+    /// The changes after a cursor.
     pub(super) async fn since(&mut self, cursor: &Bytes, most: i32) -> Outcome<MachineList> {
         let since_revision = cursor.clone();
         let filter = ListFilter { max_results: most, since_revision, ..ListFilter::default() };
@@ -238,8 +245,8 @@ impl Probe {
         self.delete_as(id, token).await
     }
 
-    /// Asks for a verb with a token, bound to cluster `c` where that matters.
-    pub(super) async fn ask(
+    /// Calls a verb; Configure binds to cluster `c`.
+    pub(super) async fn call(
         &mut self,
         kind: Kind,
         id: &str,
@@ -254,7 +261,7 @@ impl Probe {
         }
     }
 
-    /// A slot that no behaviour used.
+    /// An unused slot.
     pub(super) async fn slot(&mut self) -> Outcome<String> {
         if self.slots.is_empty() {
             let found = self.of_states(&[MachineState::Speculative], 0).await?;
@@ -262,15 +269,15 @@ impl Probe {
                 found.into_iter().filter(|it| !it.labels.contains_key(crate::fake::FAULT_LABEL));
             self.slots = sound.map(|it| it.id).collect();
         }
-        self.slots.pop().ok_or_else(|| Stop::Skipped("there are no slots left".to_owned()))
+        self.slots.pop().ok_or_else(|| NotPassed::Skipped("no slots are left".to_owned()))
     }
 
-    /// Notes that a behaviour used a slot that it found by itself.
-    pub(super) fn taken(&mut self, id: &str) {
+    /// Notes that a behaviour used a slot that it found by listing.
+    pub(super) fn mark_used(&mut self, id: &str) {
         self.slots.retain(|it| it != id);
     }
 
-    /// A machine that stands idle.
+    /// An idle machine.
     pub(super) async fn idle(&mut self) -> Outcome<String> {
         let id = self.slot().await?;
         self.create(&id).await?;
@@ -278,7 +285,7 @@ impl Probe {
         Ok(id)
     }
 
-    /// A machine that is bound.
+    /// A machine bound to a cluster.
     pub(super) async fn bound(&mut self, cluster: &str, with: Metadata) -> Outcome<String> {
         let id = self.idle().await?;
         self.configure(&id, cluster, with).await?;
@@ -286,10 +293,10 @@ impl Probe {
         Ok(id)
     }
 
-    /// Waits until a machine rests in a state; everything it was seen in on the way.
+    /// Waits until a machine reaches a state; returns the machine in every state seen.
     pub(super) async fn settle(&mut self, id: &str, state: MachineState) -> Outcome<Vec<Machine>> {
         let mut seen: Vec<Machine> = Vec::new();
-        let until = Instant::now() + SETTLE;
+        let until = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let now = self.get(id).await?;
             let reached = now.state();
@@ -299,49 +306,49 @@ impl Probe {
             if reached == state {
                 return Ok(seen);
             }
-            let way = || seen.iter().map(|it| it.state().as_str_name()).collect::<Vec<_>>();
+            let path = || seen.iter().map(|it| it.state().as_str_name()).collect::<Vec<_>>();
             if reached == MachineState::Failed {
                 let why = seen.last().map(|it| it.last_error.clone()).unwrap_or_default();
-                return Err(Stop::Failed(format!("{id} failed on its way: {why}")));
+                return Err(NotPassed::Failed(format!("{id} failed: {why}")));
             }
             ensure(Instant::now() < until, || {
-                format!("{id} did not become {} in time: {:?}", state.as_str_name(), way())
+                format!("{id} did not become {} in time: {:?}", state.as_str_name(), path())
             })?;
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Waits until a machine is in none of the passing states.
+    /// Waits until a machine is in a stable state.
     pub(super) async fn rest(&mut self, id: &str) -> Outcome<Machine> {
-        let until = Instant::now() + SETTLE;
+        let until = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let now = self.get(id).await?;
             let passing = Kind::PUBLIC.iter().any(|kind| kind.passing() == now.state());
             if !passing {
                 return Ok(now);
             }
-            ensure(Instant::now() < until, || format!("{id} did not come to rest"))?;
-            sleep(LOOK).await;
+            ensure(Instant::now() < until, || format!("{id} did not reach a stable state"))?;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Drives one verb to its end.
+    /// Calls a verb and waits for its end.
     pub(super) async fn drive(&mut self, kind: Kind, id: &str) -> Outcome<TransitionAck> {
         let token = self.token();
-        let ack = self.ask(kind, id, token).await?;
+        let ack = self.call(kind, id, token).await?;
         self.settle(id, kind.goal()).await?;
         Ok(ack)
     }
 }
 
-/// Runs the same question many times at once and returns all answers.
-pub(super) async fn at_once<T, F, Fut>(count: usize, ask: F) -> Vec<T>
+/// Makes concurrent calls and returns all responses.
+pub(super) async fn at_once<T, F, Fut>(count: usize, call: F) -> Vec<T>
 where
     F: Fn(usize) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let tasks: Vec<_> = (0..count).map(|index| tokio::spawn(ask(index))).collect();
+    let tasks: Vec<_> = (0..count).map(|index| tokio::spawn(call(index))).collect();
     let mut answers = Vec::new();
     for task in tasks {
         answers.extend(task.await);

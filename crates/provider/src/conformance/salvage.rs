@@ -1,13 +1,13 @@
-//! The way out of FAILED, which is not of the public service: only a provider that offers it is
-//! asked. The candidate runs as in the lane of failing substrates.
+//! Salvage, which leaves FAILED. It is not part of BigFleet's service, so only a provider that
+//! claims it is checked. The candidate runs as in the fault lane.
 
 use tonic::Code;
 use usher_wire::fleet::{Machine, MachineState as State};
 
 use super::concurrency::one_operation;
 use super::failure::fails;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure, out_of_place, refused};
-use crate::book::{Kind, Token};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, out_of_place, refused};
+use crate::state::{Kind, Token};
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
@@ -15,17 +15,17 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         1302 => elsewhere(probe).await,
         1303 => one_operation(probe, Kind::Salvage).await,
         1304 => fenced(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
-/// Fails if anything but the offer is left of a machine.
+/// Fails unless the machine has no host, binding or error.
 fn is_bare(machine: &Machine) -> Outcome {
     let left = machine.host.is_some()
         || !machine.cluster.is_empty()
         || !machine.shard_metadata.is_empty()
         || !machine.last_error.is_empty();
-    ensure(!left, || format!("something is left: {machine:?}"))
+    ensure(!left, || format!("not clean: {machine:?}"))
 }
 
 async fn again(probe: &mut Probe) -> Outcome {
@@ -44,7 +44,7 @@ async fn elsewhere(probe: &mut Probe) -> Outcome {
     for id in machines {
         let before = probe.get(&id).await?;
         let token = probe.token();
-        out_of_place(probe.ask(Kind::Salvage, &id, token).await)?;
+        out_of_place(probe.call(Kind::Salvage, &id, token).await)?;
         let after = probe.get(&id).await?;
         ensure(after == before, || format!("{after:?}"))?;
     }
@@ -53,14 +53,14 @@ async fn elsewhere(probe: &mut Probe) -> Outcome {
 
 async fn fenced(probe: &mut Probe) -> Outcome {
     let failed = fails(probe, "fault-error").await?;
-    let (shard, epoch) = (probe.stranger(), 7);
+    let (shard, epoch) = (probe.unknown_name(), 7);
     let token = |sequence| Token { shard: shard.clone(), epoch, sequence };
-    // Refused where it stands, its token raises the mark all the same.
-    out_of_place(probe.ask(Kind::Drain, &failed.id, token(9)).await)?;
-    let late = probe.ask(Kind::Salvage, &failed.id, token(9)).await;
+    // A refused verb raises the mark.
+    out_of_place(probe.call(Kind::Drain, &failed.id, token(9)).await)?;
+    let late = probe.call(Kind::Salvage, &failed.id, token(9)).await;
     refused(late, &[Code::FailedPrecondition])?;
     let after = probe.get(&failed.id).await?;
     ensure(after == failed, || format!("{after:?}"))?;
-    probe.ask(Kind::Salvage, &failed.id, token(10)).await?;
+    probe.call(Kind::Salvage, &failed.id, token(10)).await?;
     probe.settle(&failed.id, State::Speculative).await.map(|_| ())
 }

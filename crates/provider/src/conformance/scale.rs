@@ -1,4 +1,4 @@
-//! Many machines, and how fast they are answered for.
+//! Many machines, and the latency of calls.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use usher_wire::fleet::{ListFilter, MachineState as State};
 
 use super::concurrency::many_machines;
 use super::listing::pages;
-use super::probe::{Metadata, Outcome, Probe, Stop, ensure};
+use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure};
 use super::shape::examine;
-use crate::book::Kind;
+use crate::state::Kind;
 
 pub(super) async fn run(id: u16, probe: &mut Probe, soak: Duration) -> Outcome {
     match id {
@@ -23,18 +23,18 @@ pub(super) async fn run(id: u16, probe: &mut Probe, soak: Duration) -> Outcome {
         1107 => full_in_time(probe).await,
         1108 => many_machines(probe, 16).await,
         1109 => drift(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
 async fn full(probe: &mut Probe) -> Outcome {
     let all = probe.all().await?;
     let ids: BTreeSet<&str> = all.iter().map(|it| it.id.as_str()).collect();
-    ensure(ids.len() == all.len(), || "somebody is there twice".to_owned())?;
+    ensure(ids.len() == all.len(), || "a machine is listed twice".to_owned())?;
     for behaviour in [801, 802, 803, 806] {
         examine(behaviour, &all)?;
     }
-    ensure(all.iter().all(|it| !it.zone.is_empty()), || "somebody has no zone".to_owned())
+    ensure(all.iter().all(|it| !it.zone.is_empty()), || "a machine has no zone".to_owned())
 }
 
 async fn delta(probe: &mut Probe) -> Outcome {
@@ -65,7 +65,7 @@ async fn churn(probe: &mut Probe, soak: Duration) -> Outcome {
         for kind in [Kind::Configure, Kind::Drain] {
             for id in &ids {
                 let token = probe.token();
-                probe.ask(kind, id, token).await?;
+                probe.call(kind, id, token).await?;
             }
             for id in &ids {
                 probe.settle(id, kind.goal()).await?;
@@ -136,5 +136,5 @@ async fn drift(probe: &mut Probe) -> Outcome {
     let after = probe.of_states(&[State::Speculative], 0).await?;
     let same = |it: &&usher_wire::fleet::Machine| it.id != used && !after.contains(it);
     let drifted = before.iter().find(same);
-    ensure(drifted.is_none(), || format!("{drifted:?} is not what it was"))
+    ensure(drifted.is_none(), || format!("{drifted:?} changed"))
 }

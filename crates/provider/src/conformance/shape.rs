@@ -1,13 +1,13 @@
-//! What a record must have.
+//! The fields of a machine.
 
 use std::collections::BTreeSet;
 
 use usher_wire::fleet::{CapacityType, Machine, MachineState as State};
 
-use super::probe::{Outcome, Probe, Stop, ensure, metadata};
-use crate::book::Kind;
+use super::probe::{NotPassed, Outcome, Probe, ensure, metadata};
+use crate::state::Kind;
 
-/// What must not hide in labels.
+/// Fields that must not be labels.
 const FIELDS: [&str; 9] = [
     "instance-type",
     "instance_type",
@@ -23,7 +23,6 @@ const FIELDS: [&str; 9] = [
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
     match id {
         801..=806 => {
-            // One of each, so that there is something to look at.
             probe.idle().await?;
             probe.bound("c", metadata(&[("k", "v")])).await?;
             let all = probe.all().await?;
@@ -31,7 +30,7 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
             examine(id, &all)
         }
         807 => delete_clears(probe).await,
-        _ => Err(Stop::Skipped("nobody wrote it".to_owned())),
+        _ => Err(NotPassed::unknown(id)),
     }
 }
 
@@ -43,14 +42,14 @@ pub(super) fn examine(id: u16, all: &[Machine]) -> Outcome {
         return ensure(one, || format!("hosts of {names:?}"));
     }
     for it in all {
-        let flaw = match id {
+        let error = match id {
             801 => top_level(it),
             802 => cost(it),
             803 => binding(it),
             804 => quantities(it),
             _ => complete(it),
         };
-        ensure(flaw.is_none(), || format!("{}: {}", it.id, flaw.unwrap_or_default()))?;
+        ensure(error.is_none(), || format!("{}: {}", it.id, error.unwrap_or_default()))?;
     }
     Ok(())
 }
@@ -69,12 +68,13 @@ fn top_level(it: &Machine) -> Option<&'static str> {
 fn cost(it: &Machine) -> Option<&'static str> {
     let (price, chance) = (it.price_per_hour, it.interruption_probability);
     if !price.is_finite() || price < 0.0 {
-        return Some("no price");
+        return Some("invalid price");
     }
     if !(0.0..=1.0).contains(&chance) {
-        return Some("no chance");
+        return Some("invalid interruption probability");
     }
-    (it.capacity_type() == CapacityType::Spot && chance <= 0.0).then_some("spot without a chance")
+    (it.capacity_type() == CapacityType::Spot && chance <= 0.0)
+        .then_some("spot without an interruption probability")
 }
 
 fn binding(it: &Machine) -> Option<&'static str> {
@@ -103,7 +103,7 @@ fn is_quantity(text: &str) -> bool {
         && number.chars().all(|it| it.is_ascii_digit() || it == '.')
 }
 
-/// Capacity type always, and the zone wherever there is a host.
+/// Every machine has a capacity type, and every host a zone.
 fn complete(it: &Machine) -> Option<&'static str> {
     if it.capacity_type() == CapacityType::Unspecified {
         return Some("no capacity type");
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_as_kubernetes_reads_them() {
+    fn quantities_parse_as_in_kubernetes() {
         for text in ["4", "0.5", "16Gi", "250m", "3k", "2M", "1G", "0"] {
             assert!(is_quantity(text), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Runs the behaviours and says what came of it.
+//! Runs the behaviours and sums up the findings.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,42 +8,42 @@ use std::time::Duration;
 use usher_wire::fleet::{self, Keyring};
 
 use super::area::{Area, Behaviour, Profile, list};
-use super::boot::{Boot, Running};
-use super::probe::{Outcome, Probe, Stop};
+use super::launcher::{Launcher, Running};
+use super::probe::{NotPassed, Outcome, Probe};
 use super::{
     concurrency, durability, failure, fencing, lifecycle, listing, matrix, metadata, property,
     salvage, scale, shape,
 };
 
-/// What runs one after the other, each with a candidate of its own.
+/// The lanes, in order; each has a candidate of its own.
 const LANES: [Profile; 5] =
     [Profile::Core, Profile::Fault, Profile::Salvage, Profile::Durable, Profile::Scale];
 
-/// Whom to ask.
+/// The provider under test.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A provider that runs.
+    /// A running provider.
     Address(String, Option<Arc<Keyring>>),
-    /// A program that is started for each lane.
-    Program(Boot),
+    /// A program to start for each lane.
+    Program(Launcher),
 }
 
-/// What to ask, of whom.
+/// What to exercise, and on which provider.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// Whom.
+    /// The provider under test.
     pub target: Target,
-    /// In which profiles.
+    /// The profiles to exercise.
     pub profiles: BTreeSet<Profile>,
-    /// What decides the random behaviours.
+    /// The seed of the random behaviours.
     pub seed: u64,
-    /// Slots of a program in the first lanes.
+    /// Slots of a program in every lane but scale.
     pub seed_count: usize,
-    /// Slots of a program in the lane of scale.
+    /// Slots of a program in the scale lane.
     pub scale_seed_count: usize,
-    /// How long churn goes on.
+    /// How long the churn behaviour runs.
     pub soak: Duration,
-    /// Where a program keeps its state; it is thrown away.
+    /// A temporary folder for the state of a program.
     pub scratch: PathBuf,
     /// Only this behaviour.
     pub only: Option<u16>,
@@ -56,34 +56,34 @@ pub enum Result {
     Passed,
     /// It does not.
     Failed(String),
-    /// It was not tried.
+    /// It was not exercised.
     Skipped(String),
 }
 
 /// A behaviour and how it ended.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which.
+    /// The behaviour.
     pub behaviour: Behaviour,
-    /// How.
+    /// Its result.
     pub result: Result,
-    /// Whether the profiles ask for it.
+    /// Whether the profiles require it.
     pub required: bool,
 }
 
-/// What came of all.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// Everything that is required passed.
+    /// Every required behaviour passed.
     Certified,
-    /// Something failed.
+    /// A behaviour failed.
     Failed,
-    /// Something that is required was not exercised.
+    /// A required behaviour was not exercised.
     Incomplete,
 }
 
 impl Certificate {
-    /// What findings amount to.
+    /// The result of these findings.
     pub fn of(findings: &[Finding]) -> Self {
         let any = |is: fn(&Result) -> bool| findings.iter().any(|it| it.required && is(&it.result));
         if any(|it| matches!(it, Result::Failed(_))) {
@@ -96,7 +96,7 @@ impl Certificate {
         Self::Certified
     }
 
-    /// The word for it.
+    /// As printed.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Certified => "CERTIFIED",
@@ -106,8 +106,8 @@ impl Certificate {
     }
 }
 
-/// Runs every behaviour that the profiles ask for; `told` hears of each as it ends.
-pub async fn run(suite: &Suite, mut told: impl FnMut(&Finding)) -> Vec<Finding> {
+/// Runs every behaviour that the profiles require; calls `on_finding` after each.
+pub async fn run(suite: &Suite, mut on_finding: impl FnMut(&Finding)) -> Vec<Finding> {
     let mut findings = Vec::new();
     let asked = list().filter(|it| suite.requires(it));
     let asked: Vec<Behaviour> =
@@ -121,43 +121,42 @@ pub async fn run(suite: &Suite, mut told: impl FnMut(&Finding)) -> Vec<Finding> 
         for behaviour in mine {
             let outcome = match &mut opened {
                 Ok(open) => open.exercise(&behaviour, suite).await,
-                Err(stop) => Err(stop.clone()),
+                Err(error) => Err(error.clone()),
             };
             let result = match outcome {
                 Ok(()) => Result::Passed,
-                Err(Stop::Failed(why)) => Result::Failed(why),
-                Err(Stop::Skipped(why)) => Result::Skipped(why),
+                Err(NotPassed::Failed(why)) => Result::Failed(why),
+                Err(NotPassed::Skipped(why)) => Result::Skipped(why),
             };
             let finding = Finding { behaviour, result, required: true };
-            told(&finding);
+            on_finding(&finding);
             findings.push(finding);
         }
     }
     findings
 }
 
-/// A lane that stands.
+/// A lane that is ready to run.
 enum Lane {
-    /// With the program that answers, if it was started here.
-    Asked(
+    /// With the program, if this suite started it.
+    Live(
         Box<Probe>,
         #[expect(dead_code, reason = "it is killed when it is dropped")] Option<Box<Running>>,
     ),
-    Killed(Box<durability::After>),
+    Restarted(Box<durability::Observed>),
 }
 
 impl Suite {
     fn requires(&self, behaviour: &Behaviour) -> bool {
         let has = |profile| self.profiles.contains(&profile);
         let wanted = has(behaviour.profile)
-            // Prices belong to the spot market as well.
             || behaviour.id == 802 && has(Profile::Spot)
             || behaviour.deletes && behaviour.profile == Profile::Core && has(Profile::Cloud);
         wanted && !(behaviour.deletes && has(Profile::BareMetal))
     }
 
     async fn open(&self, lane: Profile) -> Outcome<Lane> {
-        let boot = match (&self.target, lane) {
+        let launcher = match (&self.target, lane) {
             (Target::Address(address, keyring), Profile::Core | Profile::Scale) => {
                 return self.dial(address, keyring.as_ref(), lane);
             }
@@ -170,16 +169,16 @@ impl Suite {
                 | Profile::Fault
                 | Profile::Salvage,
             ) => {
-                let why = "the lane starts the candidate itself: name its program";
-                return Err(Stop::Skipped(why.to_owned()));
+                let why = "this lane starts the candidate itself: pass a program";
+                return Err(NotPassed::Skipped(why.to_owned()));
             }
-            (Target::Program(boot), _) => boot,
+            (Target::Program(launcher), _) => launcher,
         };
         if lane == Profile::Durable {
             let state = self.scratch.join("durable.state");
-            let before = durability::before(boot, &state, self.seed).await?;
-            let after = durability::after(boot, &state, before).await?;
-            return Ok(Lane::Killed(Box::new(after)));
+            let before = durability::before(launcher, &state, self.seed).await?;
+            let after = durability::after(launcher, &state, before).await?;
+            return Ok(Lane::Restarted(Box::new(after)));
         }
         let (count, more) = match lane {
             Profile::Scale => (self.scale_seed_count, Vec::new()),
@@ -193,19 +192,19 @@ impl Suite {
             | Profile::Spot
             | Profile::Durable => (self.seed_count, Vec::new()),
         };
-        let started = boot.start(count, None, &more).await;
-        let running = started.map_err(|why| Stop::Failed(why.to_string()))?;
+        let started = launcher.start(count, None, &more).await;
+        let running = started.map_err(|why| NotPassed::Failed(why.to_string()))?;
         let probe = durability::probe(&running.address, self.seed, lane.as_str())?;
-        Ok(Lane::Asked(Box::new(probe), Some(Box::new(running))))
+        Ok(Lane::Live(Box::new(probe), Some(Box::new(running))))
     }
 
     fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, lane: Profile) -> Outcome<Lane> {
         let channel = || {
             let channel = fleet::channel(address, keyring.cloned());
-            channel.map_err(|why| Stop::Failed(why.to_string()))
+            channel.map_err(|why| NotPassed::Failed(why.to_string()))
         };
         let probe = Probe::new([channel()?, channel()?], self.seed, lane.as_str());
-        Ok(Lane::Asked(Box::new(probe), None))
+        Ok(Lane::Live(Box::new(probe), None))
     }
 }
 
@@ -213,8 +212,8 @@ impl Lane {
     async fn exercise(&mut self, behaviour: &Behaviour, suite: &Suite) -> Outcome {
         let id = behaviour.id;
         let probe = match self {
-            Self::Killed(after) => return Box::pin(durability::run(id, after)).await,
-            Self::Asked(probe, _) => probe,
+            Self::Restarted(after) => return Box::pin(durability::run(id, after)).await,
+            Self::Live(probe, _) => probe,
         };
         match behaviour.area {
             Area::Lifecycle => Box::pin(lifecycle::run(id, probe)).await,
@@ -228,7 +227,7 @@ impl Lane {
             Area::Scale => Box::pin(scale::run(id, probe, suite.soak)).await,
             Area::Salvage => Box::pin(salvage::run(id, probe)).await,
             Area::Property => Box::pin(property::run(id, probe)).await,
-            Area::Durability => Err(Stop::Skipped("the lane was not killed".to_owned())),
+            Area::Durability => Err(NotPassed::Skipped("the lane was not killed".to_owned())),
         }
     }
 }
@@ -244,7 +243,7 @@ mod tests {
 
     // Requirement: PM-13
     #[test]
-    fn what_was_not_exercised_is_never_certified() {
+    fn skipped_behaviours_never_certify() {
         let passed = || finding(Result::Passed);
         let skipped = || finding(Result::Skipped("x".to_owned()));
         let failed = || finding(Result::Failed("x".to_owned()));

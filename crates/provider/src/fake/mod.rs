@@ -1,10 +1,9 @@
 //! A substrate without machines, as slow and unreliable as a real one.
 //!
-//! All four verbs are staged: each takes a time of its own, so that they end in another order than
-//! they began, or waits until it is let go. Hosts are names in memory, or files in a folder, which
-//! outlive the process as real ones do.
+//! Each verb takes a random time, so that verbs end in another order than they began, or waits
+//! until it is released. Hosts are names in memory, or files in a folder that outlive the process.
 //!
-//! Some clusters and labels bring trouble, for those who test how it is borne:
+//! Some cluster names and labels inject faults:
 //!
 //! | cluster | what happens |
 //! |---|---|
@@ -14,13 +13,13 @@
 //! | `fault-drain-error` | Drain fails |
 //! | `fault-readiness-block` | the node never becomes ready |
 //!
-//! A slot with the label `conformance.fault/create=error` fails to be made.
+//! Create of a slot with the label `conformance.fault/create=error` fails.
 
-mod dice;
-mod mischief;
+mod network;
+mod rng;
 
-pub use dice::Dice;
-pub use mischief::{Mischief, Odds};
+pub use network::{FaultRates, FaultyNetwork};
+pub use rng::Rng;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -35,51 +34,51 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_wire::fleet::{CapacityType, HostRef, Machine, MachineState, Resources};
 
-use crate::backend::{Backend, Fault, Lost, Made, Order};
-use crate::book::Standing;
+use crate::backend::{Backend, Command, CreatedHost, Fault, LostHost};
+use crate::state::HostedMachine;
 
-/// The label of slots that fail to be made.
+/// The label of slots whose Create fails.
 pub const FAULT_LABEL: &str = "conformance.fault/create";
 
 /// How long a verb takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dwell {
+pub enum Latency {
     /// No time.
     None,
     /// Always this long.
     Fixed(Duration),
-    /// As likely one as another between these.
+    /// Uniform between these.
     Between(Duration, Duration),
-    /// Mostly short and sometimes long, so long in the mean.
+    /// Exponential with this mean.
     Exponential(Duration),
 }
 
-/// What a fake is like.
+/// How a fake behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name.
     pub provider: String,
     /// How many slots it has.
     pub seed_count: usize,
-    /// How many slots more fail to be made.
+    /// Additional slots whose Create fails.
     pub fault_slots: usize,
     /// How long create, configure, drain and delete take.
-    pub dwell: [Dwell; 4],
-    /// The share of creates that end after [`Settings::late_after`].
+    pub latency: [Latency; 4],
+    /// The share of Creates that end after [`Settings::late_after`].
     pub late: f64,
-    /// How long it takes to be late.
+    /// The delay of those.
     pub late_after: Duration,
-    /// What decides everything that is not decided.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// Where hosts are files; nowhere keeps them in memory.
+    /// The folder of host files; `None` keeps hosts in memory.
     pub folder: Option<PathBuf>,
 }
 
-/// The substrate.
+/// The fake substrate.
 #[derive(Debug)]
 pub struct Fake {
     settings: Settings,
-    dice: Mutex<Dice>,
+    rng: Mutex<Rng>,
     hosts: Mutex<HashSet<String>>,
     lost: Mutex<HashSet<String>>,
     held: watch::Sender<bool>,
@@ -91,7 +90,7 @@ impl Default for Settings {
             provider: "fake".to_owned(),
             seed_count: 32,
             fault_slots: 0,
-            dwell: [Dwell::None; 4],
+            latency: [Latency::None; 4],
             late: 0.0,
             late_after: Duration::from_mins(6),
             seed: 1,
@@ -100,51 +99,48 @@ impl Default for Settings {
     }
 }
 
-impl Dwell {
-    fn roll(self, dice: &mut Dice) -> Duration {
+impl Latency {
+    fn sample(self, rng: &mut Rng) -> Duration {
         match self {
             Self::None => Duration::ZERO,
             Self::Fixed(time) => time,
             Self::Between(least, most) => {
-                least + most.saturating_sub(least).mul_f64(dice.fraction())
+                least + most.saturating_sub(least).mul_f64(rng.fraction())
             }
-            // Cut off, so that no one dwells for ever.
-            Self::Exponential(mean) => {
-                mean.mul_f64((-(1.0 - dice.fraction()).ln()).clamp(0.0, 8.0))
-            }
+            Self::Exponential(mean) => mean.mul_f64((-(1.0 - rng.fraction()).ln()).clamp(0.0, 8.0)),
         }
     }
 }
 
 impl Fake {
-    /// A fake of this kind; its folder is made if it has one.
+    /// A fake with these settings; creates its folder if it has one.
     pub fn new(settings: Settings) -> io::Result<Self> {
         if let Some(folder) = &settings.folder {
             fs::create_dir_all(folder)?;
         }
-        let dice = Mutex::new(Dice::new(settings.seed));
+        let rng = Mutex::new(Rng::new(settings.seed));
         let (held, _) = watch::channel(false);
-        Ok(Self { settings, dice, hosts: Mutex::default(), lost: Mutex::default(), held })
+        Ok(Self { settings, rng, hosts: Mutex::default(), lost: Mutex::default(), held })
     }
 
-    /// Lets no verb end until it is released.
+    /// Blocks every verb until [`Fake::release`].
     pub fn hold(&self) {
         self.held.send_replace(true);
     }
 
-    /// Lets every verb end that was held.
+    /// Unblocks the verbs.
     pub fn release(&self) {
         self.held.send_replace(false);
     }
 
-    /// Takes a host away, as an owner of spot machines does.
+    /// Removes a host, as a spot interruption does.
     pub fn lose(&self, host: &HostRef) -> io::Result<()> {
         self.remove(&host.r#ref)?;
         lock(&self.lost).insert(host.r#ref.clone());
         Ok(())
     }
 
-    /// Every host that stands.
+    /// Every existing host.
     pub fn hosts(&self) -> io::Result<Vec<String>> {
         let mut hosts = Vec::new();
         match &self.settings.folder {
@@ -159,12 +155,11 @@ impl Fake {
         Ok(hosts)
     }
 
-    async fn dwell(&self, verb: usize) {
-        let time = self.settings.dwell.get(verb).copied().unwrap_or(Dwell::None);
-        let time = time.roll(&mut lock(&self.dice));
+    async fn latency(&self, verb: usize) {
+        let time = self.settings.latency.get(verb).copied().unwrap_or(Latency::None);
+        let time = time.sample(&mut lock(&self.rng));
         sleep(time).await;
         let mut held = self.held.subscribe();
-        // The sender lives as long as this does.
         let _ = held.wait_for(|held| !held).await;
     }
 
@@ -229,27 +224,27 @@ impl Backend for Fake {
         Ok(sound.chain(faulty).collect())
     }
 
-    async fn create(&self, order: &Order) -> Result<Made, Fault> {
-        self.dwell(0).await;
-        if order.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
-            return Err(Fault::lasting("the slot is faulty"));
+    async fn create(&self, command: &Command) -> Result<CreatedHost, Fault> {
+        self.latency(0).await;
+        if command.machine.labels.get(FAULT_LABEL).is_some_and(|it| it == "error") {
+            return Err(Fault::permanent("the slot is faulty"));
         }
-        let late = lock(&self.dice).happens(self.settings.late);
+        let late = lock(&self.rng).chance(self.settings.late);
         if late {
             sleep(self.settings.late_after).await;
         }
-        // The host is named by the operation: asked again, it is the same one.
-        let name = format!("host-{}", order.operation);
+        // Named by the operation, so that a repeated Create finds its host.
+        let name = format!("host-{}", command.operation);
         self.put(&name).map_err(disk)?;
         let host = HostRef { provider: self.settings.provider.clone(), r#ref: name };
-        let allocatable = order.machine.resources.clone();
-        Ok(Made { host, resources: None, allocatable })
+        let allocatable = command.machine.resources.clone();
+        Ok(CreatedHost { host, resources: None, allocatable })
     }
 
-    async fn configure(&self, order: &Order, _blob: &Bytes) -> Result<(), Fault> {
-        self.dwell(1).await;
-        match order.machine.cluster.as_str() {
-            "fault-error" => Err(Fault::lasting("the node did not join")),
+    async fn configure(&self, command: &Command, _blob: &Bytes) -> Result<(), Fault> {
+        self.latency(1).await;
+        match command.machine.cluster.as_str() {
+            "fault-error" => Err(Fault::permanent("the node did not join")),
             "fault-timeout" => std::future::pending().await,
             "fault-slow-ok" => {
                 sleep(self.settings.late_after).await;
@@ -259,43 +254,43 @@ impl Backend for Fake {
         }
     }
 
-    async fn drain(&self, order: &Order, _grace: Duration) -> Result<(), Fault> {
-        self.dwell(2).await;
-        if order.machine.cluster == "fault-drain-error" {
-            return Err(Fault::lasting("the node did not leave"));
+    async fn drain(&self, command: &Command, _grace: Duration) -> Result<(), Fault> {
+        self.latency(2).await;
+        if command.machine.cluster == "fault-drain-error" {
+            return Err(Fault::permanent("the node did not leave"));
         }
         Ok(())
     }
 
-    async fn delete(&self, order: &Order) -> Result<(), Fault> {
-        self.dwell(3).await;
-        let host = order.machine.host.as_ref().map_or("", |it| it.r#ref.as_str());
+    async fn delete(&self, command: &Command) -> Result<(), Fault> {
+        self.latency(3).await;
+        let host = command.machine.host.as_ref().map_or("", |it| it.r#ref.as_str());
         self.remove(host).map_err(disk)
     }
 
-    async fn salvage(&self, order: &Order, made_by: Option<&str>) -> Result<(), Fault> {
-        self.dwell(3).await;
-        let known = order.machine.host.as_ref().map(|it| it.r#ref.clone());
+    async fn salvage(&self, command: &Command, made_by: Option<&str>) -> Result<(), Fault> {
+        self.latency(3).await;
+        let known = command.machine.host.as_ref().map(|it| it.r#ref.clone());
         let made = made_by.map(|it| format!("host-{it}"));
         known.iter().chain(&made).try_for_each(|it| self.remove(it)).map_err(disk)
     }
 
-    async fn ready(&self, order: &Order) -> Result<(), Fault> {
-        if order.machine.cluster == "fault-readiness-block" {
+    async fn ready(&self, command: &Command) -> Result<(), Fault> {
+        if command.machine.cluster == "fault-readiness-block" {
             return std::future::pending().await;
         }
         Ok(())
     }
 
-    async fn check(&self, hosts: &[Standing]) -> Result<Vec<Lost>, Fault> {
+    async fn check(&self, hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
         let lost = lock(&self.lost);
-        let gone = |it: &&Standing| match &self.settings.folder {
+        let gone = |it: &&HostedMachine| match &self.settings.folder {
             None => lost.contains(&it.host.r#ref),
             Some(folder) => matches!(folder.join(&it.host.r#ref).try_exists(), Ok(false)),
         };
-        let why = |it: &Standing| format!("host \"{}\" is gone", it.host.r#ref);
+        let why = |it: &HostedMachine| format!("host \"{}\" is gone", it.host.r#ref);
         let gone = hosts.iter().filter(gone);
-        Ok(gone.map(|it| Lost { standing: it.clone(), why: why(it) }).collect())
+        Ok(gone.map(|it| LostHost { machine: it.clone(), reason: why(it) }).collect())
     }
 }
 
@@ -305,5 +300,5 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
 fn disk(why: io::Error) -> Fault {
-    Fault::passing(format!("cannot use the folder of hosts: {why}"))
+    Fault::transient(format!("failed to access the folder of hosts: {why}"))
 }

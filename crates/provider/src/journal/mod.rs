@@ -1,25 +1,25 @@
-//! The book on the disk: entries appended in groups, and now and then a snapshot.
+//! The provider state on disk: entries appended in groups, and now and then a snapshot.
 //!
 //! ```text
-//!   submit ──▶ queue ──▶ [ write, sync ] ──▶ safe        one thread, one group at a time
+//!   submit ──▶ queue ──▶ [ write, sync ] ──▶ durable     one thread, one group at a time
 //!                              │
-//!               much was appended: the book is written aside while groups go on,
-//!               then what came meanwhile, then it takes the name
+//!               the log grew: the state is written to a second file while groups go on,
+//!               then the groups since, then that file is renamed over the first
 //! ```
 //!
 //! **Invariants**
-//! - What was reported as safe is found again after a crash.
-//! - A group is one frame: it is found whole or not at all, and only the last can be torn.
-//! - A frame that does not fit its sum and is not the last is damage, and nothing is opened then.
-//! - After a write failed nothing is reported as safe any more: what the disk holds is not known
+//! - Every entry reported as durable is read again after a crash.
+//! - A group is one frame: it is read completely or not at all, and only the last can be torn.
+//! - A frame with a wrong checksum that is not the last is corruption: the journal is not opened.
+//! - After a failed write no entry is reported as durable: the content of the disk is unknown
 //!   until it is read again.
-//! - What one mutation costs does not depend on how many machines there are.
+//! - The cost of a mutation does not depend on the number of machines.
 
+mod crc32c;
 mod frame;
-mod sum;
 mod writer;
 
-pub use frame::Damage;
+pub use frame::Corruption;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -32,23 +32,23 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::book::{Book, Entry};
-use writer::{Snapshot, Writer};
+use crate::state::{Entry, ProviderState};
+use writer::{SnapshotTarget, Writer};
 
-/// How far the disk is.
+/// The progress of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Everything up to this number is safe.
-    Safe(u64),
-    /// A write failed after this number.
-    Broken(u64),
+    /// Every entry up to this number is durable.
+    Durable(u64),
+    /// A write failed; the entries up to this number are durable.
+    Failed(u64),
 }
 
-/// Why a journal cannot be used.
+/// Why a journal cannot be opened or written.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The disk failed.
-    #[error("cannot use \"{}\"", path.display())]
+    #[error("failed to access \"{}\"", path.display())]
     Disk {
         /// The file.
         path: PathBuf,
@@ -56,75 +56,74 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Another process has it.
-    #[error("cannot use \"{}\": another process does", path.display())]
-    Held {
+    /// Another process holds its lock.
+    #[error("\"{}\" is locked by another process", path.display())]
+    Locked {
         /// The file.
         path: PathBuf,
     },
-    /// It was damaged.
-    #[error("cannot read \"{}\"", path.display())]
-    Damaged {
+    /// The file is corrupt.
+    #[error("failed to read \"{}\"", path.display())]
+    Corrupt {
         /// The file.
         path: PathBuf,
         /// How.
         #[source]
-        source: Damage,
+        source: Corruption,
     },
     /// A write failed, now or before.
-    #[error("cannot write the journal")]
-    Broken,
+    #[error("failed to write the journal")]
+    WriteFailed,
 }
 
-/// The journal of a book.
+/// The journal of a provider state.
 #[derive(Debug)]
 pub struct Journal {
     queue: Option<mpsc::Sender<Message>>,
     progress: watch::Receiver<Progress>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// Held while the file is ours.
+    /// Held while the journal is open.
     _lock: Option<File>,
 }
 
-/// The book as entries that make it again.
+/// A state as the entries that rebuild it.
 pub type Entries = Box<dyn Iterator<Item = Entry> + Send>;
 
-/// What the writing thread is told.
+/// A message to the writing thread.
 enum Message {
-    /// Write this; its number.
+    /// Write this entry with this number.
     Entry(u64, Box<Entry>),
-    /// The book with everything that was handed in before.
+    /// The state with every entry submitted before.
     Snapshot(Entries),
 }
 
-/// How a journal is kept.
+/// When snapshots are taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Habits {
-    /// A snapshot is taken when so many bytes were appended since the last one, and at least twice
-    /// as many as it has.
+pub struct Config {
+    /// A snapshot is due after this many bytes were appended since the last one, and at least
+    /// twice its size.
     pub snapshot_after_bytes: u64,
-    /// A snapshot is taken so long after a bootstrap blob was appended: it lacks those that are not
-    /// needed any more. Never, if nothing.
+    /// A snapshot is due this long after a bootstrap blob was appended, to drop the blobs of ended
+    /// operations; `None` never.
     pub forget_blobs_after: Option<Duration>,
 }
 
 impl Journal {
-    /// A journal that keeps nothing.
+    /// A journal that writes nothing.
     pub fn none() -> Self {
-        let (_, progress) = watch::channel(Progress::Safe(u64::MAX));
+        let (_, progress) = watch::channel(Progress::Durable(u64::MAX));
         Self { queue: None, progress, thread: None, _lock: None }
     }
 
-    /// Opens the journal at a path, and the book that it holds; a new one gets `nonce`.
+    /// Opens the journal at a path, and the state that it holds; a new one gets `nonce`.
     ///
-    /// `wanted` is called by the writing thread when a snapshot is due; it answers with
-    /// [`Journal::hand_in`] or not at all.
+    /// The writing thread calls `snapshot_due`, which may call [`Journal::submit_snapshot`].
     pub fn open(
         path: &Path,
         nonce: u64,
-        habits: Habits,
-        wanted: impl Fn() + Send + 'static,
-    ) -> Result<(Self, Book), Error> {
+        config: Config,
+        snapshot_due: impl Fn() + Send + 'static,
+    ) -> Result<(Self, ProviderState), Error> {
         let disk = |source| Error::Disk { path: path.to_owned(), source };
         let lock = lock(path)?;
         let mut open = OpenOptions::new();
@@ -132,11 +131,14 @@ impl Journal {
         let mut file = open.open(path).map_err(disk)?;
         let bytes = fs::read(path).map_err(disk)?;
         let read = frame::read(&bytes)
-            .map_err(|source| Error::Damaged { path: path.to_owned(), source })?;
-        let mut book = Book::new(read.nonce.unwrap_or(nonce));
-        if read.whole < bytes.len() {
-            tracing::warn!(bytes = bytes.len() - read.whole, "the journal ended in half a group");
-            file.set_len(as_u64(read.whole)).and_then(|()| file.sync_all()).map_err(disk)?;
+            .map_err(|source| Error::Corrupt { path: path.to_owned(), source })?;
+        let mut state = ProviderState::new(read.nonce.unwrap_or(nonce));
+        if read.complete < bytes.len() {
+            tracing::warn!(
+                bytes = bytes.len() - read.complete,
+                "torn group removed from the end of the journal"
+            );
+            file.set_len(as_u64(read.complete)).and_then(|()| file.sync_all()).map_err(disk)?;
         }
         if read.nonce.is_none() {
             file.write_all(&frame::head(nonce)).map_err(disk)?;
@@ -144,70 +146,72 @@ impl Journal {
         }
         let has_blobs = read.entries.iter().any(Entry::has_blob);
         for entry in read.entries {
-            book.apply(entry);
+            state.apply(entry);
         }
         let length = file.metadata().map_err(disk)?.len();
-        let (told, progress) = watch::channel(Progress::Safe(0));
+        let (progress_sender, progress) = watch::channel(Progress::Durable(0));
         let (queue, messages) = mpsc::channel();
-        let snapshot = Snapshot { path: path.to_owned(), nonce: book.nonce() };
-        let mut writer = Writer::new(file, length, read.groups, snapshot, habits);
+        let snapshot = SnapshotTarget { path: path.to_owned(), nonce: state.nonce() };
+        let mut writer = Writer::new(file, length, read.groups, snapshot, config);
         writer.note_blobs(has_blobs);
         let thread = std::thread::Builder::new().name("journal".to_owned());
-        let thread = thread.spawn(move || writer.run(&messages, &told, &wanted)).map_err(disk)?;
+        let thread = thread
+            .spawn(move || writer.run(&messages, &progress_sender, &snapshot_due))
+            .map_err(disk)?;
         let journal =
             Self { queue: Some(queue), progress, thread: Some(thread), _lock: Some(lock) };
-        Ok((journal, book))
+        Ok((journal, state))
     }
 
-    /// Hands an entry to the disk. Numbers rise in the order of the calls.
+    /// Queues an entry. Numbers rise in the order of the calls.
     pub fn submit(&self, number: u64, entry: Entry) {
         if let Some(queue) = &self.queue {
-            // A thread that ended has said that it is broken.
+            // A thread that ended has reported its failure.
             let _ = queue.send(Message::Entry(number, Box::new(entry)));
         }
     }
 
-    /// Hands in the book as it is, to be the next snapshot.
-    pub fn hand_in(&self, entries: Entries) {
+    /// Submits the current state as the next snapshot.
+    pub fn submit_snapshot(&self, entries: Entries) {
         if let Some(queue) = &self.queue {
             let _ = queue.send(Message::Snapshot(entries));
         }
     }
 
-    /// Returns when everything up to a number is safe.
-    pub async fn safe(&self, number: u64) -> Result<(), Error> {
+    /// Waits until every entry up to a number is durable.
+    pub async fn wait_durable(&self, number: u64) -> Result<(), Error> {
         let mut progress = self.progress.clone();
         let seen = progress.wait_for(|it| match it {
-            Progress::Safe(safe) => *safe >= number,
-            Progress::Broken(_) => true,
+            Progress::Durable(durable) => *durable >= number,
+            Progress::Failed(_) => true,
         });
         match seen.await.as_deref() {
-            Ok(Progress::Safe(_)) => Ok(()),
-            Ok(Progress::Broken(safe)) if *safe >= number => Ok(()),
-            Ok(Progress::Broken(_)) => Err(Error::Broken),
-            // Nobody tells any more; that is fine if everything was told.
+            Ok(Progress::Durable(_)) => Ok(()),
+            Ok(Progress::Failed(durable)) if *durable >= number => Ok(()),
+            Ok(Progress::Failed(_)) => Err(Error::WriteFailed),
+            // The thread has ended; its last report holds.
             Err(_) => match *self.progress.borrow() {
-                Progress::Safe(safe) if safe >= number => Ok(()),
-                Progress::Safe(_) | Progress::Broken(_) => Err(Error::Broken),
+                Progress::Durable(durable) if durable >= number => Ok(()),
+                Progress::Durable(_) | Progress::Failed(_) => Err(Error::WriteFailed),
             },
         }
     }
 
-    /// Returns when a write failed.
-    pub async fn broken(&self) {
+    /// Waits until a write fails.
+    pub async fn write_failed(&self) {
         if self.queue.is_none() {
             return std::future::pending().await;
         }
         let mut progress = self.progress.clone();
-        // Whoever tells no more has ended, and that is no better.
-        let _ = progress.wait_for(|it| matches!(it, Progress::Broken(_))).await;
+        // A closed channel means the thread has ended: that is a failure, too.
+        let _ = progress.wait_for(|it| matches!(it, Progress::Failed(_))).await;
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
         self.queue = None;
-        // The thread itself may hold the last of it, while it asks for a snapshot.
+        // The thread itself may drop the last reference, inside `snapshot_due`.
         let elsewhere =
             |it: &std::thread::JoinHandle<()>| it.thread().id() != std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(elsewhere) {
@@ -216,7 +220,7 @@ impl Drop for Journal {
     }
 }
 
-/// Takes the lock beside the file: the file itself is replaced by snapshots.
+/// Locks a file beside the journal: the journal itself is replaced by snapshots.
 fn lock(path: &Path) -> Result<File, Error> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
@@ -227,12 +231,12 @@ fn lock(path: &Path) -> Result<File, Error> {
     let file = file.map_err(disk)?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Held { path: path.to_owned() }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
         Err(why) => Err(disk(why.into())),
     }
 }
 
-/// Makes a name in a folder as safe as what it names.
+/// Makes a rename or creation in the folder of `path` durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()

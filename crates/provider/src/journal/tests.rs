@@ -1,4 +1,4 @@
-//! Files that were torn, damaged or taken, and disks that fail.
+//! Torn, corrupt and locked files, and failing disks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use usher_wire::fleet::Machine;
 
 use super::*;
-use crate::book::{Mark, Pending, Record};
+use crate::state::{Mark, Pending, Record};
 
-const HABITS: Habits = Habits { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
+const CONFIG: Config = Config { snapshot_after_bytes: 1 << 30, forget_blobs_after: None };
 
 fn entry(number: u64) -> Entry {
     let machine = Some(Machine { id: format!("m{number}"), ..Machine::default() });
@@ -24,8 +24,8 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn open(path: &Path) -> Result<(Journal, Book), Error> {
-    Journal::open(path, 9, HABITS, || ())
+fn open(path: &Path) -> Result<(Journal, ProviderState), Error> {
+    Journal::open(path, 9, CONFIG, || ())
 }
 
 async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
@@ -33,17 +33,17 @@ async fn written(path: &Path, groups: std::ops::RangeInclusive<u64>) {
     for (number, entry) in groups.clone().map(entry).enumerate() {
         let number = as_u64(number) + 1;
         journal.submit(number, entry);
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
     }
 }
 
 // Requirement: PM-9
 #[tokio::test]
-async fn what_was_safe_is_found_again() {
+async fn durable_entries_are_read_again() {
     let (_folder, path) = place();
     written(&path, 1..=3).await;
-    let (journal, book) = open(&path).unwrap();
-    assert_eq!((book.len(), book.nonce()), (3, 9));
+    let (journal, state) = open(&path).unwrap();
+    assert_eq!((state.len(), state.nonce()), (3, 9));
     drop(journal);
     written(&path, 4..=5).await;
     assert_eq!(open(&path).unwrap().1.len(), 5);
@@ -51,7 +51,7 @@ async fn what_was_safe_is_found_again() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
+async fn a_torn_tail_is_truncated_at_any_length() {
     let (folder, path) = place();
     written(&path, 1..=2).await;
     let two = fs::read(&path).unwrap();
@@ -60,12 +60,12 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
     for length in two.len()..three.len() {
         let torn = folder.path().join(format!("torn-{length}"));
         fs::write(&torn, &three[..length]).unwrap();
-        let (journal, book) = open(&torn).unwrap();
-        assert_eq!(book.len(), 2);
+        let (journal, state) = open(&torn).unwrap();
+        assert_eq!(state.len(), 2);
         drop(journal);
         assert_eq!(fs::read(&torn).unwrap(), two);
     }
-    // Blocks that were never written are zeros.
+    // Unwritten blocks are zeros.
     let zeros = folder.path().join("zeros");
     fs::write(&zeros, [&three[..two.len() + 30], &[0; 5000]].concat()).unwrap();
     assert_eq!(open(&zeros).unwrap().1.len(), 2);
@@ -73,7 +73,7 @@ async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
 
 // Requirement: PM-9
 #[tokio::test]
-async fn damage_before_the_end_is_refused() {
+async fn corruption_before_the_end_is_an_error() {
     let (_folder, path) = place();
     written(&path, 1..=3).await;
     let whole = fs::read(&path).unwrap();
@@ -83,47 +83,47 @@ async fn damage_before_the_end_is_refused() {
         damaged[at] ^= 0x10;
         fs::write(&path, &damaged).unwrap();
         let refused = open(&path).unwrap_err();
-        assert!(matches!(refused, Error::Damaged { .. }), "byte {at}: {refused:?}");
-        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was thrown away");
+        assert!(matches!(refused, Error::Corrupt { .. }), "byte {at}: {refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "the file is unchanged");
     }
 }
 
 #[test]
-fn one_process_has_it() {
+fn a_second_open_is_refused() {
     let (_folder, path) = place();
     let _first = open(&path).unwrap();
-    assert!(matches!(open(&path), Err(Error::Held { .. })));
+    assert!(matches!(open(&path), Err(Error::Locked { .. })));
 }
 
 // Requirement: PM-9
 #[tokio::test]
-async fn what_cannot_be_written_is_not_safe() {
+async fn entries_are_not_durable_after_a_failed_write() {
     // A disk that is always full.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let (told, progress) = watch::channel(Progress::Safe(0));
+    let (progress_sender, progress) = watch::channel(Progress::Durable(0));
     let (queue, messages) = mpsc::channel();
-    let snapshot = Snapshot { path: "/dev/null/none".into(), nonce: 9 };
-    let writer = Writer::new(full, 0, 1, snapshot, HABITS);
-    let thread = std::thread::spawn(move || writer.run(&messages, &told, &|| ()));
+    let snapshot = SnapshotTarget { path: "/dev/null/none".into(), nonce: 9 };
+    let writer = Writer::new(full, 0, 1, snapshot, CONFIG);
+    let thread = std::thread::spawn(move || writer.run(&messages, &progress_sender, &|| ()));
     let journal = Journal { queue: Some(queue), progress, thread: Some(thread), _lock: None };
     journal.submit(1, entry(1));
-    assert!(matches!(journal.safe(1).await, Err(Error::Broken)));
-    journal.broken().await;
+    assert!(matches!(journal.wait_durable(1).await, Err(Error::WriteFailed)));
+    journal.write_failed().await;
     journal.submit(2, entry(2));
-    assert!(matches!(journal.safe(2).await, Err(Error::Broken)));
+    assert!(matches!(journal.wait_durable(2).await, Err(Error::WriteFailed)));
 }
 
 // Requirement: PM-9
 #[tokio::test]
-async fn a_snapshot_takes_the_place_of_a_long_journal() {
+async fn a_snapshot_replaces_a_long_journal() {
     let (_folder, path) = place();
     let due = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&due);
-    let habits = Habits { snapshot_after_bytes: 2_000, ..HABITS };
-    let wanted = move || _ = count.fetch_add(1, Ordering::SeqCst);
-    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let config = Config { snapshot_after_bytes: 2_000, ..CONFIG };
+    let snapshot_due = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let (journal, mut state) = Journal::open(&path, 9, config, snapshot_due).unwrap();
     let (mut number, mut answered, mut longest) = (0, 0, 0);
-    // Always the same machine: the book stays small while the journal grows.
+    // Always the same machine: the state stays small while the journal grows.
     for round in 0..2_000 {
         number += 1;
         let revision = round + 1;
@@ -131,38 +131,38 @@ async fn a_snapshot_takes_the_place_of_a_long_journal() {
         let record = Some(Record { machine, revision, ..Record::default() });
         let mark = Mark { shard: "s".to_owned(), machine: "m".to_owned(), ..Mark::default() };
         let entry = Entry { head: revision, next_operation: 1, record, mark: Some(mark) };
-        book.apply(entry.clone());
+        state.apply(entry.clone());
         journal.submit(number, entry);
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
         longest = longest.max(fs::metadata(&path).unwrap().len());
         if due.load(Ordering::SeqCst) > answered {
             answered += 1;
-            journal.hand_in(Box::new(book.entries()));
+            journal.submit_snapshot(Box::new(state.entries()));
         }
     }
     drop(journal);
     assert!(answered > 0, "a snapshot was due");
     let grown = 2_000 * prost::Message::encoded_len(&entry(1));
-    assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not exchanged");
+    assert!(fs::metadata(&path).unwrap().len() < as_u64(grown), "it was not replaced");
     let (_, read) = open(&path).unwrap();
-    let text = |book: &Book| {
-        let mut lines: Vec<_> = book.entries().map(|it| format!("{it:?}")).collect();
+    let text = |state: &ProviderState| {
+        let mut lines: Vec<_> = state.entries().map(|it| format!("{it:?}")).collect();
         lines.sort();
         lines
     };
-    assert_eq!(text(&read), text(&book));
+    assert_eq!(text(&read), text(&state));
 }
 
-/// Red by: a token that lies in the file until so many bytes were appended.
+/// Red by: a token that stays in the file until enough bytes were appended.
 // Requirement: F-80
 #[tokio::test]
-async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
+async fn blobs_of_ended_operations_are_dropped_soon() {
     let (_folder, path) = place();
     let (due, mut dues) = tokio::sync::mpsc::unbounded_channel();
     let forget_blobs_after = Some(std::time::Duration::from_millis(1));
-    let habits = Habits { forget_blobs_after, ..HABITS };
-    let wanted = move || _ = due.send(());
-    let (journal, mut book) = Journal::open(&path, 9, habits, wanted).unwrap();
+    let config = Config { forget_blobs_after, ..CONFIG };
+    let snapshot_due = move || _ = due.send(());
+    let (journal, mut state) = Journal::open(&path, 9, config, snapshot_due).unwrap();
     let of = |revision, pending| {
         let machine = Some(Machine { id: "m".to_owned(), ..Machine::default() });
         let record = Some(Record { machine, pending, revision, ..Record::default() });
@@ -171,27 +171,27 @@ async fn a_blob_that_is_not_needed_any_more_is_forgotten_soon() {
     let pending = Pending { blob: "canary".into(), ..Pending::default() };
     let holds = || String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("canary");
     for (number, pending) in [(1, Some(pending)), (2, None)] {
-        book.apply(of(number, pending.clone()));
+        state.apply(of(number, pending.clone()));
         journal.submit(number, of(number, pending));
-        journal.safe(number).await.unwrap();
+        journal.wait_durable(number).await.unwrap();
     }
-    assert!(holds(), "it may be needed until the end is written");
+    assert!(holds(), "it is needed until the operation ends");
     while holds() {
         dues.recv().await.unwrap();
-        journal.hand_in(Box::new(book.entries()));
-        // A snapshot is exchanged between two groups, or when nobody writes.
+        journal.submit_snapshot(Box::new(state.entries()));
+        // A snapshot is adopted between two groups, or while the queue is empty.
         while holds() && dues.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     }
     drop(journal);
     let (_, read) = open(&path).unwrap();
-    assert_eq!(read.get("m"), book.get("m"));
+    assert_eq!(read.get("m"), state.get("m"));
 }
 
 proptest! {
     #[test]
-    fn no_bytes_are_read_as_something_they_are_not(bytes: Vec<u8>, groups in 0_u64..4) {
+    fn a_random_tail_is_never_decoded(bytes: Vec<u8>, groups in 0_u64..4) {
         let mut file = frame::head(5);
         for number in 1..=groups {
             file.extend(frame::group(number, [entry(number)].iter()));
@@ -199,7 +199,7 @@ proptest! {
         let whole = file.len();
         file.extend(&bytes);
         let read = frame::read(&file).unwrap();
-        prop_assert_eq!(read.whole, whole);
+        prop_assert_eq!(read.complete, whole);
         prop_assert_eq!(as_u64(read.entries.len()), groups);
     }
 }

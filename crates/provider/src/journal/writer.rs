@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writing thread.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,55 +9,55 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-
-use super::{Entries, Habits, Message, Progress, as_u64, frame, sync_folder};
-use crate::book::Entry;
 use usher_failpoint::Failpoint;
 
-/// The largest group; more waits for the next.
+use super::{Config, Entries, Message, Progress, as_u64, frame, sync_folder};
+use crate::state::Entry;
+
+/// The size at which a group is closed.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// How often a snapshot that is being written is looked at.
-const SNAPSHOT_LOOK: Duration = Duration::from_millis(20);
-/// Entries of one group of a snapshot.
+/// How often the thread checks whether a snapshot is finished.
+const SNAPSHOT_POLL: Duration = Duration::from_millis(20);
+/// Entries per group of a snapshot.
 const SNAPSHOT_GROUP: usize = 512;
 
-/// Where snapshots go.
+/// The file and nonce of snapshots.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub(super) struct SnapshotTarget {
     pub(super) path: PathBuf,
     pub(super) nonce: u64,
 }
 
-/// The thread's own.
+/// The state of the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     file: File,
     length: u64,
     groups: u64,
-    snapshot: Snapshot,
-    habits: Habits,
+    snapshot: SnapshotTarget,
+    config: Config,
     /// The length at which the next snapshot is due.
     due: u64,
-    taking: Taking,
-    safe: u64,
-    /// Since when the file holds a blob.
+    snapshotting: Snapshotting,
+    durable: u64,
+    /// Since when the file holds a bootstrap blob.
     blob_since: Option<Instant>,
 }
 
-/// How far a snapshot is.
+/// The progress of a snapshot.
 #[derive(Debug)]
-enum Taking {
-    /// There is none.
+enum Snapshotting {
+    /// No snapshot is in progress.
     None,
-    /// It was asked for.
-    Asked,
-    /// It is being written; these entries came since.
-    Writing(JoinHandle<io::Result<Staged>>, Vec<Vec<Entry>>),
+    /// `snapshot_due` was called.
+    Requested,
+    /// A thread writes it; these groups were appended since.
+    Writing(JoinHandle<io::Result<StagedSnapshot>>, Vec<Vec<Entry>>),
 }
 
-/// A snapshot that has no name yet.
+/// A snapshot before its rename.
 #[derive(Debug)]
-struct Staged {
+struct StagedSnapshot {
     file: File,
     path: PathBuf,
     length: u64,
@@ -70,64 +70,66 @@ impl Writer {
         file: File,
         length: u64,
         groups: u64,
-        snapshot: Snapshot,
-        habits: Habits,
+        snapshot: SnapshotTarget,
+        config: Config,
     ) -> Self {
-        let due = length.saturating_mul(3).max(length + habits.snapshot_after_bytes);
+        let due = length.saturating_mul(3).max(length + config.snapshot_after_bytes);
         let groups = groups.max(1);
-        let (taking, safe, blob_since) = (Taking::None, 0, None);
-        Self { file, length, groups, snapshot, habits, due, taking, safe, blob_since }
+        let (snapshotting, durable, blob_since) = (Snapshotting::None, 0, None);
+        Self { file, length, groups, snapshot, config, due, snapshotting, durable, blob_since }
     }
 
-    /// Notes whether the file holds a blob from now on.
+    /// Records that the file holds a bootstrap blob.
     pub(super) fn note_blobs(&mut self, has_blobs: bool) {
         if has_blobs && self.blob_since.is_none() {
             self.blob_since = Some(Instant::now());
         }
     }
 
-    /// When blobs that are not needed any more shall be forgotten.
+    /// When the next snapshot is due because of blobs.
     fn forget_at(&self) -> Option<Instant> {
-        self.blob_since?.checked_add(self.habits.forget_blobs_after?)
+        self.blob_since?.checked_add(self.config.forget_blobs_after?)
     }
 
-    /// Writes until nobody hands anything in any more.
+    /// Writes groups until every sender is dropped.
     pub(super) fn run(
         mut self,
         messages: &Receiver<Message>,
-        told: &watch::Sender<Progress>,
-        wanted: &impl Fn(),
+        progress_sender: &watch::Sender<Progress>,
+        snapshot_due: &impl Fn(),
     ) {
-        while let Some(group) = self.gather(messages) {
-            let done = self.write(&group).and_then(|()| self.exchange());
+        while let Some(group) = self.next_group(messages) {
+            let done = self.write(&group).and_then(|()| self.adopt_snapshot());
             match done {
-                Ok(()) => _ = told.send_replace(Progress::Safe(self.safe)),
+                Ok(()) => _ = progress_sender.send_replace(Progress::Durable(self.durable)),
                 Err(why) => {
-                    tracing::error!(%why, "cannot write the journal");
-                    told.send_replace(Progress::Broken(self.safe));
+                    tracing::error!(%why, "failed to write the journal");
+                    progress_sender.send_replace(Progress::Failed(self.durable));
                     return;
                 }
             }
             let is_due =
                 self.length >= self.due || self.forget_at().is_some_and(|at| at <= Instant::now());
-            if is_due && matches!(self.taking, Taking::None) {
-                self.taking = Taking::Asked;
-                wanted();
+            if is_due && matches!(self.snapshotting, Snapshotting::None) {
+                self.snapshotting = Snapshotting::Requested;
+                snapshot_due();
             }
         }
     }
 
-    /// Waits for something to do and takes all there is; nothing at the end.
-    fn gather(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
-        let patience = match &self.taking {
-            Taking::None => self.forget_at().map(|at| at.saturating_duration_since(Instant::now())),
-            Taking::Asked => None,
-            Taking::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
-            Taking::Writing(..) => Some(SNAPSHOT_LOOK),
+    /// Waits for entries and takes all queued ones; `None` at the end.
+    fn next_group(&mut self, messages: &Receiver<Message>) -> Option<Vec<(u64, Entry)>> {
+        let wait = match &self.snapshotting {
+            Snapshotting::None => {
+                self.forget_at().map(|at| at.saturating_duration_since(Instant::now()))
+            }
+            Snapshotting::Requested => None,
+            Snapshotting::Writing(thread, _) if thread.is_finished() => return Some(Vec::new()),
+            Snapshotting::Writing(..) => Some(SNAPSHOT_POLL),
         };
-        let first = match patience {
+        let first = match wait {
             None => messages.recv().ok()?,
-            Some(patience) => match messages.recv_timeout(patience) {
+            Some(wait) => match messages.recv_timeout(wait) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -142,9 +144,9 @@ impl Writer {
                     bytes += prost::Message::encoded_len(entry.as_ref());
                     group.push((number, *entry));
                 }
-                // It holds what was handed in before it. The rest of the group is written to it
-                // again, in the same order, which changes nothing.
-                Ok(Message::Snapshot(entries)) => self.begin(entries),
+                // The snapshot already holds the entries before it. Writing the rest of the group
+                // to it again, in the same order, is harmless.
+                Ok(Message::Snapshot(entries)) => self.begin_snapshot(entries),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Some(group),
             }
             if bytes >= GROUP_BYTES_MAX {
@@ -154,20 +156,20 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self, entries: Entries) {
+    fn begin_snapshot(&mut self, entries: Entries) {
         let snapshot = self.snapshot.clone();
         let thread = std::thread::Builder::new().name("snapshot".to_owned());
         let spawned = thread.spawn(move || {
-            let staged = stage(&snapshot, entries);
+            let staged = write_snapshot(&snapshot, entries);
             Failpoint::SnapshotStaged.pass();
             staged
         });
-        self.taking = if let Ok(thread) = spawned {
-            Taking::Writing(thread, Vec::new())
+        self.snapshotting = if let Ok(thread) = spawned {
+            Snapshotting::Writing(thread, Vec::new())
         } else {
-            // It is tried again when as much time has passed once more.
+            // Retried after the same interval.
             self.blob_since = self.blob_since.map(|_| Instant::now());
-            Taking::None
+            Snapshotting::None
         };
     }
 
@@ -181,26 +183,29 @@ impl Writer {
         Failpoint::AfterSync.pass();
         self.groups += 1;
         self.length += as_u64(bytes.len());
-        self.safe = *last;
+        self.durable = *last;
         self.note_blobs(group.iter().any(|(_, entry)| entry.has_blob()));
-        if let Taking::Writing(_, since) = &mut self.taking {
+        if let Snapshotting::Writing(_, since) = &mut self.snapshotting {
             since.push(group.iter().map(|(_, entry)| entry.clone()).collect());
         }
         Ok(())
     }
 
-    /// Goes on in the snapshot once it is written. One that failed is forgotten: what stands
-    /// under the name holds everything.
-    fn exchange(&mut self) -> io::Result<()> {
-        let finished = matches!(&self.taking, Taking::Writing(thread, _) if thread.is_finished());
+    /// Switches to the snapshot once it is written. A failed one is dropped: the current file
+    /// still holds everything.
+    fn adopt_snapshot(&mut self) -> io::Result<()> {
+        let finished =
+            matches!(&self.snapshotting, Snapshotting::Writing(thread, _) if thread.is_finished());
         if !finished {
             return Ok(());
         }
-        let Taking::Writing(thread, since) = std::mem::replace(&mut self.taking, Taking::None)
+        let Snapshotting::Writing(thread, since) =
+            std::mem::replace(&mut self.snapshotting, Snapshotting::None)
         else {
             return Ok(());
         };
-        let staged = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        let staged =
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the snapshot thread panicked")));
         let adopted = staged.and_then(|mut staged| {
             for group in &since {
                 let bytes = frame::group(staged.groups, group.iter());
@@ -215,9 +220,9 @@ impl Writer {
         let staged = match adopted {
             Ok(staged) => staged,
             Err(why) => {
-                tracing::warn!(%why, "cannot take a snapshot of the journal");
-                self.due = self.length + self.habits.snapshot_after_bytes;
-                // The next try is as far away as this one was.
+                tracing::warn!(%why, "failed to take a snapshot of the journal");
+                self.due = self.length + self.config.snapshot_after_bytes;
+                // Retried after the same interval.
                 self.blob_since = self.blob_since.map(|_| Instant::now());
                 return Ok(());
             }
@@ -228,13 +233,13 @@ impl Writer {
         (self.file, self.length, self.groups) = (staged.file, staged.length, staged.groups);
         self.blob_since = None;
         self.note_blobs(staged.has_blobs);
-        let after = self.habits.snapshot_after_bytes;
+        let after = self.config.snapshot_after_bytes;
         self.due = self.length.saturating_mul(3).max(self.length + after);
         Ok(())
     }
 }
 
-fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
+fn write_snapshot(snapshot: &SnapshotTarget, mut entries: Entries) -> io::Result<StagedSnapshot> {
     let mut path = snapshot.path.as_os_str().to_owned();
     path.push(".new");
     let path = PathBuf::from(path);
@@ -255,5 +260,5 @@ fn stage(snapshot: &Snapshot, mut entries: Entries) -> io::Result<Staged> {
         has_blobs |= some.iter().any(Entry::has_blob);
     }
     file.sync_all()?;
-    Ok(Staged { file, path, length, groups, has_blobs })
+    Ok(StagedSnapshot { file, path, length, groups, has_blobs })
 }

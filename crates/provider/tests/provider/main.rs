@@ -1,4 +1,4 @@
-//! Providers asked over the wire, started as processes, and killed.
+//! Providers over gRPC, as processes, and killed.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,8 +6,8 @@
     reason = "a test that cannot begin has failed"
 )]
 
-mod asked;
-mod certified;
-mod killed;
-mod named;
-mod stage;
+mod conformance;
+mod crash;
+mod kit;
+mod permissions;
+mod server;

@@ -149,7 +149,7 @@ impl Holding {
             Err(error) => return Err(error),
         };
         let resource = &record.state;
-        if !resource.is_showing_out() && resource.phase() != ResourcePhase::Deleted {
+        if !resource.is_tearing_down() && resource.phase() != ResourcePhase::Deleted {
             return Ok(false);
         }
         let beside = self.store.resource_context(resource).await?;

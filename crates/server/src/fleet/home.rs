@@ -98,14 +98,14 @@ impl Ground {
             state: Some(self.root.join("state")),
             nonce: Uuid::new_v4().as_u64_pair().1,
             timeouts: Timeouts::default(),
-            look_interval: Some(self.local.look_interval.0),
+            poll_interval: Some(self.local.look_interval.0),
             snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
             forget_blobs_after: Some(self.local.forget_tokens.0),
         };
         let kit = match Kit::start(hosts, options).await {
             Ok(kit) => kit,
             // Whoever had the hosts before lets go of them piece by piece.
-            Err(StartError::Journal(journal::Error::Held { .. })) => return Ok(None),
+            Err(StartError::Journal(journal::Error::Locked { .. })) => return Ok(None),
             Err(why) => return Err(ServerError::unavailable(chain(&why))),
         };
         // Whoever made it is dead: the lock is ours.
@@ -140,7 +140,7 @@ impl Ground {
         let told = async move { stopped(&mut stop).await };
         let served = tokio::select! {
             served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
-            () = kit.broken() => {
+            () = kit.write_failed() => {
                 return Err(ServerError::unavailable(
                     "cannot go on: the state of this machine's hosts could not be written; mend \
                      the disk below `fleet` in the data directory and start again; the nodes run \

@@ -5,7 +5,7 @@ use usher_api::views::{Plan, PlanStep};
 use usher_domain::broker::aggregate::{KIND_PEER, Resource};
 use usher_domain::broker::command::{self, Outstanding};
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Facts, Node, Protection, RowFacts, Xr,
+    Anchor, Composed, Facts, Finalization, Node, Protection, RowFacts, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
@@ -74,8 +74,8 @@ fn granted(mut row: RowFacts, mut seen: Facts, verdict: Verdict) -> (RowFacts, F
             (_, Composed::Unrecorded) => seen.composed = Composed::Present,
             (Xr::Deleting, _) => seen.xr = Xr::Absent,
             (Xr::Absent | Xr::Foreign, Composed::Present) => seen.composed = Composed::None,
-            _ if row.closing != Closing::Settled && is_clear(seen) => {
-                row.closing = Closing::Settled;
+            _ if row.closing != Finalization::Settled && is_clear(seen) => {
+                row.closing = Finalization::Settled;
             }
             _ => {}
         },

@@ -74,7 +74,7 @@ impl Services {
                 text: "too much vanished at once, so absence is not believed".to_owned(),
             });
         }
-        if resource.is_showing_out() {
+        if resource.is_tearing_down() {
             let nodes = beside.peers.iter().filter(|it| !it.peer.is_gone());
             blockers.extend(nodes.map(|it| self.node_blocker(it)));
             blockers.extend(standing(record));

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Closing, Composed, Config, Facts, Gate, Intent, Node, Protection, RowFacts, Tenure,
-    Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
+    Tenure, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
@@ -52,7 +52,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
         intent: pick(rng, Intent::ALL),
         tenure: pick(rng, Tenure::ALL),
         role: pick(rng, &MeshRole::ALL),
-        closing: pick(rng, Closing::ALL),
+        closing: pick(rng, Finalization::ALL),
     };
     let seen = Facts {
         visibility: pick(rng, Visibility::ALL),

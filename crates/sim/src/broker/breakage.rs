@@ -150,7 +150,7 @@ impl Breakage {
     /// Around the World: bends what was judged, before it is decided upon.
     pub fn bend_seen(self, record: &Record<Resource>, seen: &mut Observed) {
         let facts = &mut seen.facts;
-        let leaving = record.state.is_showing_out();
+        let leaving = record.state.is_tearing_down();
         let stands = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
         if self == Self::SwapTeardown && leaving && stands {
             facts.node = Node::None;

@@ -222,7 +222,7 @@ impl State {
     fn is_unasked(&self, uid: u64) -> bool {
         let xr = self.outside.by_uid(uid).filter(|it| it.kind == Kind::Xr);
         match xr.and_then(|it| it.made_by) {
-            Some(Sender::Resource(i)) => !self.store.resources[i].record.state.is_showing_out(),
+            Some(Sender::Resource(i)) => !self.store.resources[i].record.state.is_tearing_down(),
             Some(Sender::Config) | None => false,
         }
     }

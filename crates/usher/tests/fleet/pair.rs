@@ -76,7 +76,7 @@ impl Pair {
         let mut command = Command::new(USHER);
         command.args(["provider", "local", "--use-fake-backend", "--addr", &self.address]);
         let Fake { machines, dwell } = self.fake;
-        command.args(["--seed-count", &machines.to_string(), "--fake-dwell", dwell]);
+        command.args(["--seed-count", &machines.to_string(), "--fake-latency", dwell]);
         command.arg("--state").arg(self.dir.path().join("state"));
         command.arg("--fake-hosts").arg(self.hosts());
         self.provider = Some(self.spawn(command, None));

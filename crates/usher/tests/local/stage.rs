@@ -232,7 +232,7 @@ impl Stage for LocalStage {
         }
         if let Some(plane) = &self.plane
             && !self.memory.is_registered()
-            && it.is_showing_out()
+            && it.is_tearing_down()
         {
             plane.send(AgentEvent::Drain(Drain { grace_ms: 60_000 }));
         }

@@ -51,7 +51,7 @@ impl House {
         let address = format!("127.0.0.1:{}", port.number());
         let mut command = Command::new(USHER);
         command
-            .args(["provider", "local", "--look-interval=1h"])
+            .args(["provider", "local", "--poll-interval=1h"])
             .arg(format!("--addr={address}"))
             .arg(format!("--seed-count={slots}"))
             .arg(format!("--hosts={}", self.folder.path().join("place").display()))

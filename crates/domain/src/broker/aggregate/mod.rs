@@ -5,7 +5,7 @@ use usher_kernel::{Book, Generation, Name, Row, Timestamp};
 
 use super::command::Outstanding;
 use super::event::Outcome;
-use super::facts::{Closing, Intent, RowFacts, Tenure};
+use super::facts::{Finalization, Intent, RowFacts, Tenure};
 use super::phase::Phase;
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl, anchor};
@@ -194,8 +194,8 @@ impl Resource {
         self.fields.deletion_requested_at
     }
 
-    /// Whether something of this life is being shown out, so that every generation counts.
-    pub const fn is_showing_out(&self) -> bool {
+    /// Whether something of this life is being torn down, so that every generation counts.
+    pub const fn is_tearing_down(&self) -> bool {
         self.fields.deletion_requested_at.is_some()
             || self.fields.phase.is_leaving()
             || matches!(self.fields.tenure, Tenure::Leaving)
@@ -204,7 +204,7 @@ impl Resource {
     /// Whether a token of this generation may be redeemed: no agent enrols into a generation that
     /// is leaving.
     pub fn admits(&self, generation: Generation) -> bool {
-        self.fields.generation == generation && !self.is_showing_out()
+        self.fields.generation == generation && !self.is_tearing_down()
     }
 
     /// The row as its next driver takes it: a driver that has given its lease back in peace since
@@ -228,11 +228,11 @@ impl Resource {
             None => Intent::None,
         };
         let closing = if !self.is_quiet(now) {
-            Closing::Quiet
+            Finalization::Quiet
         } else if book.is_settled() {
-            Closing::Settled
+            Finalization::Settled
         } else {
-            Closing::Open
+            Finalization::Open
         };
         RowFacts {
             phase: self.fields.phase,
@@ -299,7 +299,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after it was taken back to be shown out.
+    /// The row after it was taken back to be torn down.
     pub(super) fn reaped(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.outcome = Some(Outcome::Removed);

@@ -168,12 +168,12 @@ fn a_declaration_always_begins_at_the_beginning() {
 
 #[test]
 fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
-    assert!(!resource(|_| ()).is_showing_out(), "wanted");
-    assert!(!resource(|it| it.phase = Phase::Failed).is_showing_out(), "failed and kept");
-    assert!(resource(|it| it.tenure = Tenure::Leaving).is_showing_out(), "being replaced");
+    assert!(!resource(|_| ()).is_tearing_down(), "wanted");
+    assert!(!resource(|it| it.phase = Phase::Failed).is_tearing_down(), "failed and kept");
+    assert!(resource(|it| it.tenure = Tenure::Leaving).is_tearing_down(), "being replaced");
     let asked = resource(|it| it.deletion_requested_at = Some(START));
-    assert!(asked.is_showing_out(), "asked for, phase not moved yet");
-    assert!(leaving(Phase::Deregistering).is_showing_out(), "leaving");
+    assert!(asked.is_tearing_down(), "asked for, phase not moved yet");
+    assert!(leaving(Phase::Deregistering).is_tearing_down(), "leaving");
 }
 
 // Requirement: E-8
@@ -212,10 +212,10 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         intent: Intent::None,
         tenure: Tenure::Fresh,
         role: MeshRole::Node,
-        closing: Closing::Open,
+        closing: Finalization::Open,
     };
     assert_eq!(plain.facts(&open, NOW), wanted);
-    assert_eq!(plain.facts(&settled, NOW), RowFacts { closing: Closing::Settled, ..wanted });
+    assert_eq!(plain.facts(&settled, NOW), RowFacts { closing: Finalization::Settled, ..wanted });
     let other = resource(|it| {
         it.phase = Phase::Deregistering;
         it.deletion_requested_at = Some(START);
@@ -228,7 +228,7 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         intent: Intent::Requested,
         tenure: Tenure::Live,
         role: MeshRole::Standalone,
-        closing: Closing::Quiet,
+        closing: Finalization::Quiet,
     };
     assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
 }

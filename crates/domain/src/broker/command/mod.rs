@@ -45,7 +45,7 @@ pub fn deprovision(resource: &Resource, outstanding: &Outstanding, now: Timestam
     Change { next, rows: vec![], event }
 }
 
-/// Asks for a new generation: the old one is shown out first.
+/// Asks for a new generation: the old one is torn down first.
 pub fn replace(
     resource: &Resource,
     outstanding: &Outstanding,
@@ -89,7 +89,7 @@ pub fn abandon(
     Ok(Change { next: resource.abandoned(now), rows, event })
 }
 
-/// Takes back what was given up: its tombstone shows it out after all. Nothing is told again.
+/// Takes back what was given up: its tombstone tears it down after all. Nothing is told again.
 pub fn reap(record: &Record<Resource>, by: &str, now: Timestamp) -> Result<Change, Refusal> {
     let resource = &record.state;
     if resource.fields().outcome != Some(Outcome::Abandoned) {

@@ -70,7 +70,7 @@ impl Reconciler for Broker {
         let resource = &record.state;
         let mut verdict = rules(resource.facts(book, now), seen.facts);
         let substrate_ready =
-            !resource.is_showing_out() && matches!(seen.facts.xr, Xr::Ready | Xr::Drifted);
+            !resource.is_tearing_down() && matches!(seen.facts.xr, Xr::Ready | Xr::Drifted);
         let next = resource.turned(verdict, substrate_ready, now);
         let rows = match verdict.change {
             Some(RecordChange::Next) => next.intended("usher", now),
@@ -162,7 +162,7 @@ pub(super) fn address(kind: EffectKind, resource: &Resource, book: &Book) -> Opt
             Some(Effect::DeleteSubstrate { xr: row.name.clone(), uid: row.uid.clone()? })
         }
         EffectKind::DeleteAnchor => {
-            let row = if resource.is_showing_out() {
+            let row = if resource.is_tearing_down() {
                 book.first_seen(|name| *name == resource.anchor_name(name.generation))?
             } else {
                 book.seen(&resource.anchor_name(generation))?

@@ -7,7 +7,7 @@
 //! - An object is ours if it is on record with its uid, or by our labels and a recorded anchor as
 //!   its owner. Labels that were taken off an object on record make no other party its owner.
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
-//! - While converging the current generation counts; while showing out, all of them.
+//! - While converging the current generation counts; during teardown, all of them.
 
 use usher_kernel::{Answer, Book, Generation, Name, Observation, Sighting, Uid, Visibility};
 
@@ -42,7 +42,7 @@ impl Observation for Observed {
 
 /// Judges one look.
 pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
-    let closing = resource.is_showing_out();
+    let closing = resource.is_tearing_down();
     let held = look.rail_tripped;
     let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
     let judge = Judge { resource, book, look, witness, closing };
@@ -128,7 +128,7 @@ impl Judge<'_> {
         self.generations().map(|it| self.anchor_of(it).1).collect()
     }
 
-    /// While showing out, any anchor that still stands counts before one that does not.
+    /// During teardown, any anchor that still stands counts before one that does not.
     fn anchor(&self) -> Anchor {
         if !self.closing {
             return self.anchor_of(self.resource.generation()).0;

@@ -366,7 +366,7 @@ fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() 
     for it in [&converging, &replacing] {
         assert_eq!(facts(it, rows(it), &current).xr, Xr::Ready, "the current one");
         let told = answers(it, &Book::new(rows(it)), &current, &xr_kind());
-        let absent = Answer::Absent { settled: it.is_showing_out() };
+        let absent = Answer::Absent { settled: it.is_tearing_down() };
         assert_eq!(told, vec![(G1, absent), (G2, present("x2", true))]);
     }
 }

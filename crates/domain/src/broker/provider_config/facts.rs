@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use usher_kernel::Visibility;
 
-use crate::broker::facts::{Anchor, Closing, Gate};
+use crate::broker::facts::{Anchor, Finalization, Gate};
 use crate::object::closed::closed_set;
 use crate::object::unknown::unknown_reasons;
 
@@ -39,13 +39,13 @@ closed_set! {
         Absent = "Absent",
         /// Ours, but the uid of one is not in the ledger yet.
         Unrecorded = "Unrecorded",
-        /// Ours, recorded, and as rendered; while showing out: one still stands.
+        /// Ours, recorded, and as rendered; during teardown: one still stands.
         Present = "Present",
         /// Ours and recorded, but one is not as it should be rendered, or missing.
         Drifted = "Drifted",
         /// Ours, and one is on its way out.
         Deleting = "Deleting",
-        /// A foreign object has a name of theirs; while showing out: and no other stands.
+        /// A foreign object has a name of theirs; during teardown: and no other stands.
         Foreign = "Foreign",
         /// Unknown.
         Unknown = "Unknown",
@@ -126,7 +126,7 @@ pub struct RowFacts {
     /// Whether anybody uses it.
     pub users: Users,
     /// How far the row is from being allowed to end.
-    pub closing: Closing,
+    pub closing: Finalization,
 }
 
 /// What one observation saw.

@@ -132,7 +132,7 @@ proptest! {
             prop_assert!(is_seen(&after, name, uid), "{verb:?}");
             let anchor = fold(&record.state, &record.book, &look).facts.anchor;
             let by_itself = is_anchor(name) && anchor == Anchor::Leaving;
-            prop_assert!(record.state.is_showing_out() || by_itself, "{verb:?}");
+            prop_assert!(record.state.is_tearing_down() || by_itself, "{verb:?}");
             prop_assert_eq!(look.authority, Authority::Pinned);
         }
     }
@@ -142,7 +142,7 @@ proptest! {
     fn nothing_ends_before_all_is_quiet(record in any_record(), look in any_look()) {
         let before = &record.state;
         let (next, rows, verb) = decide(&record, &look);
-        if before.is_showing_out() && !before.is_quiet(NOW) {
+        if before.is_tearing_down() && !before.is_quiet(NOW) {
             let kept = !matches!(verb, Some(Verb::DeleteAnchor { .. }));
             prop_assert!(kept && next.phase == before.phase, "{verb:?}");
             let ended = |it: &&Row| it.standing == Standing::Gone && it.uid.is_none();
@@ -184,8 +184,8 @@ proptest! {
             ..before.clone()
         };
         prop_assert_eq!(&next, &promised, "nothing else moves");
-        prop_assert!(!begun || (before.is_showing_out() && before.users > 0 && verb.is_none()));
-        prop_assert!(!before.is_showing_out() || next.is_showing_out() || begun, "sticky");
+        prop_assert!(!begun || (before.is_tearing_down() && before.users > 0 && verb.is_none()));
+        prop_assert!(!before.is_tearing_down() || next.is_tearing_down() || begun, "sticky");
         let settled = record.book.with(&rows).is_settled();
         prop_assert!(next.phase != Phase::Gone || before.phase == Phase::Gone || settled);
     }

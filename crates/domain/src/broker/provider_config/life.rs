@@ -9,7 +9,7 @@ use super::ProviderConfig;
 use super::facts::{Phase, Reason, RecordChange, RowFacts, Users, VerbKind};
 use super::observe::Observed;
 use super::reconcile::rules;
-use crate::broker::facts::Closing;
+use crate::broker::facts::Finalization;
 use crate::broker::render::anchor::is_anchor;
 
 /// The life of a ProviderConfig, with its figures.
@@ -121,11 +121,11 @@ fn facts(config: &ProviderConfig, book: &Book, now: Timestamp) -> RowFacts {
         phase: config.phase,
         users: if config.users == 0 { Users::None } else { Users::Some },
         closing: if !config.is_quiet(now) {
-            Closing::Quiet
+            Finalization::Quiet
         } else if book.is_settled() {
-            Closing::Settled
+            Finalization::Settled
         } else {
-            Closing::Open
+            Finalization::Open
         },
     }
 }
@@ -156,7 +156,7 @@ fn address(kind: VerbKind, config: &ProviderConfig, book: &Book, seen: &Observed
             })
         }
         VerbKind::DeleteAnchor => {
-            let row = if config.is_showing_out() {
+            let row = if config.is_tearing_down() {
                 book.first_seen(is_anchor)?
             } else {
                 book.seen(&config.anchor_name(generation))?

@@ -110,8 +110,8 @@ impl ProviderConfig {
         names.into_iter().map(|name| Row::intended(name, by, now)).collect()
     }
 
-    /// Whether what exists is being shown out.
-    pub const fn is_showing_out(&self) -> bool {
+    /// Whether what exists is being torn down.
+    pub const fn is_tearing_down(&self) -> bool {
         match self.phase {
             Phase::Leaving | Phase::Gone => true,
             Phase::Pending | Phase::Ready => false,
@@ -134,7 +134,7 @@ impl ProviderConfig {
     #[must_use]
     pub fn parted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = Self { users: self.users.saturating_sub(1), ..self.clone() };
-        if self.users == 1 && !self.is_showing_out() {
+        if self.users == 1 && !self.is_tearing_down() {
             next.quiet_until = self.quiet_until.max(outstanding.quiet_until(now));
         }
         next

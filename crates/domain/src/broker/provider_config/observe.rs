@@ -78,7 +78,7 @@ pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
     let known = book.with(&book.absorb(&external_secret.sightings));
     let secret = Judge { witness: Witness { book: &known, ..witness }, ..judge }.materialised();
     let parts = [written, external_secret, secret];
-    let object = together([parts[0].fact, parts[1].fact, parts[2].fact], config.is_showing_out());
+    let object = together([parts[0].fact, parts[1].fact, parts[2].fact], config.is_tearing_down());
     let mut standing = Vec::new();
     for part in parts {
         sightings.extend(part.sightings);
@@ -123,7 +123,7 @@ impl Judge<'_> {
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
         let quiet = self.config.is_quiet(self.look.at);
-        self.config.is_showing_out() && quiet && !self.witness.held
+        self.config.is_tearing_down() && quiet && !self.witness.held
     }
 
     fn carries_our_labels(&self, object: &look::Object) -> bool {
@@ -134,7 +134,7 @@ impl Judge<'_> {
         (Generation::FIRST.0..=self.config.generation.0).map(Generation)
     }
 
-    /// While showing out, any anchor that still stands counts before one that does not.
+    /// During teardown, any anchor that still stands counts before one that does not.
     fn anchor(&self) -> (Anchor, Vec<Sighting>) {
         let judged = self.generations().map(|generation| {
             let heard = match &self.look.anchors {
@@ -145,7 +145,7 @@ impl Judge<'_> {
             self.witness.anchor(name, heard, self.settled(), |it| self.carries_our_labels(it))
         });
         let (facts, sightings): (Vec<Anchor>, Vec<Sighting>) = judged.unzip();
-        let anchor = if self.config.is_showing_out() {
+        let anchor = if self.config.is_tearing_down() {
             worst_anchor(facts.into_iter())
         } else {
             facts.last().copied().unwrap_or(Anchor::Absent)
@@ -184,7 +184,7 @@ impl Judge<'_> {
         heard: &Heard<Option<Found>>,
         owning: impl Fn(&[Name], &look::Object) -> Option<Generation>,
     ) -> Part {
-        let (showing_out, settled) = (self.config.is_showing_out(), self.settled());
+        let (showing_out, settled) = (self.config.is_tearing_down(), self.settled());
         let found = heard.as_ref().map(Option::as_ref).map_err(|why| *why);
         let heard = found.map(|it| it.map(|it| &it.object));
         let shared = Shared { names, heard, settled, showing_out };
@@ -204,7 +204,7 @@ impl Judge<'_> {
 
 /// One fact for the ProviderConfig, the ExternalSecret and the Secret.
 ///
-/// While showing out whatever stands counts, and what is on its way out is waited for before the
+/// During teardown whatever stands counts, and what is on its way out is waited for before the
 /// next is asked. Otherwise both that are written must be there; the Secret is another controller's
 /// work and counts only where its name is taken.
 fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -> Object {

@@ -5,7 +5,7 @@ use usher_kernel::{Requeue, Visibility};
 use super::facts::{
     Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict,
 };
-use crate::broker::facts::{Anchor, Closing, Gate};
+use crate::broker::facts::{Anchor, Finalization, Gate};
 
 /// The verdict for one cell of the table.
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
@@ -83,7 +83,7 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// objects → quiet → anchor → gone. What comes back after that is shown out again.
+/// objects → quiet → anchor → gone. What comes back after that is torn down again.
 fn leave(row: RowFacts, seen: Facts) -> Verdict {
     let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     if seen.visibility == Visibility::ClusterReplaced {
@@ -97,7 +97,7 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Object::Deleting => return hold(Reason::WaitingToGo),
         Object::Absent | Object::Foreign => {}
     }
-    if row.closing == Closing::Quiet {
+    if row.closing == Finalization::Quiet {
         return Verdict::wait(row.phase, Requeue::InFlightGrace, Reason::QuietTime);
     }
     match seen.anchor {
@@ -109,11 +109,11 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Anchor::Absent | Anchor::Foreign => {}
     }
     match (row.closing, row.users) {
-        (Closing::Quiet | Closing::Open, _) => hold(Reason::UnsettledRows),
-        (Closing::Settled, Users::None) => {
+        (Finalization::Quiet | Finalization::Open, _) => hold(Reason::UnsettledRows),
+        (Finalization::Settled, Users::None) => {
             Verdict::wait(Phase::Gone, Requeue::OnChange, Reason::Gone)
         }
-        (Closing::Settled, Users::Some) => {
+        (Finalization::Settled, Users::Some) => {
             Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced)
                 .change_record(RecordChange::NextGeneration)
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use usher_provider::conformance::{
-    self, Boot, Certificate, Exercised, Finding, Profile, Suite, Target,
+    self, Certificate, Exercised, Finding, Launcher, Profile, Suite, Target,
 };
 use usher_provider::program::duration;
 use usher_wire::fleet::{Files, Keyring};
@@ -97,8 +97,8 @@ fn target(flags: &Flags) -> Result<Target, Stop> {
     let keyring = files.map(Keyring::open).transpose().map_err(|why| Stop::usage(chain(&why)))?;
     match (flags.program.split_first(), &flags.target) {
         (Some(_), Some(_)) => Err(Stop::usage("cannot ask both: say --target or a program")),
-        (Some((program, words)), None) => {
-            Ok(Target::Program(Boot { program: program.clone(), words: words.to_vec() }))
+        (Some((program, args)), None) => {
+            Ok(Target::Program(Launcher { program: program.clone(), args: args.to_vec() }))
         }
         (None, Some(address)) => Ok(Target::Address(address.clone(), keyring.map(Arc::new))),
         (None, None) => Err(Stop::usage("cannot ask nobody: say --target or a program")),

@@ -166,7 +166,7 @@ fn the_quiet_time_begins_when_the_last_user_leaves() {
 fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
     let said = |phase| {
         let it = config(|it| it.phase = phase);
-        (it.is_ready(), it.is_showing_out())
+        (it.is_ready(), it.is_tearing_down())
     };
     let told: Vec<_> = Phase::ALL.iter().map(|phase| said(*phase)).collect();
     assert_eq!(told, [(false, false), (true, false), (false, true), (false, true)]);
