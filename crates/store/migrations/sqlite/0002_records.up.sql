@@ -4,7 +4,7 @@ CREATE TABLE records (
     kind TEXT NOT NULL CONSTRAINT records_kind_check CHECK (kind IN (
         'resource', 'provider_config'
     )),
-    version INTEGER NOT NULL CONSTRAINT lives_version_check CHECK (version >= 1),
+    version INTEGER NOT NULL CONSTRAINT records_version_check CHECK (version >= 1),
     -- Which write made this version, for a writer that lost the answer to a commit.
     write_id BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
