@@ -355,8 +355,8 @@ mod tests {
         connections
     }
 
-    /// Red by: a connection for each call, a call that is lost with a closed connection, or one that
-    /// is sent twice.
+    /// Red by: a connection for each call, a call that is lost with a closed connection, or one
+    /// that is sent twice.
     #[tokio::test]
     async fn calls_share_one_connection_until_it_closes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

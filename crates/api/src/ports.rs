@@ -4,8 +4,8 @@
 //! - A port gets validated values and an authorized caller.
 //! - A port generates ids, reads the clock, and writes the audit entry in the transaction of the
 //!   change.
-//! - A refusal of the domain is [`Failure::Refused`] with its closed code; a dependency that does not
-//!   answer is [`Failure::Unavailable`]; the rest is a bug and [`Failure::Broken`].
+//! - A refusal of the domain is [`Failure::Refused`] with its closed code; a dependency that does
+//!   not answer is [`Failure::Unavailable`]; the rest is a bug and [`Failure::Broken`].
 //! - No error text holds a secret.
 
 use std::sync::Arc;

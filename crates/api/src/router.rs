@@ -76,11 +76,11 @@ impl AppState {
         for route in routes::all() {
             let Some(filter) = filter(&route.method) else { continue };
             let (path, route) = (route.path, Arc::new(route));
-            let handle = move |State(state): State<Self>, params: Params, request: Request| {
+            let answer = move |State(state): State<Self>, params: Params, request: Request| {
                 let route = Arc::clone(&route);
-                async move { state.handle(&route, params, request).await }
+                async move { state.dispatch(&route, params, request).await }
             };
-            router = router.route(path, on(filter, handle));
+            router = router.route(path, on(filter, answer));
         }
         router
             .fallback(|State(state): State<Self>, request: Request| async move {
@@ -92,7 +92,7 @@ impl AppState {
             .with_state(self)
     }
 
-    async fn handle(&self, route: &Route, params: Params, request: Request) -> Response<Body> {
+    async fn dispatch(&self, route: &Route, params: Params, request: Request) -> Response<Body> {
         let began = Instant::now();
         let id = request_id(request.headers());
         let span = tracing::info_span!(

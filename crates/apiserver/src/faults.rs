@@ -12,7 +12,7 @@ use crate::status::Refusal;
 /// A request, as a fault hook sees it. The garbage collector's own requests pass the hook, too: it
 /// deletes, patches, and watches every resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestInfo {
+pub struct RequestKind {
     /// The user.
     pub user: String,
     /// The authorization verb.
@@ -46,7 +46,7 @@ pub enum Fault {
     ReadBehind(u64),
 }
 
-type Hook = Arc<dyn Fn(&RequestInfo) -> Fault + Send + Sync>;
+type Hook = Arc<dyn Fn(&RequestKind) -> Fault + Send + Sync>;
 
 /// The current fault hook.
 pub(crate) struct Faults {
@@ -61,7 +61,7 @@ impl Faults {
     }
 
     /// The fault of a request; `request` is only called if there is a hook.
-    pub(crate) fn for_request(&self, request: impl FnOnce() -> RequestInfo) -> Fault {
+    pub(crate) fn for_request(&self, request: impl FnOnce() -> RequestKind) -> Fault {
         let hook = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone();
         hook.map_or(Fault::None, |hook| hook(&request()))
     }

@@ -79,6 +79,6 @@ mod view;
 
 pub use auth::User;
 pub use counters::RequestKey;
-pub use faults::{Fault, RequestInfo};
+pub use faults::{Fault, RequestKind};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::{Durability, DurabilityError, FileDurability, Loaded, Record, StoredObject};

@@ -17,7 +17,7 @@ use crate::admission::Webhooks;
 use crate::auth::{Tokens, User};
 use crate::core::{Audit, Core};
 use crate::counters::{Counters, RequestKey};
-use crate::faults::{Fault, Faults, RequestInfo};
+use crate::faults::{Fault, Faults, RequestKind};
 use crate::http::serve::{self, Listener};
 use crate::http::service::Service;
 use crate::kinds::Registry;
@@ -187,7 +187,7 @@ impl ApiServer {
     }
 
     /// Sets the fault hook, which also sees the requests of the garbage collector.
-    pub fn set_faults(&self, hook: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) {
+    pub fn set_faults(&self, hook: impl Fn(&RequestKind) -> Fault + Send + Sync + 'static) {
         self.core.faults.set(Some(Arc::new(hook)));
     }
 

@@ -63,7 +63,8 @@ pub struct Flags {
 #[derive(Clone, Debug, clap::Args)]
 struct FakeFlags {
     /// Delay each verb of the fake by a time in this range, as in 5ms:50ms
-    #[arg(id = "fake-latency", long = "fake-latency", value_name = "FROM:TO", value_parser = latency)]
+    #[arg(id = "fake-latency", long = "fake-latency")]
+    #[arg(value_name = "FROM:TO", value_parser = latency)]
     latency: Option<Latency>,
     /// End this share of Creates after their timeout
     #[arg(id = "fake-late", long = "fake-late", value_name = "SHARE", default_value_t = 0.0)]

@@ -221,7 +221,8 @@ impl Worker {
     }
 }
 
-/// Steps an item until its lease is given back. No step begins with less than half of the time left.
+/// Steps an item until its lease is given back. No step begins with less than half of the time
+/// left.
 async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result<(), Error> {
     // The clock of a step may be late, and is never ahead: absence counts by it.
     let (begun, claimed_at) = (Instant::now(), first.now);

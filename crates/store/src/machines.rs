@@ -18,8 +18,8 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
-/// The right to speak for a shard. What is written under it is written only while no other holder has
-/// acquired the shard and its time has not run out.
+/// The right to speak for a shard. What is written under it is written only while no other holder
+/// has acquired the shard and its time has not run out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardLease {
     /// The shard.

@@ -50,7 +50,8 @@ verbs! {
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
     /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
     fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
-    /// Writes down who acknowledged a snapshot and wakes the resources that asked for that in the project.
+    /// Writes down who acknowledged a snapshot and wakes the resources that asked for that in the
+    /// project.
     fn acknowledge(
         project: ProjectId, by: Vec<PeerId>, snapshot: u64
     ) -> Result<(), Error>;

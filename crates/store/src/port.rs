@@ -159,7 +159,8 @@ pub struct ResourceWrite {
     pub rows: Vec<Row>,
     /// What is told.
     pub event: Option<Event>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
+    /// nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,
@@ -176,7 +177,8 @@ pub struct ConfigWrite {
     pub next: ProviderConfig,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes nothing.
+    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
+    /// nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
     pub release: Option<Release>,

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! All but the first are called with the node's secret as bearer token. A refusal is a [`Problem`]
-//! with a closed code. A registration with the same token, nonce and key gets the same answer, so it
-//! can be retried. Both sides ignore unknown fields.
+//! with a closed code. A registration with the same token, nonce and key gets the same answer, so
+//! it can be retried. Both sides ignore unknown fields.
 
 use std::fmt;
 

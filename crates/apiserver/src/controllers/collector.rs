@@ -17,7 +17,7 @@ use super::graph::{Graph, Node};
 use super::until;
 use crate::auth::User;
 use crate::core::{Core, text};
-use crate::faults::{Fault, RequestInfo};
+use crate::faults::{Fault, RequestKind};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
@@ -61,7 +61,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         collector.due();
         while let Some(uid) = collector.next() {
-            collector.process(&uid).await;
+            collector.collect(&uid).await;
             collector.absorb(feed.poll());
         }
     }
@@ -181,7 +181,7 @@ impl Collector {
         self.later.insert((Instant::now() + wait, uid.to_owned()));
     }
 
-    async fn process(&mut self, uid: &str) {
+    async fn collect(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
         if feed::is_hidden(&self.core, &self.user, &node.resource) {
             self.unknown.insert(uid.to_owned());
@@ -314,7 +314,7 @@ impl Collector {
 
     /// The injected fault of a collector request.
     fn fault(&self, verb: &str, node: &Node) -> Fault {
-        self.core.faults.for_request(|| RequestInfo {
+        self.core.faults.for_request(|| RequestKind {
             user: self.user.name.clone(),
             verb: verb.to_owned(),
             resource: node.resource.qualified(),

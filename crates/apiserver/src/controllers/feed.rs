@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::core::Core;
-use crate::faults::{Fault, RequestInfo};
+use crate::faults::{Fault, RequestKind};
 use crate::kinds::Resource;
 use crate::store::{Change, Cursor, Entry};
 
@@ -117,7 +117,7 @@ impl Feed {
 
 /// Whether a fault hides a resource.
 pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
-    let fault = core.faults.for_request(|| RequestInfo {
+    let fault = core.faults.for_request(|| RequestKind {
         user: user.name.clone(),
         verb: "watch".to_owned(),
         resource: resource.qualified(),

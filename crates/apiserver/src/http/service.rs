@@ -21,7 +21,7 @@ use super::{Answer, Call};
 use crate::auth::{self, User};
 use crate::core::Core;
 use crate::counters::RequestKey;
-use crate::faults::{Fault, RequestInfo};
+use crate::faults::{Fault, RequestKind};
 use crate::status::Refusal;
 use crate::{discovery, openapi, verbs};
 
@@ -164,7 +164,7 @@ async fn faulty(
     place: &Place,
     verb: &str,
 ) -> Result<Answer, Refusal> {
-    let fault = core.faults.for_request(|| RequestInfo {
+    let fault = core.faults.for_request(|| RequestKind {
         user: call.user.name.clone(),
         verb: verb.to_owned(),
         resource: qualified(place),

@@ -1,6 +1,7 @@
 //! Patches on JSON documents, with the semantics of Kubernetes.
 //!
-//! [`json`] is a list of operations, [`merge`] a partial document, [`strategic`] the same with merge
+//! [`json`] is a list of operations, [`merge`] a partial document, [`strategic`] the same with
+//! merge
 //! keys of the lists in `metadata`. None needs a schema, and a patch that does not apply changes
 //! nothing.
 

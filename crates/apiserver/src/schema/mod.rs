@@ -1,7 +1,8 @@
 //! Structural schemas: pruning, defaulting and validation of custom resources.
 //!
 //! [`Schema::parse`] compiles the `openAPIV3Schema` of a version. An object passes
-//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`] validates
+//! [`metadata::coerce`], [`prune()`], [`default`] and [`Schema::validate`]. [`definition`]
+//! validates
 //! the schema itself when a CRD is created. All functions work on JSON values, without I/O.
 
 pub mod decode;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 /// Persists objects and the newest changes.
 ///
-/// *Guarantees*: [`Durability::commit`] returns only when the whole batch is durable, and a batch is
-/// atomic. *Assumptions*: one caller, from one thread; revisions rise from batch to batch.
+/// *Guarantees*: [`Durability::commit`] returns only when the whole batch is durable, and a batch
+/// is atomic. *Assumptions*: one caller, from one thread; revisions rise from batch to batch.
 pub trait Durability: Send + 'static {
     /// Loads everything at the start.
     fn load(&mut self) -> Result<Loaded, DurabilityError>;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use usher_apiserver::{ApiServer, Fault, RequestInfo};
+use usher_apiserver::{ApiServer, Fault, RequestKind};
 
 use crate::call;
 use crate::limits::{defined, definition};
@@ -67,7 +67,7 @@ async fn a_delayed_request_is_executed_after_the_delay() {
 async fn a_refused_write_has_no_effect() {
     let server = ApiServer::builder().build().await.expect("a server");
     let client = server.client();
-    let asked: Arc<Mutex<Vec<RequestInfo>>> = Arc::default();
+    let asked: Arc<Mutex<Vec<RequestKind>>> = Arc::default();
     let theirs = asked.clone();
     server.set_faults(move |asked| {
         theirs.lock().expect("questions").push(asked.clone());
@@ -82,7 +82,7 @@ async fn a_refused_write_has_no_effect() {
         (429, &json!("Status"), &json!(429))
     );
     assert_eq!(call(&client, "GET", &named, None).await.1["data"], Value::Null);
-    let wanted = RequestInfo {
+    let wanted = RequestKind {
         user: "admin".to_owned(),
         verb: "update".to_owned(),
         resource: "configmaps".to_owned(),

@@ -1,4 +1,5 @@
-//! What a real API server answered, request again of the parts that need no server: bodies are read,
+//! What a real API server answered, request again of the parts that need no server: bodies are
+//! read,
 //! patched, applied, shaped and checked, and the objects and messages that come out are compared.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]

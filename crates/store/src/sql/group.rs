@@ -1,6 +1,7 @@
 //! Writes of one kind that wait at the same time share statements and a commit.
 //!
-//! No write waits for company: one that finds a worker free is written at once, and what comes while
+//! No write waits for company: one that finds a worker free is written at once, and what comes
+//! while
 //! the workers are busy goes together. A group that fails as a whole is undone and each of its
 //! members written alone, beside the workers: none of them bears another's failure, and a row that
 //! a client outside holds delays only its own write by more than the bound of a group.

@@ -20,8 +20,8 @@ reads! {
     fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
     fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<PeerStatus>)
         = |conn| mesh(conn, project);
-    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32) -> Vec<(PeerStatus, String)>
-        = |conn| list(conn, filter, after, count);
+    fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32)
+        -> Vec<(PeerStatus, String)> = |conn| list(conn, filter, after, count);
     fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
     fn leaving(project: ProjectId) -> Vec<PeerStatus> = |conn| leaving(conn, project);
 }

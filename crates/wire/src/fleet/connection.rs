@@ -66,8 +66,8 @@ enum Flow {
 
 /// A channel to a provider that connects lazily and reconnects.
 ///
-/// The address is a host and a port, or `unix:` and the path of a socket, which needs no keyring: its
-/// file permissions decide who may connect.
+/// The address is a host and a port, or `unix:` and the path of a socket, which needs no keyring:
+/// its file permissions decide who may connect.
 pub fn channel(
     address: &str,
     keyring: Option<Arc<Keyring>>,

@@ -130,8 +130,8 @@ impl Keyring {
         self.current().server
     }
 
-    /// Reloads the files if they changed. While they are being replaced they may not match; the last
-    /// valid configuration is used until they do.
+    /// Reloads the files if they changed. While they are being replaced they may not match; the
+    /// last valid configuration is used until they do.
     fn current(&self) -> Held {
         let seen = self.files.look();
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,6 +1,7 @@
 //! The messages between operators and the control plane: JSON over HTTP.
 //!
-//! Times are RFC 3339 in UTC, ids are lower-case UUIDs, enums are words. Readers ignore unknown fields
+//! Times are RFC 3339 in UTC, ids are lower-case UUIDs, enums are words. Readers ignore unknown
+//! fields
 //! of an answer; a request with an unknown field is refused. `usher -o json` prints the answers.
 
 mod fleet;

@@ -331,8 +331,8 @@ macro_rules! labelled {
 }
 
 /// Makes the item of each id due now; how many are. Nothing is written for one that is due and
-/// and not leased: the next lease holder looks afterwards. That holds for changes outside only; what
-/// is read with the claim may be older than the wake-up.
+/// and not leased: the next lease holder looks afterwards. That holds for changes outside only;
+/// what is read with the claim may be older than the wake-up.
 async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
     let asked = ids.len() as u64;
     let sql = concat!(

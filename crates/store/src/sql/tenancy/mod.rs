@@ -1,4 +1,5 @@
-//! Tenancy: projects, catalog, credentials, labels, operators; plain rows with references that hold.
+//! Tenancy: projects, catalog, credentials, labels, operators; plain rows with references that
+//! hold.
 
 pub(crate) mod catalog;
 pub(crate) mod credentials;
