@@ -126,7 +126,7 @@ async fn an_invalid_body_is_refused_with_the_cause() {
         ("", "EOF"),
         ("{", "EOF"),
         ("slug", "expected"),
-        (r#" ["a", "b"]"#, "a list and no object"),
+        (r#" ["a", "b"]"#, "a list, not an object"),
         ("{}", "missing field `slug`"),
         (r#"{"slug":"a","colour":"red"}"#, "unknown field `colour`"),
         (r#"{"slug":7}"#, "expected a string"),

@@ -23,6 +23,7 @@ async fn a_node_really_enrols_and_really_leaves() {
     yard.the_agent().await;
     assert_eq!(yard.plane.state().registrations.len(), 1);
     yard.plane.until_listened_to().await;
+    yard.stage.wait_for_goodbye(&yard.plane);
     yard.until_deleted().await;
     assert_eq!(yard.plane.state().leaves.len(), 1, "it said goodbye");
 }

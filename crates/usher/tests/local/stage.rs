@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::future::ready;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -37,8 +37,12 @@ use usher_sim::contract::substrate::{Meddling, Stage};
 type Answer<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
 
 /// The control plane, shared by the world and the test.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<Memory>);
+#[derive(Clone)]
+pub(crate) struct Shared {
+    memory: Arc<Memory>,
+    /// Whose goodbye a deregistration waits for, if it does.
+    goodbye: Arc<OnceLock<Plane>>,
+}
 
 impl ControlPlane for Shared {
     fn of_resource<'a>(
@@ -47,7 +51,7 @@ impl ControlPlane for Shared {
         identify: Identify<'a>,
     ) -> BoxFuture<'a, Result<Known, Trouble>> {
         Box::pin(async move {
-            let known = self.0.known(&identify().await?);
+            let known = self.memory.known(&identify().await?);
             let authority = known.authority;
             Ok(Known {
                 trust: Trust { now: clock::now(), authority, rail_tripped: false },
@@ -65,7 +69,7 @@ impl ControlPlane for Shared {
         identify: Identify<'a>,
     ) -> BoxFuture<'a, Result<Trust, Trouble>> {
         Box::pin(async move {
-            let authority = self.0.judge(&identify().await?);
+            let authority = self.memory.judge(&identify().await?);
             Ok(Trust { now: clock::now(), authority, rail_tripped: false })
         })
     }
@@ -75,15 +79,21 @@ impl ControlPlane for Shared {
     }
 
     fn token<'a>(&'a self, _: &'a Resource, it: Generation) -> Answer<'a, TokenText> {
-        Box::pin(ready(Ok(self.0.token(it))))
+        Box::pin(ready(Ok(self.memory.token(it))))
     }
 
     fn issue<'a>(&'a self, _: &'a Resource, _: TokenId, it: Generation) -> Answer<'a, ()> {
-        Box::pin(async move { self.0.issue(it) })
+        Box::pin(async move { self.memory.issue(it) })
     }
 
     fn deregister<'a>(&'a self, _: &'a Resource, _: TokenId) -> Answer<'a, ()> {
-        self.0.deregister();
+        let waits = self.goodbye.get().is_some_and(|plane| {
+            plane.send(AgentEvent::Drain(Drain { grace_ms: 60_000 }));
+            plane.state().leaves.is_empty()
+        });
+        if !waits {
+            self.memory.deregister();
+        }
         Box::pin(ready(Ok(())))
     }
 }
@@ -92,6 +102,7 @@ impl ControlPlane for Shared {
 pub(crate) struct LocalStage {
     pub(crate) dir: Arc<tempfile::TempDir>,
     pub(crate) memory: Arc<Memory>,
+    shared: Shared,
     pub(crate) world: LocalWorld<Shared>,
     watch: tokio::sync::Mutex<Watch>,
     keeper: Mutex<Option<Kept>>,
@@ -135,13 +146,19 @@ impl LocalStage {
     ) -> Self {
         let memory = Arc::new(Memory::declare(number, wish, clock::now()).unwrap());
         let root = dir.path().join("world");
-        let world = LocalWorld::open(root, agents, Shared(Arc::clone(&memory))).await.unwrap();
+        let shared = Shared { memory: Arc::clone(&memory), goodbye: Arc::default() };
+        let world = LocalWorld::open(root, agents, shared.clone()).await.unwrap();
         let watch = tokio::sync::Mutex::new(world.watch().unwrap());
-        Self { dir, memory, world, watch, keeper: Mutex::new(None), plane: None }
+        Self { dir, memory, shared, world, watch, keeper: Mutex::new(None), plane: None }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("world")
+    }
+
+    /// Lets a deregistration wait until the node has said goodbye, as the server does.
+    pub(crate) fn wait_for_goodbye(&self, plane: &Plane) {
+        assert!(self.shared.goodbye.set(plane.clone()).is_ok(), "it waits already");
     }
 
     /// Starts a keeper.
@@ -169,8 +186,7 @@ impl LocalStage {
     async fn displace(&self, id: Option<String>) {
         self.stop().await;
         fs::rename(self.root(), self.away()).unwrap();
-        let shared = Shared(Arc::clone(&self.memory));
-        LocalWorld::open(self.root(), Agents::External, shared).await.unwrap();
+        LocalWorld::open(self.root(), Agents::External, self.shared.clone()).await.unwrap();
         if let Some(id) = id {
             fs::write(self.root().join("id"), id).unwrap();
         }

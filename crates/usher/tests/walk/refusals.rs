@@ -17,7 +17,7 @@ async fn kept(house: &House) -> Vec<i64> {
     let mut counts = Vec::new();
     for table in [
         "resources",
-        "lives",
+        "records",
         "names",
         "tokens",
         "peers",

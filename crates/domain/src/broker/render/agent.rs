@@ -435,7 +435,7 @@ mod tests {
         let url = "http://usher.dev".parse::<ApiUrl>().unwrap_err();
         assert_eq!(
             url.to_string(),
-            "cannot use API URL \"http://usher.dev\": http is for the same machine only"
+            "API URL \"http://usher.dev\" must use https unless it is on this machine"
         );
         let image = "agent".parse::<AgentImage>().unwrap_err();
         assert_eq!(image.to_string(), "agent image \"agent\" has neither tag nor digest");
