@@ -42,9 +42,10 @@ fn the_pairs_are_those_of_the_table() {
 }
 
 /// For every checker a broken rule that it is the first to notice.
-const NOTICED: [(&str, Breakage); 19] = [
+const NOTICED: [(&str, Breakage); 20] = [
     ("one-voice", Breakage::DoubleLease),
     ("ends-as-wished", Breakage::KeepAnchor),
+    ("timer-when-incomplete", Breakage::WaitOnIncomplete),
     ("node-first", Breakage::SwapTeardown),
     ("no-orphans", Breakage::ConfigNeverCounted),
     ("no-late-enrolment", Breakage::ForgetRevocation),

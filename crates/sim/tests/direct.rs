@@ -44,9 +44,10 @@ fn the_pairs_are_those_of_the_table() {
 }
 
 /// For every checker a broken rule that it is the first to notice.
-const NOTICED: [(&str, Breakage); 21] = [
+const NOTICED: [(&str, Breakage); 22] = [
     ("one-voice", Breakage::DoubleLease),
     ("ends-as-wished", Breakage::LoseRequest),
+    ("timer-when-incomplete", Breakage::WaitOnIncomplete),
     ("named", Breakage::ForgetEnded),
     ("foreign-untouched", Breakage::ForeignIsOurs),
     ("release-means-gone", Breakage::ForgetOperation),

@@ -45,9 +45,10 @@ fn the_pairs_are_those_of_the_table() {
 }
 
 /// For every checker a broken rule that it is the first to notice.
-const NOTICED: [(&str, Breakage); 18] = [
+const NOTICED: [(&str, Breakage); 19] = [
     ("one-voice", Breakage::DoubleLease),
     ("ends-as-wished", Breakage::NoRedrive),
+    ("timer-when-incomplete", Breakage::WaitOnIncomplete),
     ("idle-means-left", Breakage::ClearOnTransitional),
     ("nothing-left-at-idle", Breakage::KeepAssignment),
     ("no-stale-crossing", Breakage::TrustSlow),

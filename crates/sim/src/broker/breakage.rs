@@ -96,6 +96,8 @@ words! {
         KindRemovedIsGone = "kind-removed-is-gone",
         /// A new generation does not record the names it will use.
         ForgetNames = "forget-intended-names",
+        /// An incomplete snapshot is waited on without a timer.
+        WaitOnIncomplete = "wait-on-incomplete",
     }
 }
 

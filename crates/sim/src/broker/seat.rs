@@ -14,7 +14,8 @@ use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_kernel::{
-    Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
+    Decision, Ledger, Lifecycle, Observation as _, Record, Stopped, Timestamp, Trouble, Version,
+    Wake, World, step,
 };
 
 use crate::broker::breakage::Breakage;
@@ -179,6 +180,9 @@ impl Lifecycle for BentBroker<'_> {
         };
         if let Some(breakage) = breakage {
             breakage.bend_decision(&mut decided, now);
+            if breakage == Breakage::WaitOnIncomplete && seen.is_incomplete() {
+                decided.wake = Wake::OnChange;
+            }
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let pair = effect.as_ref().map(|effect| (next.phase(), effect.kind()));

@@ -82,6 +82,8 @@ words! {
         PollAtRest = "poll-at-rest",
         /// A victim is aimed at nobody, and so counts for nobody while it leaves.
         ForgetVictims = "forget-victims",
+        /// An incomplete snapshot is waited on without a timer.
+        WaitOnIncomplete = "wait-on-incomplete",
     }
 }
 

@@ -10,7 +10,8 @@ use usher_domain::fleet::look::Source;
 use usher_domain::fleet::observe::{Observed, fold};
 use usher_domain::fleet::reason::Reason;
 use usher_kernel::{
-    Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World, step,
+    Decision, Ledger, Lifecycle, Observation as _, Record, Stopped, Timestamp, Trouble, Version,
+    Wake, World, step,
 };
 
 use crate::clock::REQUEST_BOUND;
@@ -116,6 +117,9 @@ impl Lifecycle for BentLife<'_> {
         let mut decided = life.decide(record, seen, now);
         if let Some(breakage) = breakage {
             breakage.bend_decision(&mut decided, record, (seen, now));
+            if breakage == Breakage::WaitOnIncomplete && seen.is_incomplete() {
+                decided.wake = Wake::OnChange;
+            }
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let (token, order) = (next.fields().token, next.fields().order);

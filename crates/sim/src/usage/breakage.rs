@@ -94,6 +94,8 @@ words! {
         DoubleLease = "double-lease",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
+        /// An incomplete snapshot is waited on without a timer.
+        WaitOnIncomplete = "wait-on-incomplete",
     }
 }
 

@@ -10,8 +10,8 @@ use usher_domain::usage::observe::{Observed, fold};
 use usher_domain::usage::reason::Reason;
 use usher_domain::usage::stray::{self, Marked, Unmark};
 use usher_kernel::{
-    Book, Decision, Ledger, Lifecycle, Record, Stopped, Timestamp, Trouble, Version, Wake, World,
-    step,
+    Book, Decision, Ledger, Lifecycle, Observation as _, Record, Stopped, Timestamp, Trouble,
+    Version, Wake, World, step,
 };
 
 use crate::clock::{INTERVAL, Tick, millis};
@@ -150,6 +150,9 @@ impl Lifecycle for BentUsage<'_> {
         }
         if let Some(breakage) = breakage {
             breakage.bend_decision(record, &mut decided);
+            if breakage == Breakage::WaitOnIncomplete && seen.is_incomplete() {
+                decided.wake = Wake::OnChange;
+            }
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
         let pair = effect.as_ref().map(|effect| (next.status.phase, effect.kind()));

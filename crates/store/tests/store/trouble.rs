@@ -156,7 +156,7 @@ async fn every_session_has_its_limits() {
     let id = world.declare("web").await.id();
     let Place::Postgres(url) = &ground.place else { return };
     let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
-    sqlx::raw_sql("BEGIN; LOCK TABLE items").execute(&mut conn).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE records").execute(&mut conn).await.unwrap();
     let ended = world.store.command(id, Command::Deprovision, None).await.unwrap_err();
     let Error::Database { source, .. } = &ended else { panic!("{ended}") };
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap();
