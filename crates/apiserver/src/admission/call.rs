@@ -146,7 +146,7 @@ fn cause(uri: &Uri, error: &legacy::Error) -> String {
         return causes.last().map_or_else(|| error.to_string(), ToString::to_string);
     };
     // A failed handshake is an I/O error within another.
-    if why.get_ref().is_some_and(|it| it.is::<io::Error>()) {
+    if why.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<io::Error>) {
         return format!("tls: {why}");
     }
     if !error.is_connect() {

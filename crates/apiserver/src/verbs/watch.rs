@@ -50,11 +50,6 @@ pub(super) async fn watch(
     let version = version(query)?;
     let initial = query.get("sendInitialEvents");
     let from_start = initial.map_or(version == 0, |given| given == "true");
-    let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok());
-    let life = timeout
-        .filter(|seconds| *seconds > 0)
-        .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
-        .min(MAX_TIMEOUT);
     let bookmarks = query.flag("allowWatchBookmarks");
     let prefix = if place.name.is_empty() {
         resource.prefix(&place.namespace)
@@ -63,7 +58,7 @@ pub(super) async fn watch(
     };
     let named = !place.name.is_empty();
     let now = Instant::now();
-    let ends = now + life;
+    let ends = now + lifetime(timeout);
     let mut ready = VecDeque::new();
     let view =
         EventWriter { resource: resource.clone(), form, query: query.clone(), headed: false };
@@ -112,6 +107,12 @@ pub(super) async fn watch(
         warnings: Vec::new(),
         retry_after: None,
     })
+}
+
+/// How long a watch lasts that asks for so many seconds.
+fn lifetime(asked: Option<i64>) -> Duration {
+    let seconds = asked.and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0);
+    seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(MAX_TIMEOUT)
 }
 
 /// At each interval, and once before the end.

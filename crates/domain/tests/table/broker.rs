@@ -54,7 +54,7 @@ pub(crate) fn machine() -> Machine<Cell> {
     turns.push(NEXT);
     row_facts(Machine::new("broker", START, judge))
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
-            c.seen.visibility = Visibility::ALL[v]
+            c.seen.visibility = Visibility::ALL[v];
         })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])
@@ -83,7 +83,7 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
         .fact(Origin::Row, "tenure", words!(Tenure), |c, v| c.row.tenure = Tenure::ALL[v])
         .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
         .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
-            c.row.closing = Finalization::ALL[v]
+            c.row.closing = Finalization::ALL[v];
         })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
         .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])
         .fact(Origin::Seen, "restriction", words!(Restriction), |c, v| {
-            c.seen.restriction = Restriction::ALL[v]
+            c.seen.restriction = Restriction::ALL[v];
         })
         .fact(Origin::Seen, "report", words!(Reported), |c, v| c.seen.report = Reported::ALL[v])
         .fact(Origin::Seen, "binding", words!(Bound), |c, v| c.seen.binding = Bound::ALL[v])

@@ -36,10 +36,10 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
         .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
-            c.row.closing = Finalization::ALL[v]
+            c.row.closing = Finalization::ALL[v];
         })
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
-            c.seen.visibility = Visibility::ALL[v]
+            c.seen.visibility = Visibility::ALL[v];
         })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.seen.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.seen.anchor = Anchor::ALL[v])

@@ -13,7 +13,7 @@ const START: Facts =
 pub(crate) fn machine() -> Machine<Facts> {
     Machine::new("stray", START, |cell| judge(*cell))
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
-            c.visibility = Visibility::ALL[v]
+            c.visibility = Visibility::ALL[v];
         })
         .fact(Origin::Seen, "mark", words!(Mark), |c, v| c.mark = Mark::ALL[v])
         .fact(Origin::Seen, "holders", words!(Holders), |c, v| c.holders = Holders::ALL[v])

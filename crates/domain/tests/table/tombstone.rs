@@ -14,7 +14,7 @@ use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 pub(crate) fn machine() -> Machine<Facts> {
     Machine::new("tombstone", START.seen, judge)
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
-            c.visibility = Visibility::ALL[v]
+            c.visibility = Visibility::ALL[v];
         })
         .fact(Origin::Seen, "gate", words!(Gate), |c, v| c.gate = Gate::ALL[v])
         .fact(Origin::Seen, "anchor", words!(Anchor), |c, v| c.anchor = Anchor::ALL[v])

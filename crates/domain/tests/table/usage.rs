@@ -51,7 +51,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "resolve", words!(Resolve), |c, v| c.row.resolve = Resolve::ALL[v])
         .fact(Origin::Row, "owners", words!(Owners), |c, v| c.row.owners = Owners::ALL[v])
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
-            c.seen.visibility = Visibility::ALL[v]
+            c.seen.visibility = Visibility::ALL[v];
         })
         .fact(Origin::Seen, "resolution", words!(Resolution), |c, v| {
             c.seen.resolution = Resolution::ALL[v];

@@ -178,7 +178,7 @@ pub fn list() -> impl Iterator<Item = Behaviour> {
 /// Behaviours that need machines that can be deleted.
 const DELETES: [u16; 10] = [109, 204, 215, 310, 409, 807, 1301, 1302, 1303, 1304];
 
-/// Ids up to B1205 are BigFleet's; the rest are Usher's.
+/// Ids up to B1205 are the public protocol's; the rest are ours.
 const TITLES: [(u16, &str); 97] = [
     (101, "four round trips leave nothing behind"),
     (103, "during Configure a machine is CONFIGURING and nothing else"),

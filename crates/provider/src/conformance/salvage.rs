@@ -1,4 +1,4 @@
-//! Salvage, which leaves FAILED. It is not part of BigFleet's service, so only a provider that
+//! Salvage, which leaves FAILED. It is not part of the public service, so only a provider that
 //! claims it is checked. The candidate runs as in the fault lane.
 
 use tonic::Code;

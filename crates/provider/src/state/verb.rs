@@ -75,7 +75,7 @@ impl Kind {
     /// Every verb.
     pub const ALL: [Self; 5] =
         [Self::Create, Self::Configure, Self::Drain, Self::Delete, Self::Salvage];
-    /// The verbs of BigFleet's service, in the order of use. None of them leaves FAILED.
+    /// The verbs of the public service, in the order of use. None of them leaves FAILED.
     pub const PUBLIC: [Self; 4] = [Self::Create, Self::Configure, Self::Drain, Self::Delete];
 
     /// Its name.

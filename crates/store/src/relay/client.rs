@@ -106,7 +106,7 @@ impl Client {
 }
 
 async fn exchange(pool: &Pool, request: Request<Full<Bytes>>) -> Result<Answered, Failure> {
-    let response = pool.request(request).await.map_err(failure)?;
+    let response = pool.request(request).await.map_err(|error| failure(&error))?;
     let answered =
         Answered { status: response.status().as_u16(), retry_after: retry_after(&response) };
     // Read only so that the connection can be used again.
@@ -114,7 +114,7 @@ async fn exchange(pool: &Pool, request: Request<Full<Bytes>>) -> Result<Answered
     Ok(answered)
 }
 
-fn failure(error: legacy::Error) -> Failure {
+fn failure(error: &legacy::Error) -> Failure {
     if !error.is_connect() {
         return Failure::Conversation;
     }
