@@ -114,7 +114,7 @@ impl Server {
         let records = Arc::new(SqlWorldRecords(Arc::clone(&store)));
         let guards = Guards::new(records, guard_config(&config), Arc::clone(&tally));
         let mesh = Mesh::new(mesh_figures(&config), Arc::clone(&tally));
-        let plane = SqlControlPlane {
+        let control = SqlControlPlane {
             store: Arc::clone(&store),
             key,
             lifetime,
@@ -123,7 +123,7 @@ impl Server {
             alarms: Arc::default(),
         };
         let fleet = Arc::new(usher_fleet::tally::Tally::default());
-        Ok(Self { config, data, listener, url, store, plane, tally, fleet })
+        Ok(Self { config, data, listener, url, store, plane: control, tally, fleet })
     }
 
     /// Where it listens.

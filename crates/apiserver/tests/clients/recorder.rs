@@ -29,18 +29,18 @@ async fn repeated_events_become_a_series_in_both_apis() {
     }
     let regarding: Api<RegardingEvent> = Api::default_namespaced(server.client());
     let regarding = regarding.list(&ListParams::default()).await.expect("events").items;
-    let recorded: Vec<_> = regarding
+    let written: Vec<_> = regarding
         .iter()
         .map(|event| {
             let about = event.regarding.as_ref().and_then(|about| about.uid.clone());
             (event.note.as_deref(), event.series.as_ref().map(|series| series.count), about)
         })
         .collect();
-    assert_eq!(recorded, [(Some("it was tried"), Some(3), map.metadata.uid.clone())]);
+    assert_eq!(written, [(Some("it was tried"), Some(3), map.metadata.uid.clone())]);
     let core: Api<CoreEvent> = Api::default_namespaced(server.client());
     let selected = ListParams::default().fields("involvedObject.name=a,reason=Tried");
     let core = core.list(&selected).await.expect("events").items;
-    let recorded: Vec<_> =
+    let written: Vec<_> =
         core.iter().map(|event| (event.message.as_deref(), event.type_.as_deref())).collect();
-    assert_eq!(recorded, [(Some("it was tried"), Some("Warning"))]);
+    assert_eq!(written, [(Some("it was tried"), Some("Warning"))]);
 }

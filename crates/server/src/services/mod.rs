@@ -165,6 +165,7 @@ fn failure(error: Error) -> Failure {
 }
 
 /// What a caller is told of a world's or a guard's trouble.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn unavailable(trouble: Trouble) -> Failure {
     Failure::Unavailable { what: trouble.to_string() }
 }

@@ -80,6 +80,7 @@ impl Verb {
 }
 
 /// The exit code of what ended a server.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn stop_of(error: ServerError) -> Stop {
     let text = error.to_string();
     match error {
