@@ -5,7 +5,7 @@
 //! reached, and what they ask), [`waker`] (who is woken by it), [`guard`],
 //! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
 //! answers the routes), [`fleet`] (the shard that drives machines), [`place`] and [`seed`] (what
-//! lies in a data directory). [`hosts`] are the machines that `usher provider local` offers.
+//! lies in a data directory). `usher-hosts` has the machines that `usher provider local` offers.
 
 pub mod alarm;
 pub mod clock;
