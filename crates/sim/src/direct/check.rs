@@ -354,7 +354,12 @@ impl State {
     fn check_due(&mut self, index: usize) {
         let row = &self.store.resources[index];
         let steady = row.reason == Some(Reason::Steady);
-        let over = row.record.state.phase() == Phase::Deleted;
+        // A restored object whose identity is lost stays unknown to the cloud, so it is polled.
+        let unknown = matches!(
+            row.reason,
+            Some(Reason::DeletionForgotten | Reason::OperationUnknown | Reason::ObjectUnknown)
+        );
+        let over = row.record.state.phase() == Phase::Deleted && !unknown;
         let due = row.entry.as_ref().and_then(|it| it.due);
         if (steady || over) && due.is_some() {
             let what = format!("{} is due although it rests", row.object);
