@@ -172,7 +172,7 @@ fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Ti
     }
 }
 
-/// Ends when everything is told to stop. Whoever could tell being gone is the same.
+/// Ends when everything is told to stop. A dropped sender counts as the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|it| *it).await;
 }

@@ -234,7 +234,7 @@ async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result
     Ok(())
 }
 
-/// Ends when everything is told to stop. Whoever could tell being gone is the same.
+/// Ends when everything is told to stop. A dropped sender counts as the same.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|it| *it).await;
 }
