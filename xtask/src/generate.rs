@@ -282,12 +282,12 @@ mod tests {
         let drawn: Vec<_> = chart.lines().filter(|line| line.contains("-->")).collect();
         let expected = [
             "    Pending -- \"<b>Apply</b><br/>Applied\" --> Pending",
-            "    Pending -- \"<i>Provisioned</i><br/>Steady\" --> Ready",
+            "    Pending -- \"<i>Provisioned</i><br/>AsDeclared\" --> Ready",
             "    set0 -- \"<b>Look</b><br/>Unreachable\" --> set0",
             "    set0 -- \"<b>Deregister</b><br/>Draining\" --> Leaving",
             "    set0 -- \"<i>Deleted</i><br/>Gone\" --> Deleted",
             "    Ready -- \"<b>Apply</b><br/>Applied\" --> Pending",
-            "    Ready -- \"<i>Provisioned</i><br/>Steady\" --> Ready",
+            "    Ready -- \"<i>Provisioned</i><br/>AsDeclared\" --> Ready",
         ];
         assert_eq!(drawn, expected);
         assert!(chart.contains("set0{{\"any but Deleted\"}}"), "{chart}");

@@ -213,7 +213,7 @@ seen node: Live Lost Absent Unknown
 section Converge
 given intent=none phase=!Leaving,Deleted   # the wish wins
 row node=Absent,Lost -> effect=Apply phase=Pending wake=poll reason=Applied
-row node=Live -> phase=Ready event=Provisioned wake=change reason=Steady
+row node=Live -> phase=Ready event=Provisioned wake=change reason=AsDeclared
 row node=Unknown -> phase=same wake=poll reason=Unreachable
 
 section Teardown: the node leaves first

@@ -342,7 +342,7 @@ impl Tally {
             return;
         }
         self.crossings.get_or_create(&[("phase", after.phase().as_str())]).inc();
-        if reason == Reason::Completed {
+        if reason == Reason::CommandCompleted {
             let took = after.fields().phase_since.since(before.fields().ordered_at);
             self.completed(before.phase(), took);
         }

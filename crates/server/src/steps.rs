@@ -108,7 +108,7 @@ impl WorldSteps {
         self.told(item, &outcome);
         let at_rest = matches!(
             outcome,
-            Ok(Report { reason: tombstone::Reason::AtRest, committed: false, .. })
+            Ok(Report { reason: tombstone::Reason::NothingReturned, committed: false, .. })
         );
         if at_rest
             && over

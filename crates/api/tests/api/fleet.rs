@@ -26,7 +26,7 @@ async fn a_machine_is_found_by_its_name_cluster_and_phase() {
     let one = api.get(&format!("/v1/fleet/machines/{}", machine())).await.json();
     let shown = json!({
         "id": machine().to_string(), "name": "m-1", "provider": "p", "shard": "s",
-        "phase": "Configured", "reason": "Steady", "cluster": "a", "wanted": "Bind",
+        "phase": "Configured", "reason": "AsDeclared", "cluster": "a", "wanted": "Bind",
         "wanted_cluster": "a", "holder": null, "disputed_cluster": null, "host": "h-1",
         "order": "None", "error": null, "instance_type": "small", "zone": "",
         "capacity_type": "spot", "price_per_hour": 0.25,

@@ -82,7 +82,7 @@ enum TeardownStep {
 /// node → protection → substrate → composed gone → anchor → done.
 fn next_teardown_step(row: RowFacts, seen: Facts) -> TeardownStep {
     match seen.node {
-        Node::Unknown => return TeardownStep::HoldForNode(Reason::NodeUnknown),
+        Node::Unknown => return TeardownStep::HoldForNode(Reason::NodeStateUnknown),
         Node::Live | Node::Lost => return TeardownStep::DrainNode,
         Node::None | Node::Left => {}
     }
@@ -111,7 +111,7 @@ fn delete_substrate(seen: Facts) -> TeardownStep {
     }
     match seen.composed {
         Composed::Unknown => unknown(seen.visibility),
-        Composed::Unrecorded => TeardownStep::Hold(Requeue::Now, Reason::RecordingComposed),
+        Composed::Unrecorded => TeardownStep::Hold(Requeue::Now, Reason::RecordingComposedResources),
         Composed::None | Composed::Present | Composed::KindRemoved => {
             TeardownStep::Do(EffectKind::DeleteSubstrate, Reason::DeletingSubstrate)
         }
@@ -122,13 +122,13 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
     match seen.composed {
         Composed::Unknown => return unknown(seen.visibility),
         Composed::Unrecorded | Composed::Present => {
-            return TeardownStep::Hold(Requeue::Poll, Reason::WaitingForComposed);
+            return TeardownStep::Hold(Requeue::Poll, Reason::WaitingForComposedResources);
         }
         Composed::KindRemoved => return TeardownStep::Hold(Requeue::Poll, Reason::KindRemoved),
         Composed::None => {}
     }
     if row.closing == Finalization::Quiet {
-        return TeardownStep::Hold(Requeue::InFlightGrace, Reason::QuietTime);
+        return TeardownStep::Hold(Requeue::InFlightGrace, Reason::InFlightGrace);
     }
     match seen.anchor {
         Anchor::Unknown => unknown(seen.visibility),
@@ -139,7 +139,7 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
         Anchor::Absent | Anchor::Foreign => match row.closing {
             Finalization::Settled => TeardownStep::Done,
             Finalization::Open | Finalization::Quiet => {
-                TeardownStep::Hold(Requeue::Poll, Reason::UnsettledRows)
+                TeardownStep::Hold(Requeue::Poll, Reason::NamesNotYetGone)
             }
         },
     }
@@ -160,11 +160,11 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateLost),
         },
         Xr::Foreign => match row.tenure {
-            Tenure::Fresh => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTaken),
+            Tenure::Fresh => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTakenByAnother),
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateReplaced),
         },
         Xr::Replaced => lose(row, seen, Reason::SubstrateReplaced),
-        Xr::Deleting => Verdict::wait(row.phase, Requeue::Poll, Reason::SubstrateLeaving)
+        Xr::Deleting => Verdict::wait(row.phase, Requeue::Poll, Reason::SubstrateTerminating)
             .change_record(RecordChange::To(Tenure::Live)),
         Xr::Converging if row.phase == Phase::Ready => {
             Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Degraded)
@@ -180,7 +180,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
 fn begin(row: RowFacts, seen: Facts) -> Verdict {
     match seen.node {
         Node::None => create(row, seen),
-        Node::Unknown => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NodeUnknown),
+        Node::Unknown => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NodeStateUnknown),
         Node::Live | Node::Lost | Node::Left => lose(row, seen, Reason::SubstrateLost),
     }
 }
@@ -204,7 +204,7 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
             let reason = Reason::DeletingAnchor;
             return Verdict::act(EffectKind::DeleteAnchor, Phase::Pending, reason);
         }
-        Anchor::Foreign => return pending(Requeue::Poll, Reason::AnchorNameTaken),
+        Anchor::Foreign => return pending(Requeue::Poll, Reason::AnchorNameTakenByAnother),
         Anchor::Ours => {}
     }
     match (row.role, seen.token) {
@@ -264,7 +264,7 @@ fn enrol(row: RowFacts, seen: Facts) -> Verdict {
     }
     match (seen.node, row.phase) {
         (Node::Live, _) => ready(row, seen),
-        (Node::Unknown, phase) => Verdict::wait(phase, Requeue::Poll, Reason::NodeUnknown)
+        (Node::Unknown, phase) => Verdict::wait(phase, Requeue::Poll, Reason::NodeStateUnknown)
             .change_record(RecordChange::To(Tenure::Live)),
         (Node::None | Node::Lost | Node::Left, Phase::Ready) => {
             Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::NodeLost)
@@ -282,12 +282,12 @@ fn enrol(row: RowFacts, seen: Facts) -> Verdict {
 fn ready(row: RowFacts, seen: Facts) -> Verdict {
     let drifted = seen.xr == Xr::Drifted;
     if row.phase == Phase::Ready && drifted {
-        return keep(row, seen, Phase::Ready, Reason::Correcting);
+        return keep(row, seen, Phase::Ready, Reason::CorrectingDrift);
     }
     let verdict = if row.phase == Phase::Ready {
-        Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady)
+        Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::AsDeclared)
     } else {
-        Verdict::emit(EventKind::Ready, Phase::Ready, Reason::Steady)
+        Verdict::emit(EventKind::Ready, Phase::Ready, Reason::AsDeclared)
     };
     verdict.change_record(RecordChange::To(Tenure::Live)).requeue(if drifted {
         Requeue::Now
@@ -300,7 +300,7 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
 /// vanished at once to be believed.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.visibility == Visibility::RailTripped {
-        return Verdict::wait(row.phase, Requeue::Poll, Reason::RailTripped);
+        return Verdict::wait(row.phase, Requeue::Poll, Reason::MassDeletionGuardTripped);
     }
     Verdict::wait(Phase::Pending, Requeue::Now, reason)
         .change_record(RecordChange::To(Tenure::Leaving))

@@ -28,7 +28,7 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
         return watch(row, seen);
     }
     match seen.object {
-        Object::Unknown => Verdict::wait(row.phase, Requeue::Poll, Reason::ObjectUnknown),
+        Object::Unknown => Verdict::wait(row.phase, Requeue::Poll, Reason::ObjectUnreadable),
         Object::Free | Object::Gone => let_go(row, seen),
         Object::Leaving => tear_down(row, seen),
         Object::Unheld | Object::Held => converge(row, seen),
@@ -62,17 +62,17 @@ fn let_go(row: RowFacts, seen: Facts) -> Verdict {
 /// The teardown arm: there is no way back from here.
 fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     if row.phase != Phase::Deleting {
-        return Verdict::emit(EventKind::Deleting, Phase::Deleting, Reason::DeletionSeen);
+        return Verdict::emit(EventKind::Deleting, Phase::Deleting, Reason::DeletionRequested);
     }
     if row.ended == Ended::Yes {
         let reason = Reason::RemovingFinalizer;
         return Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleting, reason);
     }
     if seen.hold == Hold::Somebody {
-        return wait(Reason::Held);
+        return wait(Reason::HeldByFinalizer);
     }
     match seen.policy {
-        Policy::Unreadable => return wait(Reason::PolicyUnreadable),
+        Policy::Unreadable => return wait(Reason::DeletionPolicyInvalid),
         Policy::Abandon => return end(Outcome::Abandoned),
         Policy::Hold | Policy::Release => {}
     }
@@ -80,7 +80,7 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
         Identity::None => end(Outcome::AlreadyAbsent),
         Identity::BoundElsewhere => end(Outcome::NotOurs),
         Identity::Abandoned => end(Outcome::Abandoned),
-        Identity::Found => wait(Reason::Recording).requeue(Requeue::Now),
+        Identity::Found => wait(Reason::RecordingObservation).requeue(Requeue::Now),
         Identity::Lost | Identity::Malformed => climb(row, seen),
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign => {
             remove(row, seen)
@@ -92,8 +92,8 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
 /// what it was, and that is recorded and looked for like any other.
 fn climb(row: RowFacts, seen: Facts) -> Verdict {
     match seen.search {
-        Search::Unknown => return wait(Reason::SearchUnknown),
-        Search::One => return wait(Reason::Recording).requeue(Requeue::Now),
+        Search::Unknown => return wait(Reason::OwnershipSearchFailed),
+        Search::One => return wait(Reason::RecordingObservation).requeue(Requeue::Now),
         Search::Several => return orphan(seen, Reason::OwnershipAmbiguous),
         Search::None => {}
     }
@@ -128,7 +128,7 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             Operation::None | Operation::Failed | Operation::Unknown
                 if row.identity != Identity::Seen =>
             {
-                wait(Reason::Recording).requeue(Requeue::Now)
+                wait(Reason::RecordingObservation).requeue(Requeue::Now)
             }
             // That we ask is on record first, so that a later step that finds it gone knows by
             // whom.
@@ -150,7 +150,7 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
                 | Identity::Seen
                 | Identity::BoundElsewhere
                 | Identity::Malformed
-                | Identity::Abandoned => wait(Reason::UnsettledRows),
+                | Identity::Abandoned => wait(Reason::NamesNotYetGone),
             })
         }
     }
@@ -160,11 +160,11 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
 fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
     match seen.operation {
         Operation::Running => return Some(wait(Reason::WaitingForOperation)),
-        Operation::Unknown => return Some(wait(Reason::OperationUnknown)),
+        Operation::Unknown => return Some(wait(Reason::OperationStatusUnknown)),
         Operation::None | Operation::Failed => {}
     }
     match row.quiet {
-        Quiet::No => Some(wait(Reason::QuietTime).requeue(Requeue::InFlightGrace)),
+        Quiet::No => Some(wait(Reason::InFlightGrace).requeue(Requeue::InFlightGrace)),
         Quiet::Yes => None,
     }
 }
@@ -174,7 +174,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     // A deletion is never taken back: a cluster that forgot it was restored.
     if row.phase == Phase::Deleting || row.ended == Ended::Yes {
-        return stay(Reason::DeletionForgotten).requeue(Requeue::OnChange);
+        return stay(Reason::DeletionTimestampLost).requeue(Requeue::OnChange);
     }
     if row.identity == Identity::BoundElsewhere {
         return stay(Reason::IdentityForeign).requeue(Requeue::OnChange);
@@ -184,14 +184,14 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     }
     match row.identity {
         Identity::None => intend(row, seen, Reason::RecordingIdentity),
-        Identity::Found => stay(Reason::Recording).requeue(Requeue::Now),
+        Identity::Found => stay(Reason::RecordingObservation).requeue(Requeue::Now),
         Identity::Lost | Identity::Malformed => match (seen.search, row.identity) {
-            (Search::Unknown, _) => stay(Reason::SearchUnknown),
-            (Search::One, _) => stay(Reason::Recording).requeue(Requeue::Now),
+            (Search::Unknown, _) => stay(Reason::OwnershipSearchFailed),
+            (Search::One, _) => stay(Reason::RecordingObservation).requeue(Requeue::Now),
             (Search::Several, _) => stay(Reason::OwnershipAmbiguous),
             // What a driver of the lost ledger sent may not be there yet.
             (Search::None, Identity::Lost) if row.quiet == Quiet::No => {
-                stay(Reason::QuietTime).requeue(Requeue::InFlightGrace)
+                stay(Reason::InFlightGrace).requeue(Requeue::InFlightGrace)
             }
             (Search::None, Identity::Lost) => intend(row, seen, Reason::RecordingIdentity),
             (Search::None, _) => stay(Reason::IdentityMalformed),
@@ -199,7 +199,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Identity::Abandoned => stay(ending(Outcome::Abandoned)).requeue(Requeue::OnChange),
         Identity::BoundElsewhere => stay(Reason::IdentityForeign).requeue(Requeue::OnChange),
         Identity::Intended | Identity::Seen | Identity::Gone if seen.stamp == Stamp::Stale => {
-            Verdict::act(EffectKind::Stamp, row.phase, Reason::Stamping)
+            Verdict::act(EffectKind::Stamp, row.phase, Reason::StampingIdentity)
         }
         // A life has one identity: what an older request makes is then always met.
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
@@ -229,17 +229,17 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
         Some(CloudPresence::Nothing) => {}
-        Some(CloudPresence::NoContainer) => return stay(Reason::ContainerGone),
-        Some(CloudPresence::Foreign) => return stay(Reason::NameTaken),
-        Some(CloudPresence::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(CloudPresence::NoContainer) => return stay(Reason::ParentGone),
+        Some(CloudPresence::Foreign) => return stay(Reason::NameTakenByAnother),
+        Some(CloudPresence::Leaving) => return stay(Reason::DeletedByAnother),
         Some(CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded) => {
-            return stay(Reason::Recording).requeue(Requeue::Now);
+            return stay(Reason::RecordingObservation).requeue(Requeue::Now);
         }
     }
     let creating = |requeue, reason| Verdict::wait(Phase::Creating, requeue, reason);
     match (seen.operation, seen.refs) {
         (Operation::Running, _) => creating(Requeue::Poll, Reason::WaitingForOperation),
-        (Operation::Unknown, _) => stay(Reason::OperationUnknown),
+        (Operation::Unknown, _) => stay(Reason::OperationStatusUnknown),
         (Operation::Failed, _) => {
             creating(Requeue::Slow, Reason::CreateFailed).change_record(RecordChange::Again)
         }
@@ -256,14 +256,14 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => return blind(row.phase, seen.cloud),
         Some(CloudPresence::Ours | CloudPresence::Drifted) => {}
-        Some(CloudPresence::Leaving) => return stay(Reason::LeavingUnasked),
+        Some(CloudPresence::Leaving) => return stay(Reason::DeletedByAnother),
         Some(
             CloudPresence::Unrecorded
             | CloudPresence::Nothing
             | CloudPresence::NoContainer
             | CloudPresence::Foreign,
         ) => {
-            return stay(Reason::Recording).requeue(Requeue::Now);
+            return stay(Reason::RecordingObservation).requeue(Requeue::Now);
         }
     }
     if !seen.refs.resolves() {
@@ -273,12 +273,12 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
     match (seen.operation, seen.cloud) {
         (Operation::Running, _) => stay(Reason::WaitingForOperation),
         (Operation::Failed, Cloud::Drifted) => update(Reason::UpdateFailed).requeue(Requeue::Slow),
-        (Operation::None | Operation::Unknown, Cloud::Drifted) => update(Reason::Correcting),
+        (Operation::None | Operation::Unknown, Cloud::Drifted) => update(Reason::CorrectingDrift),
         (Operation::None | Operation::Failed | Operation::Unknown, _) => {
             if row.phase == Phase::Ready {
-                Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady)
+                Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::AsDeclared)
             } else {
-                Verdict::emit(EventKind::Ready, Phase::Ready, Reason::Steady)
+                Verdict::emit(EventKind::Ready, Phase::Ready, Reason::AsDeclared)
                     .requeue(Requeue::OnChange)
             }
         }
@@ -290,11 +290,11 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
-        Some(CloudPresence::Foreign) => stay(Reason::NameTaken),
-        Some(CloudPresence::NoContainer) => stay(Reason::ContainerGone),
+        Some(CloudPresence::Foreign) => stay(Reason::NameTakenByAnother),
+        Some(CloudPresence::NoContainer) => stay(Reason::ParentGone),
         Some(CloudPresence::Nothing) => match seen.operation {
             Operation::Running => stay(Reason::WaitingForOperation),
-            Operation::Unknown => stay(Reason::OperationUnknown),
+            Operation::Unknown => stay(Reason::OperationStatusUnknown),
             Operation::None | Operation::Failed => intend(row, seen, Reason::Recreating),
         },
         Some(
@@ -302,7 +302,7 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
             | CloudPresence::Drifted
             | CloudPresence::Unrecorded
             | CloudPresence::Leaving,
-        ) => stay(Reason::Recording).requeue(Requeue::Now),
+        ) => stay(Reason::RecordingObservation).requeue(Requeue::Now),
     }
 }
 
@@ -310,7 +310,7 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => blind(row.phase, seen.cloud),
-        Some(_) => Verdict::wait(row.phase, Requeue::Poll, Reason::NameTaken),
+        Some(_) => Verdict::wait(row.phase, Requeue::Poll, Reason::NameTakenByAnother),
     }
 }
 
@@ -327,20 +327,20 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
             Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
         }
         (Object::Unheld | Object::Held, Quiet::No) => {
-            rest(Requeue::Watch, Reason::DeletionForgotten)
+            rest(Requeue::Watch, Reason::DeletionTimestampLost)
         }
         // What a late driver began may still bring something back.
         (_, Quiet::Yes) if seen.operation == Operation::Running => {
             rest(Requeue::Poll, Reason::WaitingForOperation)
         }
         (_, Quiet::Yes) if seen.operation == Operation::Unknown => {
-            rest(Requeue::Slow, Reason::OperationUnknown)
+            rest(Requeue::Slow, Reason::OperationStatusUnknown)
         }
         (Object::Unheld | Object::Held, Quiet::Yes) => {
-            rest(Requeue::OnChange, Reason::DeletionForgotten)
+            rest(Requeue::OnChange, Reason::DeletionTimestampLost)
         }
         // The wake-up may mean that it came back.
-        (Object::Unknown, Quiet::Yes) => rest(Requeue::Slow, Reason::ObjectUnknown),
+        (Object::Unknown, Quiet::Yes) => rest(Requeue::Slow, Reason::ObjectUnreadable),
         (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
             rest(Requeue::Never, Reason::Gone)
         }
@@ -359,11 +359,11 @@ fn take_back(seen: Facts) -> Verdict {
     match seen.cloud.stands() {
         None => blind(Phase::Deleted, seen.cloud),
         Some(CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded) => {
-            Verdict::act(EffectKind::Delete, Phase::Deleted, Reason::RemovingLate)
+            Verdict::act(EffectKind::Delete, Phase::Deleted, Reason::DeletingLateCreation)
         }
         Some(CloudPresence::Leaving) => poll(Reason::WaitingForDeletion),
         Some(CloudPresence::Nothing | CloudPresence::NoContainer | CloudPresence::Foreign) => {
-            poll(Reason::UnsettledRows)
+            poll(Reason::NamesNotYetGone)
         }
     }
 }
@@ -409,7 +409,7 @@ fn ending(outcome: Outcome) -> Reason {
         Outcome::AlreadyAbsent => Reason::AlreadyAbsent,
         Outcome::Abandoned => Reason::Abandoned,
         Outcome::OrphanReleased => Reason::OrphanReleased,
-        Outcome::NotOurs => Reason::NotOurs,
+        Outcome::NotOurs => Reason::OwnedByAnother,
     }
 }
 
@@ -419,7 +419,7 @@ fn blind(phase: Phase, cloud: Cloud) -> Verdict {
         Cloud::Forbidden => (Requeue::Poll, Reason::CloudForbidden),
         Cloud::Throttled => (Requeue::Throttle, Reason::CloudThrottled),
         Cloud::Lagging => (Requeue::Poll, Reason::CloudLagging),
-        Cloud::Vanished => (Requeue::Poll, Reason::RailTripped),
+        Cloud::Vanished => (Requeue::Poll, Reason::MassDeletionGuardTripped),
         Cloud::Unasked
         | Cloud::Unavailable
         | Cloud::Absent

@@ -1,75 +1,87 @@
-//! Why a machine is where it is: one closed set for conditions, metrics and answers.
+//! Why a machine is where it is: one closed set for conditions, metrics, answers and the runbook.
 
-use crate::object::closed::closed_set;
+use crate::object::reasons::reasons;
 
-closed_set! {
+const SLOW: &str = "provider {provider} accepted the command and has not finished it; the command \
+    is repeated with a new token, and nothing is taken for done before the provider shows it";
+
+reasons! {
     /// Why a decision did what it did, or why it waits.
     "machine reason" Reason {
-        /// It is not needed, and it costs nothing.
-        Unused = "Unused",
-        /// It is not needed, and it is kept.
-        Spare = "Spare",
-        /// It serves the cluster that is wanted.
-        Steady = "Steady",
-        /// An order is recorded with its token, before it is sent.
-        OrderRecorded = "OrderRecorded",
-        /// The recorded order is sent.
-        OrderSent = "OrderSent",
-        /// The order had no effect and is given again.
-        OrderRepeated = "OrderRepeated",
-        /// The order was not sent or had no effect, and is not wanted any more.
-        OrderTakenBack = "OrderTakenBack",
-        /// Its host is being made.
-        WaitingForHost = "WaitingForHost",
-        /// It has not become a node yet.
-        WaitingForNode = "WaitingForNode",
-        /// It has not left its cluster yet.
-        WaitingForDrain = "WaitingForDrain",
-        /// Its host is not given back yet.
-        WaitingForDeletion = "WaitingForDeletion",
-        /// Its host was not made within the deadline: asked again.
-        CreateOverdue = "CreateOverdue",
-        /// It did not become a node within the deadline: asked again.
-        ConfigureOverdue = "ConfigureOverdue",
-        /// It did not leave within grace and deadline: asked again.
-        DrainOverdue = "DrainOverdue",
-        /// Its host was not given back within the deadline: asked again.
-        DeleteOverdue = "DeleteOverdue",
-        /// What was ordered is done.
-        Completed = "Completed",
-        /// It moved without an open order: a late answer, or another party's.
-        MovedUnasked = "MovedUnasked",
-        /// Its host, or its place in the cluster, was lost.
-        HostLost = "HostLost",
-        /// Its provider gave up on it.
-        ProviderFailed = "ProviderFailed",
-        /// It failed, and is left alone until its deadline.
-        Failed = "Failed",
-        /// It failed and a resource holds it: the resource lets it go first.
-        FailedAndHeld = "FailedAndHeld",
-        /// It failed; what is left of it is taken away.
-        CleaningUp = "CleaningUp",
-        /// It had failed and is usable again.
-        Recovered = "Recovered",
-        /// Its provider names another cluster than we do.
-        BindingDisputed = "BindingDisputed",
-        /// Its provider names our cluster again, or none.
-        BindingSettled = "BindingSettled",
-        /// A list does not name it: it is asked for by itself.
-        MissingFromList = "MissingFromList",
-        /// Its provider does not know it any more.
-        Gone = "Gone",
-        /// No answer.
-        Unreachable = "Unreachable",
-        /// The look may be older than the last order.
-        StaleLook = "StaleLook",
-        /// The parts of its record disagree.
-        RecordRefused = "RecordRefused",
-        /// Too much vanished at once: its absence is held.
-        RailTripped = "RailTripped",
-        /// Nothing new is begun at the moment.
-        Paused = "Paused",
-        /// A newer epoch speaks for the shard.
-        Superseded = "Superseded",
+        Unused: Info "it is not needed, and it costs nothing";
+        Spare: Info "its host is running and not needed; it is given back after its window";
+        AsDeclared: Info "it serves cluster {cluster}, as is wanted";
+        CommandRecorded: Info "its next command is recorded before it is sent";
+        CommandSent: Info "its recorded command is sent next";
+        CommandRepeated: Warning "its last command had no effect and is repeated"
+            => "provider {provider} shows the machine in the state from before the command: the \
+             request was lost, or refused",
+            "wait; if it lasts, look at the log of provider {provider}";
+        CommandWithdrawn: Info "a command that had no effect is not wanted any more";
+        WaitingForHost: Info "its host is being created";
+        WaitingForNode: Info "its host is running and it is joining cluster {cluster}";
+        WaitingForDrain: Info
+            "it is leaving cluster {cluster}; it stays bound until its provider shows it unbound";
+        WaitingForDeletion: Info "its host is being given back";
+        CreateOverdue: Warning "its host was not created within the deadline; it is requested again"
+            => SLOW, "look at quota and log of provider {provider}; no action is needed here";
+        ConfigureOverdue: Warning
+            "it did not become a node of cluster {cluster} within the deadline; it is asked again"
+            => SLOW, "look whether the host comes up and can reach cluster {cluster}";
+        DrainOverdue: Warning
+            "it did not leave cluster {cluster} within grace and deadline; it is asked again"
+            => SLOW,
+            "look what cannot be evicted in cluster {cluster}: a disruption budget, a stuck pod";
+        DeleteOverdue: Warning
+            "its host was not given back within the deadline; it is asked again"
+            => SLOW, "look at the log of provider {provider}: until then the host may cost money";
+        CommandCompleted: Info "its last command is done";
+        UnexpectedTransition: Warning "its state changed without an open command"
+            => "a late answer to an earlier command, or another client uses provider {provider}",
+            "nothing, if it was one machine; else look which clients speak to the provider";
+        HostLost: Warning "its host, or its place in the cluster, was lost"
+            => "provider {provider} took the host away, or it broke",
+            "nothing: the need is served by another machine as soon as there is one";
+        ProviderReportedFailure: Warning "its provider reported a failure: {error}"
+            => "provider {provider} shows it failed; it is left alone for its deadline and then \
+             salvaged",
+            "fix what the error names; its need is served by another machine";
+        Failed: Warning "it failed: {error}"
+            => "it is left alone until its deadline, so that it can be examined; one that a \
+             resource held is given back without that",
+            "look at the host if you want to know why; it is salvaged by itself, unless provider \
+             {provider} cannot salvage a failed machine: then clean up there";
+        FailedAndHeld: Critical "it failed and resource {holder} holds it: {error}"
+            => "a machine that a resource holds is not taken away from it",
+            "`usher deprovision {holder}`, or `usher retry {holder} --replace`";
+        CleaningUp: Info "it failed; what is left of it is being removed";
+        Recovered: Info "it had failed and is usable again";
+        BindingDisputed: Critical "its provider names cluster {named} and we do not"
+            => "another client bound it, or our record is wrong; until that is settled nothing is \
+             done to it and no plan takes it",
+            "`usher fleet settle {name} --adopt` if cluster {named} is right, \
+             `usher fleet settle {name} --drain` if it is not";
+        BindingSettled: Info "its provider names our cluster again, or none";
+        MissingFromList: Info "a list does not name it, so it is asked for by itself"
+            => "a list proves presence only",
+            "nothing: it is gone only if provider {provider} does not know it either";
+        Gone: Info "its provider does not know it any more";
+        Unreachable: Warning "provider {provider} does not answer"
+            => "nothing is known of the machine at the moment, and nothing is concluded from that",
+            "bring provider {provider} back; it goes on by itself";
+        StaleObservation: Info
+            "the last observation may be older than its last command, so it does not count";
+        ProviderRecordInvalid: Warning
+            "the provider's record of it contradicts itself, so it is left as it was"
+            => "provider {provider} shows a state without what belongs to it, or an impossible one",
+            "fix the provider; the machine is followed again with the next valid record";
+        MassDeletionGuardTripped: Critical
+            "too many machines of provider {provider} are missing at once"
+            => "an empty or truncated list is the commonest wrong answer; none is believed gone",
+            "look at the provider; a complete list is believed by itself";
+        Paused: Info "it would be worked on, and shard {shard} is paused"
+            => "an operator paused the shard: what was begun goes on, and nothing new is begun",
+            "`usher fleet resume --shard {shard}`; `usher get audit` says who paused it";
+        FencedByNewerEpoch: Info "another process holds the lease of shard {shard} by now";
     }
 }

@@ -18,13 +18,13 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
         return held(Phase::Gone, Order::None, Requeue::Never, Reason::Gone);
     }
     if seen.restriction == Restriction::Superseded {
-        return hold(Requeue::Poll, Reason::Superseded);
+        return hold(Requeue::Poll, Reason::FencedByNewerEpoch);
     }
     let phase = match (seen.report, seen.report.phase()) {
         (Reported::Absent, _) => return absent(row, seen.restriction),
         (Reported::Missing, _) => return hold(Requeue::Now, Reason::MissingFromList),
-        (Reported::Stale, _) => return hold(Requeue::Poll, Reason::StaleLook),
-        (Reported::Malformed, _) => return hold(Requeue::Poll, Reason::RecordRefused),
+        (Reported::Stale, _) => return hold(Requeue::Poll, Reason::StaleObservation),
+        (Reported::Malformed, _) => return hold(Requeue::Poll, Reason::ProviderRecordInvalid),
         (_, None) => return hold(Requeue::Poll, Reason::Unreachable),
         (_, Some(phase)) => phase,
     };
@@ -70,9 +70,9 @@ pub fn as_recorded(
 fn absent(row: RowFacts, restriction: Restriction) -> Verdict {
     let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match restriction {
-        Restriction::RailTripped => hold(Reason::RailTripped),
+        Restriction::RailTripped => hold(Reason::MassDeletionGuardTripped),
         Restriction::Paused => hold(Reason::Paused),
-        Restriction::Superseded => hold(Reason::Superseded),
+        Restriction::Superseded => hold(Reason::FencedByNewerEpoch),
         Restriction::None => Verdict {
             event: Some(EventKind::Gone),
             requeue: Requeue::Never,
@@ -107,7 +107,7 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
             return held(row.phase, Order::None, Requeue::Poll, Reason::Paused);
         }
         let change = RecordChange { order: Order::Recorded, binding };
-        cross(phase, binding, Reason::OrderRecorded).change_record(change)
+        cross(phase, binding, Reason::CommandRecorded).change_record(change)
     };
     match (row.phase, row.want) {
         (Phase::Speculative, Want::Bind | Want::Rebind) => {
@@ -119,7 +119,7 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
         }
         (Phase::Idle, Want::Unbound) => rest(Reason::Spare),
         (Phase::Idle, Want::Release) => begin(Phase::Deleting, BindingChange::Kept),
-        (Phase::Configured, Want::Bind) => rest(Reason::Steady),
+        (Phase::Configured, Want::Bind) => rest(Reason::AsDeclared),
         (Phase::Configured, Want::Rebind | Want::Unbound | Want::Release) => {
             begin(Phase::Draining, BindingChange::Kept)
         }
@@ -151,7 +151,7 @@ fn undone(row: RowFacts) -> Verdict {
     };
     match (wanted, row.order) {
         (true, Order::Recorded) => send(row),
-        (true, Order::Sent | Order::None) => repeat(row, Reason::OrderRepeated),
+        (true, Order::Sent | Order::None) => repeat(row, Reason::CommandRepeated),
         (false, _) => take_back(row.phase),
     }
 }
@@ -167,7 +167,7 @@ fn take_back(phase: Phase) -> Verdict {
     };
     let binding =
         if phase == Phase::Configuring { BindingChange::TakenBack } else { BindingChange::Kept };
-    cross(origin, binding, Reason::OrderTakenBack)
+    cross(origin, binding, Reason::CommandWithdrawn)
 }
 
 /// The provider sees the machine elsewhere: the row follows, although it was not ordered.
@@ -186,15 +186,15 @@ fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
         }
     };
     let reason = if to == Phase::Failed {
-        Reason::ProviderFailed
+        Reason::ProviderReportedFailure
     } else if from == Phase::Failed {
         Reason::Recovered
     } else if from.goal() == Some(to) {
-        Reason::Completed
+        Reason::CommandCompleted
     } else if footing(to) < footing(from) {
         Reason::HostLost
     } else {
-        Reason::MovedUnasked
+        Reason::UnexpectedTransition
     };
     cross(to, binding, reason)
 }
@@ -235,7 +235,7 @@ fn send(row: RowFacts) -> Verdict {
             EffectKind::Delete
         }
     };
-    let sent = held(row.phase, Order::Sent, Requeue::Poll, Reason::OrderSent);
+    let sent = held(row.phase, Order::Sent, Requeue::Poll, Reason::CommandSent);
     Verdict { effect: Some(verb), ..sent }
 }
 
@@ -291,7 +291,7 @@ mod tests {
         let cases = [
             (wanted(Phase::Speculative, Target::Release), Reason::Unused),
             (wanted(Phase::Idle, Target::Unbound), Reason::Spare),
-            (wanted(Phase::Configured, bind()), Reason::Steady),
+            (wanted(Phase::Configured, bind()), Reason::AsDeclared),
             (wanted(Phase::Configuring, bind()), Reason::WaitingForNode),
             (wanted(Phase::Draining, Target::Unbound), Reason::WaitingForDrain),
             (wanted(Phase::Failed, Target::Release), Reason::Failed),

@@ -38,6 +38,15 @@ macro_rules! closed_set {
             $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
         }
 
+        $crate::object::closed::closed_words! {
+            $set $name { $($variant = $word,)+ }
+        }
+    };
+}
+
+/// The words of an enum that is one closed list.
+macro_rules! closed_words {
+    ($set:literal $name:ident { $($variant:ident = $word:expr,)+ }) => {
         impl $name {
             /// Every member, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
@@ -60,16 +69,14 @@ macro_rules! closed_set {
             type Err = $crate::object::closed::UnknownWord;
 
             fn from_str(word: &str) -> Result<Self, Self::Err> {
-                match word {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err($crate::object::closed::UnknownWord::new($set, word)),
-                }
+                let found = Self::ALL.iter().find(|it| it.as_str() == word);
+                found.copied().ok_or_else(|| $crate::object::closed::UnknownWord::new($set, word))
             }
         }
     };
 }
 
-pub(crate) use closed_set;
+pub(crate) use {closed_set, closed_words};
 
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the macro declares public sets")]

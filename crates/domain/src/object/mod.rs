@@ -11,6 +11,7 @@ pub mod name;
 pub mod occupancy;
 pub mod offender;
 pub mod provider;
+pub mod reasons;
 pub mod slug;
 pub(crate) mod text;
 pub(crate) mod unknown;

@@ -49,43 +49,21 @@ pub fn conditions(phase: Phase, reason: Reason) -> [Condition; 4] {
         status: if holds { ConditionStatus::True } else { ConditionStatus::False },
         reason,
     };
-    let resolved = match reason {
-        Reason::Refused | Reason::NothingMatches => ConditionStatus::False,
-        Reason::AddingFinalizer | Reason::Resolving => ConditionStatus::Unknown,
-        Reason::Unreachable | Reason::Forbidden | Reason::ClusterReplaced | Reason::RailTripped
-            if !protected =>
-        {
-            ConditionStatus::Unknown
-        }
-        Reason::TargetMissing
-        | Reason::TargetLeaving
-        | Reason::Recording
-        | Reason::Marking
-        | Reason::Probing
-        | Reason::NotRefused
-        | Reason::InUse
-        | Reason::ProtectedForReason
-        | Reason::UserMissing
-        | Reason::UserLeaving
-        | Reason::UserGone
-        | Reason::UserReturned
-        | Reason::UsageDeleted
-        | Reason::KindRemoved
-        | Reason::Yielding
-        | Reason::Unblocking
-        | Reason::Unmarking
-        | Reason::HandingOver
-        | Reason::BeginningReplay
-        | Reason::Replaying
-        | Reason::AttemptSettled
-        | Reason::AttemptRecorded
-        | Reason::Released
-        | Reason::Retiring
-        | Reason::RemovingFinalizer
-        | Reason::Unreachable
-        | Reason::Forbidden
-        | Reason::ClusterReplaced
-        | Reason::RailTripped => ConditionStatus::True,
+    let unresolved = matches!(reason, Reason::ReferencesInvalid | Reason::NoMatchingObject);
+    let unread = matches!(
+        reason,
+        Reason::Unreachable
+            | Reason::Forbidden
+            | Reason::ClusterReplaced
+            | Reason::MassDeletionGuardTripped
+    );
+    let begun = matches!(reason, Reason::AddingFinalizer | Reason::ResolvingReferences);
+    let resolved = if unresolved {
+        ConditionStatus::False
+    } else if begun || (unread && !protected) {
+        ConditionStatus::Unknown
+    } else {
+        ConditionStatus::True
     };
     let steady = matches!(reason, Reason::InUse | Reason::ProtectedForReason);
     [
@@ -128,9 +106,9 @@ mod tests {
     fn what_is_waited_for_and_what_is_unknown_is_said() {
         let protected = said(Phase::Protected, Reason::InUse);
         assert_eq!(protected, ["Ready=True", "Resolved=True", "Protected=True", "Waiting=False"]);
-        let leaving = said(Phase::Protected, Reason::UserLeaving);
+        let leaving = said(Phase::Protected, Reason::UserTerminating);
         assert_eq!(leaving, ["Ready=True", "Resolved=True", "Protected=True", "Waiting=True"]);
-        let lost = said(Phase::Pending, Reason::NothingMatches);
+        let lost = said(Phase::Pending, Reason::NoMatchingObject);
         assert_eq!(lost, ["Ready=False", "Resolved=False", "Protected=False", "Waiting=True"]);
         let blind = said(Phase::Pending, Reason::Unreachable);
         assert_eq!(blind, ["Ready=False", "Resolved=Unknown", "Protected=False", "Waiting=True"]);

@@ -1,77 +1,70 @@
-//! Why a Usage is where it is: one closed set for conditions, metrics and answers.
+//! Why a Usage is where it is: one closed set for conditions, metrics, answers and the runbook.
 
-use crate::object::closed::closed_set;
+use crate::object::reasons::reasons;
 use crate::object::unknown::unknown_reasons;
 
-closed_set! {
+reasons! {
     /// Why a decision did what it did, or why it waits.
     "usage reason" Reason {
-        /// Our finalizer comes before anything else.
-        AddingFinalizer = "AddingFinalizer",
-        /// What the references mean is recorded.
-        Resolving = "Resolving",
-        /// The references cannot be used.
-        Refused = "Refused",
-        /// No object matches.
-        NothingMatches = "NothingMatches",
-        /// The used object is not there.
-        TargetMissing = "TargetMissing",
-        /// The used object is on its way out.
-        TargetLeaving = "TargetLeaving",
-        /// The uid of the used object is recorded before it is marked.
-        Recording = "Recording",
-        /// The used object is being marked.
-        Marking = "Marking",
-        /// Whether its deletion is refused is not answered yet.
-        Probing = "Probing",
-        /// Its deletion would be allowed: admission does not work for it.
-        NotRefused = "NotRefused",
-        /// It is used, and protected.
-        InUse = "InUse",
-        /// It is protected for a reason, without a user.
-        ProtectedForReason = "ProtectedForReason",
-        /// It is protected, and its user was never seen.
-        UserMissing = "UserMissing",
-        /// The user is on its way out, and still there.
-        UserLeaving = "UserLeaving",
-        /// The object that was the user is gone.
-        UserGone = "UserGone",
-        /// Another user stands where one was gone.
-        UserReturned = "UserReturned",
-        /// The Usage was deleted and the object has no user.
-        UsageDeleted = "UsageDeleted",
-        /// A kind was removed from the world.
-        KindRemoved = "KindRemoved",
-        /// The owners of the Usage need not wait for it.
-        Yielding = "Yielding",
-        /// The owners of the used object need not wait for it.
-        Unblocking = "Unblocking",
-        /// A mark is being taken off.
-        Unmarking = "Unmarking",
-        /// A denied deletion is passed on to another Usage that holds the object.
-        HandingOver = "HandingOver",
-        /// That a denied deletion is replayed is recorded first.
-        BeginningReplay = "BeginningReplay",
-        /// A denied deletion is being repeated.
-        Replaying = "Replaying",
-        /// A denied deletion is done, or will not be done.
-        AttemptSettled = "AttemptSettled",
-        /// A deletion was denied on its account after it had let go.
-        AttemptRecorded = "AttemptRecorded",
-        /// Nothing is held any more.
-        Released = "Released",
-        /// The use is over: the Usage itself is asked to go.
-        Retiring = "Retiring",
-        /// Our finalizer is being taken off.
-        RemovingFinalizer = "RemovingFinalizer",
-        /// An authority that must answer did not.
-        Unreachable = "Unreachable",
-        /// An authority that must answer refused access.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned: absence proves nothing.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once: absence is held until an operator opens the rail.
-        RailTripped = "RailTripped",
+        AddingFinalizer: Info "its finalizer is added before anything else is done";
+        ResolvingReferences: Info "what its references mean is being recorded";
+        ReferencesInvalid: Critical "its references cannot be used"
+            => "a reference names a kind, a namespace or a selector that is not accepted",
+            "correct the spec of the Usage";
+        NoMatchingObject: Warning "no object matches its reference to what is used"
+            => "the selector matches nothing, so nothing is protected",
+            "create the object or correct the selector; it is found by itself";
+        TargetNotFound: Warning "the used object does not exist"
+            => "nothing has the name that the Usage refers to, so nothing is protected",
+            "create the object or correct the reference; it is found by itself";
+        TargetTerminating: Warning "the used object is being deleted already"
+            => "its deletion was accepted before it was protected; that cannot be taken back",
+            "wait: a new object under the same name is protected again";
+        RecordingTarget: Info "the uid of the used object is recorded before it is marked";
+        Marking: Info "the used object is being marked as in use";
+        Probing: Warning "it is not known yet whether the deletion of the used object is refused"
+            => "the dry-run deletion that proves the protection was not answered",
+            "if it lasts, look whether the webhook can be reached by the API server";
+        DeletionNotRefused: Critical "the used object is marked and its deletion would be allowed"
+            => "the webhook is not called for this kind, or its configuration is gone",
+            "install the webhook configuration again; until then nothing protects the object";
+        InUse: Info "the used object is in use and protected";
+        ProtectedForReason: Info "the used object is protected for the reason in the spec";
+        UserNotFound: Warning "the used object is protected, and its user was never seen"
+            => "nothing has the name of the user that the Usage refers to",
+            "create the user, or delete the Usage";
+        UserTerminating: Info "the user is being deleted and still exists";
+        UserGone: Info "the user is gone, so the use is over";
+        UserRecreated: Info "another user exists where one was gone";
+        UsageDeleted: Info "the Usage was deleted and the object is not in use";
+        KindRemoved: Warning "a kind that the Usage refers to is not installed any more"
+            => "its CustomResourceDefinition was removed, together with all objects of the kind",
+            "install the kind again, or delete the Usage";
+        UnblockingUsageOwners: Info "the owners of the Usage are released from waiting for it";
+        UnblockingTargetOwners: Info
+            "the owners of the used object are released from waiting for it";
+        Unmarking: Info "a mark is being removed from an object that is not used any more";
+        HandingOverDeletion: Info
+            "a recorded deletion is handed over to another Usage of the same object";
+        RecordingReplay: Info "the replay of a recorded deletion is recorded before it is sent";
+        ReplayingDeletion: Info "a recorded deletion is being replayed";
+        DeletionAttemptSettled: Info "a recorded deletion was replayed, or is not due any more";
+        DeletionAttemptRecorded: Info "a deletion was denied after the Usage had released";
+        Released: Info "nothing is held any more";
+        DeletingUsage: Info "the use is over: the deletion of the Usage itself is requested";
+        RemovingFinalizer: Info "its finalizer is being removed";
+        Unreachable: Warning "an object that decides cannot be read"
+            => "the API server or the other Usages of the object could not be read",
+            "bring the API server back; it goes on by itself";
+        Forbidden: Critical "an object that decides may not be read"
+            => "rights on the kind are missing",
+            "grant get, list, watch, patch and delete on the kind; it goes on by itself";
+        ClusterReplaced: Critical "the cluster is not the one that was pinned"
+            => "it was rebuilt or restored from an older state: absence proves nothing",
+            "bring the pinned cluster back, or delete the Usage with its finalizer";
+        MassDeletionGuardTripped: Critical "too many objects vanished at once"
+            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            "look at the cluster; if they are gone, reset the guard";
     }
 }
 

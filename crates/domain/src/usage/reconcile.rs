@@ -65,7 +65,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         return Verdict::act(effect, row.phase, Reason::AddingFinalizer);
     }
     if seen.resolution == Resolution::Changed {
-        return change(RecordChange::Resolve, row.phase, Reason::Resolving);
+        return change(RecordChange::Resolve, row.phase, Reason::ResolvingReferences);
     }
     match (row.phase, is_protected(seen.of)) {
         (Phase::Protected, Some(false)) => {
@@ -80,7 +80,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         ) => {}
     }
     match seen.of {
-        Of::Unrecorded => return Verdict::wait(row.phase, Requeue::Now, Reason::Recording),
+        Of::Unrecorded => return Verdict::wait(row.phase, Requeue::Now, Reason::RecordingTarget),
         Of::Unmarked | Of::Outlived => {
             return Verdict::act(EffectKind::Mark, row.phase, Reason::Marking);
         }
@@ -97,7 +97,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
         return verdict;
     }
     if seen.blocking == Blocking::Owners {
-        return Verdict::act(EffectKind::Unblock, row.phase, Reason::Unblocking);
+        return Verdict::act(EffectKind::Unblock, row.phase, Reason::UnblockingTargetOwners);
     }
     clear(row, seen).unwrap_or_else(|| wait(row, seen))
 }
@@ -122,14 +122,14 @@ const fn is_protected(of: Of) -> Option<bool> {
 /// What is missing for protection.
 fn lack(seen: Facts) -> Reason {
     match seen.of {
-        Of::Unresolved => Reason::NothingMatches,
-        Of::Absent => Reason::TargetMissing,
+        Of::Unresolved => Reason::NoMatchingObject,
+        Of::Absent => Reason::TargetNotFound,
         Of::KindRemoved => Reason::KindRemoved,
-        Of::Unrecorded => Reason::Recording,
+        Of::Unrecorded => Reason::RecordingTarget,
         Of::Unmarked | Of::Outlived => Reason::Marking,
         Of::Marked => Reason::Probing,
-        Of::Allowed => Reason::NotRefused,
-        Of::Leaving => Reason::TargetLeaving,
+        Of::Allowed => Reason::DeletionNotRefused,
+        Of::Leaving => Reason::TargetTerminating,
         Of::Proven => Reason::InUse,
         Of::Unknown => seen.visibility.unknown_reason(),
     }
@@ -139,7 +139,7 @@ fn lack(seen: Facts) -> Reason {
 /// what its user waits for.
 fn yielding(row: RowFacts) -> Option<Verdict> {
     let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;
-    waits.then(|| Verdict::act(EffectKind::Yield, row.phase, Reason::Yielding))
+    waits.then(|| Verdict::act(EffectKind::Yield, row.phase, Reason::UnblockingUsageOwners))
 }
 
 /// Lets go of what is not to be held: its mark first, then its recorded deletion.
@@ -151,14 +151,14 @@ fn clear(row: RowFacts, seen: Facts) -> Option<Verdict> {
         Attempt::None | Attempt::Unknown => None,
         Attempt::Settled => {
             let told = EventKind::AttemptSettled;
-            let told = Verdict::emit(told, row.phase, Reason::AttemptSettled);
+            let told = Verdict::emit(told, row.phase, Reason::DeletionAttemptSettled);
             Some(told.change_record(RecordChange::Settle))
         }
         Attempt::HandOver => {
-            Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOver))
+            Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOverDeletion))
         }
-        Attempt::Due => Some(change(RecordChange::Begin, row.phase, Reason::BeginningReplay)),
-        Attempt::Begun => Some(Verdict::act(EffectKind::Replay, row.phase, Reason::Replaying)),
+        Attempt::Due => Some(change(RecordChange::Begin, row.phase, Reason::RecordingReplay)),
+        Attempt::Begun => Some(Verdict::act(EffectKind::Replay, row.phase, Reason::ReplayingDeletion)),
     }
 }
 
@@ -171,7 +171,7 @@ fn wait(row: RowFacts, seen: Facts) -> Verdict {
     if row.intent == Intent::None {
         match seen.resolution {
             Resolution::Unknown => return rest(Requeue::Poll, seen.visibility.unknown_reason()),
-            Resolution::Refused => return rest(Requeue::Poll, Reason::Refused),
+            Resolution::Refused => return rest(Requeue::Poll, Reason::ReferencesInvalid),
             Resolution::Same | Resolution::Changed => {}
         }
     }
@@ -186,9 +186,9 @@ fn wait(row: RowFacts, seen: Facts) -> Verdict {
         | Of::Unknown => rest(Requeue::Poll, lack(seen)),
         Of::Proven => match seen.by {
             By::None => rest(Requeue::OnChange, Reason::ProtectedForReason),
-            By::Missing => rest(Requeue::OnChange, Reason::UserMissing),
+            By::Missing => rest(Requeue::OnChange, Reason::UserNotFound),
             By::Present => rest(Requeue::OnChange, Reason::InUse),
-            By::Leaving => rest(Requeue::Poll, Reason::UserLeaving),
+            By::Leaving => rest(Requeue::Poll, Reason::UserTerminating),
             By::Gone => rest(Requeue::Poll, Reason::UserGone),
             By::KindRemoved => rest(Requeue::Poll, Reason::KindRemoved),
             By::Unknown => rest(Requeue::Poll, seen.visibility.unknown_reason()),
@@ -200,14 +200,14 @@ fn wait(row: RowFacts, seen: Facts) -> Verdict {
 fn idle(row: RowFacts, seen: Facts) -> Verdict {
     let asked = row.intent == Intent::Requested;
     if !asked && seen.resolution == Resolution::Changed {
-        return change(RecordChange::Resolve, row.phase, Reason::Resolving);
+        return change(RecordChange::Resolve, row.phase, Reason::ResolvingReferences);
     }
     match seen.by {
         By::Present | By::Leaving => {
-            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserReturned);
+            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserRecreated);
         }
         By::None | By::Missing if !asked => {
-            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserReturned);
+            return Verdict::wait(Phase::Pending, Requeue::Now, Reason::UserRecreated);
         }
         By::None | By::Missing | By::Gone | By::KindRemoved => {
             if asked || row.resolve == Resolve::Once {
@@ -247,11 +247,11 @@ fn release(row: RowFacts, seen: Facts) -> Verdict {
 /// the meantime.
 fn go(row: RowFacts, seen: Facts) -> Verdict {
     if seen.excess != Excess::None || seen.attempt != Attempt::None {
-        return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::AttemptRecorded);
+        return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::DeletionAttemptRecorded);
     }
     match (row.intent, row.finalizer) {
         (Intent::None, Finalizer::On | Finalizer::Off) => {
-            Verdict::act(EffectKind::Retire, row.phase, Reason::Retiring)
+            Verdict::act(EffectKind::Retire, row.phase, Reason::DeletingUsage)
         }
         (Intent::Requested, Finalizer::On) => {
             Verdict::act(EffectKind::RemoveFinalizer, row.phase, Reason::RemovingFinalizer)

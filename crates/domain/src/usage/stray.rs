@@ -18,6 +18,7 @@ use super::look::Heard;
 use super::reference::ObjectKey;
 use crate::object::authority::Authority;
 use crate::object::closed::closed_set;
+use crate::object::reasons::reasons;
 use crate::object::unknown::unknown_reasons;
 
 /// A marked object.
@@ -61,23 +62,24 @@ closed_set! {
     }
 }
 
-closed_set! {
+reasons! {
     /// Why a mark is where it is.
     "stray reason" Reason {
-        /// A Usage holds the object.
-        Held = "Held",
-        /// No Usage holds it: the mark is being taken off.
-        Unmarking = "Unmarking",
-        /// There is no mark.
-        Unmarked = "Unmarked",
-        /// An authority that must answer did not.
-        Unreachable = "Unreachable",
-        /// An authority that must answer refused access.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once.
-        RailTripped = "RailTripped",
+        InUse: Info "a Usage holds the marked object";
+        Unmarking: Info "no Usage holds the object: its mark is being removed";
+        Unmarked: Info "the object has no mark";
+        Unreachable: Warning "the object or its Usages cannot be read"
+            => "the API server does not answer; the mark stays",
+            "bring it back; it goes on by itself";
+        Forbidden: Critical "the object or its Usages may not be read"
+            => "rights on the kind are missing; the mark stays",
+            "grant the rights; it goes on by itself";
+        ClusterReplaced: Critical "the cluster is not the one that was pinned"
+            => "it was rebuilt or restored from an older state: absence proves nothing",
+            "bring the pinned cluster back";
+        MassDeletionGuardTripped: Critical "too many objects vanished at once"
+            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            "look at the cluster; if they are gone, reset the guard";
     }
 }
 
@@ -172,7 +174,7 @@ pub fn rules(seen: Facts) -> Verdict {
             wait(Requeue::Never, Reason::Unmarked)
         }
         (Mark::On, Holders::None) => Verdict::act(EffectKind::Unmark, (), Reason::Unmarking),
-        (Mark::On, Holders::Some) => wait(Requeue::OnChange, Reason::Held),
+        (Mark::On, Holders::Some) => wait(Requeue::OnChange, Reason::InUse),
         (Mark::Unknown, Holders::None | Holders::Some | Holders::Unknown)
         | (Mark::On, Holders::Unknown) => wait(Requeue::Poll, seen.visibility.unknown_reason()),
     }

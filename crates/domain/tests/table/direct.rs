@@ -316,5 +316,5 @@ fn doing(effect: EffectKind) -> Verdict {
 }
 
 fn hold(phase: Phase) -> Verdict {
-    Verdict::wait(phase, Requeue::Poll, Reason::Held)
+    Verdict::wait(phase, Requeue::Poll, Reason::HeldByFinalizer)
 }

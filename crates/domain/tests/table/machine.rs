@@ -162,10 +162,10 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
 const fn leaves_the_reference(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::OrderTakenBack
+        Reason::CommandWithdrawn
             | Reason::HostLost
-            | Reason::MovedUnasked
-            | Reason::ProviderFailed
+            | Reason::UnexpectedTransition
+            | Reason::ProviderReportedFailure
             | Reason::Recovered
             | Reason::Gone
     )
@@ -237,5 +237,5 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
 
 fn hold(phase: Phase) -> Verdict {
     let change = RecordChange { order: Order::None, binding: BindingChange::Kept };
-    Verdict::wait(phase, Requeue::Poll, Reason::Steady).change_record(change)
+    Verdict::wait(phase, Requeue::Poll, Reason::AsDeclared).change_record(change)
 }

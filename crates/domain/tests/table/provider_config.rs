@@ -134,5 +134,5 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
 }
 
 fn hold(phase: Phase) -> Verdict {
-    Verdict::wait(phase, Requeue::Poll, Reason::Steady)
+    Verdict::wait(phase, Requeue::Poll, Reason::AsDeclared)
 }

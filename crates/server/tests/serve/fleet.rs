@@ -178,7 +178,7 @@ async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
     let machines = vec![found("m-1", ""), found("m-2", "b")];
     let ids = settle(store, &held, (machines, Credence::Whole)).await;
     let steady = fleet.why_machine(ids[1]).await.unwrap();
-    assert_eq!(steady.machine.reason, Reason::Steady);
+    assert_eq!(steady.machine.reason, Reason::AsDeclared);
     assert_eq!(
         (steady.summary.as_str(), steady.advice.len()),
         ("it serves cluster b, as is wanted", 0)

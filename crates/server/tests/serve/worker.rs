@@ -33,8 +33,8 @@ impl Steps for Acting {
     async fn step(&self, leased: Leased, _: tokio::time::Instant) -> Result<Option<Leased>, Error> {
         let Leased { item, claim, ref record, .. } = leased;
         let (name, reason) = match record {
-            Held::Resource(record) => (record.state.fields().name.clone(), "Steady"),
-            Held::ProviderConfig(_) => ("config".to_owned(), "Steady"),
+            Held::Resource(record) => (record.state.fields().name.clone(), "AsDeclared"),
+            Held::ProviderConfig(_) => ("config".to_owned(), "AsDeclared"),
         };
         *self.done.lock().unwrap().entry(name.clone()).or_default() += 1;
         match name.as_str() {

@@ -162,7 +162,7 @@ pub(super) async fn record_look(stage: &impl Stage) -> Observed {
             effect: None,
             event: None,
             wake: Wake::OnChange,
-            reason: Reason::Steady,
+            reason: Reason::AsDeclared,
         };
         let _ = Ledger::<Broker>::commit(stage, record.version, &decision).await;
     }

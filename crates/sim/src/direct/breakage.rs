@@ -209,7 +209,7 @@ impl Breakage {
             decision.wake = Wake::At(now.after(millis(INTERVAL)));
         }
         let unknown = seen.facts.operation == Operation::Unknown;
-        if self == Self::WaitOnIncomplete && unknown && decision.reason == Reason::Steady {
+        if self == Self::WaitOnIncomplete && unknown && decision.reason == Reason::AsDeclared {
             decision.wake = Wake::OnChange;
         }
         let mut fields = decision.next.fields().clone();

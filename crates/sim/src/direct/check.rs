@@ -353,11 +353,11 @@ impl State {
     /// Who is as wished, or over, is not looked at again.
     fn check_due(&mut self, index: usize) {
         let row = &self.store.resources[index];
-        let steady = row.reason == Some(Reason::Steady);
+        let steady = row.reason == Some(Reason::AsDeclared);
         // A restored object whose identity is lost stays unknown to the cloud, so it is polled.
         let unknown = matches!(
             row.reason,
-            Some(Reason::DeletionForgotten | Reason::OperationUnknown | Reason::ObjectUnknown)
+            Some(Reason::DeletionTimestampLost | Reason::OperationStatusUnknown | Reason::ObjectUnreadable)
         );
         let over = row.record.state.phase() == Phase::Deleted && !unknown;
         let due = row.entry.as_ref().and_then(|it| it.due);
@@ -375,7 +375,7 @@ impl State {
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
             let back = row.record.book.rows().iter().any(|it| it.standing == Standing::Seen);
-            let told = row.reason == Some(Reason::DeletionForgotten);
+            let told = row.reason == Some(Reason::DeletionTimestampLost);
             let object = self.outside.object(row.object);
             return match object {
                 _ if watched || back => Some("it is watched".to_owned()),
@@ -410,10 +410,10 @@ impl State {
         let standing = identity.as_deref().and_then(|it| self.outside.cloud.find(it));
         let lies_in = |it: &str| self.outside.cloud.containers.contains(&container(it));
         match row.reason {
-            Some(Reason::Steady) => standing
+            Some(Reason::AsDeclared) => standing
                 .is_some_and(|it| it.made_by == Some(row.object) && it.is == object.spec.wanted),
-            Some(Reason::NameTaken) => standing.is_some_and(|it| it.made_by != Some(row.object)),
-            Some(Reason::ContainerGone) => identity.is_some_and(|it| !lies_in(&it)),
+            Some(Reason::NameTakenByAnother) => standing.is_some_and(|it| it.made_by != Some(row.object)),
+            Some(Reason::ParentGone) => identity.is_some_and(|it| !lies_in(&it)),
             Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),
             Some(Reason::IdentityChanged) => identity != self.stands_for(row.object),
             Some(Reason::IdentityForeign) => {

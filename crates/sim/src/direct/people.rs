@@ -106,7 +106,7 @@ impl State {
             // Whoever is asked looks into the cloud: what stands and is marked needs nobody.
             let stands = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
             let nameless = matches!(reason, Reason::Orphaned | Reason::IdentityMalformed);
-            let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::PolicyUnreadable);
+            let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::DeletionPolicyInvalid);
             if open || nameless && !stands {
                 self.outside.change(uid, tick, |it| {
                     it.policy = Some("release-with-record".to_owned());

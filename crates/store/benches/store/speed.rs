@@ -220,7 +220,7 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
             row.standing = Standing::Seen;
         }
         let (claim, wake) = (leased.claim, Wake::OnChange);
-        write.release = Some(Release { item, claim, wake, reason: "Steady" });
+        write.release = Some(Release { item, claim, wake, reason: "AsDeclared" });
         writes.push(write);
     }
     writes

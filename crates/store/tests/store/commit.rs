@@ -120,7 +120,7 @@ async fn a_state_that_did_not_change_is_not_written() {
         test.store.commit(step).await.unwrap();
         let leased = world.claim(item).await;
         test.store.wake(item).await.unwrap();
-        let (claim, wake, reason) = (leased.claim, Wake::OnChange, "Steady");
+        let (claim, wake, reason) = (leased.claim, Wake::OnChange, "AsDeclared");
         test.store.release(Release { item, claim, wake, reason }).await.unwrap();
         let written = "SELECT CAST(n AS bigint) FROM written";
         assert_eq!(test.database.number(written).await, 0, "claims, rows and rests write no state");

@@ -183,7 +183,7 @@ async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
             }
             let mut due = store.due();
             due.clear();
-            let release = Release { item, claim, wake, reason: "Steady" };
+            let release = Release { item, claim, wake, reason: "AsDeclared" };
             assert!(store.release(release).await.unwrap());
             let patience = Duration::from_millis(if signalled { 60_000 } else { 20 });
             let heard = tokio::time::timeout(patience, due.wait()).await.is_ok();
@@ -204,11 +204,11 @@ async fn the_last_words_of_a_life_are_read_back() {
         let batch = store.claim_due(10).await.unwrap();
         let leased = batch.leased.iter().find(|it| it.item == item).unwrap();
         let (claim, wake) = (leased.claim, Wake::OnChange);
-        store.release(Release { item, claim, wake, reason: "Steady" }).await.unwrap();
+        store.release(Release { item, claim, wake, reason: "AsDeclared" }).await.unwrap();
         let attention = store.queue_status(item).await.unwrap().unwrap();
-        assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("Steady"), None));
+        assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("AsDeclared"), None));
         let names = store.display_names(id).await.unwrap().unwrap();
-        assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("Steady")));
+        assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("AsDeclared")));
         assert!(names.project.is_some() && names.blueprint.is_some());
     })
     .await;

@@ -211,7 +211,7 @@ async fn is_due(test: &TestStore, item: WorkItem) -> bool {
 }
 
 const RESTS: Report<Reason> =
-    Report { reason: Reason::Steady, wake: Wake::OnChange, acted: false, committed: false };
+    Report { reason: Reason::AsDeclared, wake: Wake::OnChange, acted: false, committed: false };
 
 /// Red by: a driver that was overtaken, looked last, and tells nobody.
 // Requirement: W-17

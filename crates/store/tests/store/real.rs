@@ -89,8 +89,8 @@ pub(crate) const fn release(it: Release) -> usher_store::Release {
 
 const fn reason(life: Life) -> &'static str {
     match life {
-        Life::Resource(_) | Life::Config(_) => "Steady",
-        Life::Tombstone(_) => "AtRest",
+        Life::Resource(_) | Life::Config(_) => "AsDeclared",
+        Life::Tombstone(_) => "NothingReturned",
     }
 }
 

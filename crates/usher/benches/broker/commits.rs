@@ -51,6 +51,6 @@ async fn worker(world: &World, number: usize) -> Worker {
         row.standing = Standing::Seen;
     }
     let (claim, wake) = (leased.claim, Wake::OnChange);
-    write.release = Some(Release { item, claim, wake, reason: "Steady" });
+    write.release = Some(Release { item, claim, wake, reason: "AsDeclared" });
     Worker { store: Arc::clone(&world.store), write }
 }

@@ -103,7 +103,7 @@ async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
         ("Provisioning", "WaitingForSubstrate"),
         ("Provisioning", "WaitingForSubstrate"),
         ("Enrolling", "WaitingForNode"),
-        ("Ready", "Steady"),
+        ("Ready", "AsDeclared"),
     ] {
         server.on(&one, 200, &resource(ID, "demo", phase, reason));
     }
@@ -115,7 +115,7 @@ async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
         "Pending",
         "Provisioning  WaitingForSubstrate",
         "Enrolling  WaitingForNode",
-        "Ready  Steady",
+        "Ready  AsDeclared",
     ];
     assert_eq!(shown, expected, "plain lines, and no line twice");
 }
@@ -130,7 +130,7 @@ async fn waiting_looks_again_when_something_is_told() {
         .on("POST /v1/resources", 202, &resource(ID, "demo", "Pending", ""))
         .says(&format!("GET /v1/events?resource={ID}"), 200, told)
         .on(&one, 200, &resource(ID, "demo", "Pending", ""))
-        .on(&one, 200, &resource(ID, "demo", "Ready", "Steady"));
+        .on(&one, 200, &resource(ID, "demo", "Ready", "AsDeclared"));
     let begun = std::time::Instant::now();
     assert_eq!(server.usher(&format!("{DECLARE} --wait")).await.code, Some(0));
     let lines: Vec<String> = server.asked().into_iter().map(|it| it.line).collect();
@@ -164,7 +164,7 @@ async fn waiting_outlives_a_server_that_does_not_answer_for_a_while() {
     let one = format!("GET /v1/resources/{ID}");
     let leaving = resource(ID, "demo", "Deregistering", "DrainingNode");
     server
-        .on(&named("web-1"), 200, &list(&[resource(ID, "demo", "Ready", "Steady")]))
+        .on(&named("web-1"), 200, &list(&[resource(ID, "demo", "Ready", "AsDeclared")]))
         .on(&format!("DELETE /v1/resources/{ID}"), 202, &leaving)
         .on(&one, 503, &problem("unavailable", "cannot answer now"))
         .on(&one, 200, &resource(ID, "demo", "Deprovisioning", "WaitingForDeletion"))
@@ -290,7 +290,7 @@ async fn url_and_token_of_the_environment_override_the_data_directory() {
 #[tokio::test]
 async fn orders_about_a_resource_go_to_its_id() {
     let server = Server::start().await;
-    let it = resource(ID, "demo", "Ready", "Steady");
+    let it = resource(ID, "demo", "Ready", "AsDeclared");
     server.on(&named("web-1"), 200, &list(std::slice::from_ref(&it)));
     for verb in ["retry", "replace", "abandon"] {
         server.on(&format!("POST /v1/resources/{ID}/{verb}"), 202, &it);

@@ -115,7 +115,7 @@ async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
     let said = loop {
         house.signal_agents(Signal::KILL);
         let said = why(&house);
-        if said.contains("its node registered and is not heard any more") {
+        if said.contains("its node registered and sends no heartbeats any more") {
             break said;
         }
         assert!(begun.elapsed() < PATIENCE, "{}", house.said());

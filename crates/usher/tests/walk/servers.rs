@@ -117,7 +117,7 @@ async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other()
     here.until_phase(&id, "Ready").await;
     here.signal_agents(rustix::process::Signal::STOP);
     here.deprovision(&id).await;
-    here.until_reason(&id, "WaitingForComposed").await;
+    here.until_reason(&id, "WaitingForComposedResources").await;
     let leaving = |house: &House| house.standing().iter().any(|it| it.join("leaving").exists());
     let begun = std::time::Instant::now();
     while !leaving(&there) {

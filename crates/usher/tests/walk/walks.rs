@@ -23,7 +23,7 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
     assert_eq!(effects, ["DeregisterNode", "DeleteSubstrate", "DeleteAnchor"]);
     let asked = house.insist("DELETE", &format!("/v1/resources/{id}"), None).await;
     assert_eq!(asked["phase"], "Deregistering");
-    assert_ne!(asked["reason"], "Steady", "that was before");
+    assert_ne!(asked["reason"], "AsDeclared", "that was before");
     house.until_phase(&id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(&id).await, ALL);
@@ -134,7 +134,7 @@ async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
     let why = house.why(&id).await;
     assert!(why["advice"][0]["remedy"].as_str().unwrap().contains("--replace"), "{why}");
     house.signal_agents(rustix::process::Signal::CONT);
-    house.until_reason(&id, "Steady").await;
+    house.until_reason(&id, "AsDeclared").await;
     house.signal_agents(rustix::process::Signal::STOP);
     house.until_reason(&id, "NodeLost").await;
     house.deprovision(&id).await;

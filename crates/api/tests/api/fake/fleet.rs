@@ -42,7 +42,7 @@ fn view() -> MachineView {
     let shard = "s".parse().unwrap();
     let adopted = adopt(&Report::read(&raw).unwrap(), "p", &shard, START).unwrap();
     let (id, version) = (machine(), Version(3));
-    MachineView { id, version, machine: adopted.machine, reason: Reason::Steady }
+    MachineView { id, version, machine: adopted.machine, reason: Reason::AsDeclared }
 }
 
 fn missing(thing: Thing, what: &dyn ToString) -> Refusal {

@@ -237,9 +237,9 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
 #[test]
 fn times_move_only_if_something_else_does() {
     let it = resource(|it| it.phase = Phase::Provisioning);
-    let keep = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::Steady);
+    let keep = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::AsDeclared);
     assert_eq!(it.turned(keep, false, NOW), it, "nothing moved");
-    let moved = Verdict::wait(Phase::Enrolling, Requeue::Poll, Reason::Steady);
+    let moved = Verdict::wait(Phase::Enrolling, Requeue::Poll, Reason::AsDeclared);
     let expected = bent(|it| {
         it.phase = Phase::Enrolling;
         it.updated_at = NOW;
@@ -259,7 +259,7 @@ fn times_move_only_if_something_else_does() {
 #[test]
 fn a_clock_that_jumped_back_takes_no_time_back() {
     let it = resource(|it| it.updated_at = NOW);
-    let moved = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::Steady);
+    let moved = Verdict::wait(Phase::Provisioning, Requeue::Poll, Reason::AsDeclared);
     let expected = bent(|it| {
         it.phase = Phase::Provisioning;
         it.updated_at = NOW;
@@ -271,7 +271,7 @@ fn a_clock_that_jumped_back_takes_no_time_back() {
 // Requirement: B-29
 #[test]
 fn the_substrate_is_first_ready_once_per_generation() {
-    let keep = Verdict::wait(Phase::Pending, Requeue::Poll, Reason::Steady);
+    let keep = Verdict::wait(Phase::Pending, Requeue::Poll, Reason::AsDeclared);
     let first = resource(|_| ()).turned(keep, true, LATER);
     assert_eq!(first.fields().substrate_ready_at, Some(LATER), "first seen ready");
     assert_eq!(first.turned(keep, true, NOW), first, "ready again");

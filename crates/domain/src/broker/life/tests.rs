@@ -144,7 +144,7 @@ fn only_waiting_reasons_become_overdue() {
         (Reason::WaitingForNode, Reason::EnrolmentOverdue),
         (Reason::DrainingNode, Reason::DrainOverdue),
         (Reason::WaitingForDeletion, Reason::TeardownOverdue),
-        (Reason::WaitingForComposed, Reason::TeardownOverdue),
+        (Reason::WaitingForComposedResources, Reason::TeardownOverdue),
     ];
     for reason in Reason::ALL {
         let overdue = mapped.iter().find(|(waiting, _)| waiting == reason);

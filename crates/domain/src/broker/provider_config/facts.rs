@@ -4,9 +4,9 @@ use std::convert::Infallible;
 
 use usher_kernel::Visibility;
 
+use super::reason::Reason;
 use crate::broker::facts::{Anchor, Finalization, Gate};
 use crate::object::closed::closed_set;
-use crate::object::unknown::unknown_reasons;
 
 closed_set! {
     /// Where a ProviderConfig is.
@@ -65,58 +65,6 @@ closed_set! {
         DeleteAnchor = "DeleteAnchor",
     }
 }
-
-closed_set! {
-    /// Why a ProviderConfig is where it is.
-    "provider config reason" Reason {
-        /// The namespace is not ready.
-        NamespaceNotReady = "NamespaceNotReady",
-        /// The anchor of the generation is being created.
-        CreatingAnchor = "CreatingAnchor",
-        /// What was seen is recorded before the next verb.
-        Recording = "Recording",
-        /// A foreign object has the anchor's name.
-        AnchorNameTaken = "AnchorNameTaken",
-        /// The anchor is gone: the object under it will be collected.
-        AnchorLost = "AnchorLost",
-        /// The object is being created.
-        Creating = "Creating",
-        /// The object is written again.
-        Correcting = "Correcting",
-        /// A foreign object has its name.
-        NameTaken = "NameTaken",
-        /// Another party asked it to go.
-        LeavingUnasked = "LeavingUnasked",
-        /// All is as wanted.
-        Steady = "Steady",
-        /// It has no users any more.
-        NoUsers = "NoUsers",
-        /// The object's deletion is being asked for.
-        Deleting = "Deleting",
-        /// Something is on its way out.
-        WaitingToGo = "WaitingToGo",
-        /// A driver from before the last user left may still be heard.
-        QuietTime = "QuietTime",
-        /// The anchor's deletion is being asked for.
-        DeletingAnchor = "DeletingAnchor",
-        /// Nothing was seen, but some identity row is still open.
-        UnsettledRows = "UnsettledRows",
-        /// The old generation is gone and a user wants a new one.
-        GenerationReplaced = "GenerationReplaced",
-        /// Nothing is left.
-        Gone = "Gone",
-        /// An authority that must answer did not.
-        Unreachable = "Unreachable",
-        /// An authority that must answer refused access.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once.
-        RailTripped = "RailTripped",
-    }
-}
-
-unknown_reasons!(Reason);
 
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use usher_kernel::{Book, Name, Reconciled, Reconciler, Record, Timers, Timestamp, Uid};
 
 use super::ProviderConfig;
-use super::facts::{Phase, Reason, RecordChange, RowFacts, Users, VerbKind};
+use super::facts::{Phase, RecordChange, RowFacts, Users, VerbKind};
 use super::observe::Observed;
+use super::reason::Reason;
 use super::reconcile::rules;
 use crate::broker::facts::Finalization;
 use crate::broker::render::anchor::is_anchor;

@@ -19,11 +19,13 @@
 mod facts;
 mod life;
 mod observe;
+mod reason;
 mod reconcile;
 
-pub use facts::{Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict};
+pub use facts::{Facts, Object, Phase, RecordChange, RowFacts, Users, VerbKind, Verdict};
 pub use life::{Life, Verb};
 pub use observe::{Found, Look, Observed, fold};
+pub use reason::Reason;
 pub use reconcile::rules;
 
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,9 @@
 use usher_kernel::{Requeue, Visibility};
 
 use super::facts::{
-    Facts, Object, Phase, Reason, RecordChange, RowFacts, Users, VerbKind, Verdict,
+    Facts, Object, Phase, RecordChange, RowFacts, Users, VerbKind, Verdict,
 };
+use super::reason::Reason;
 use crate::broker::facts::{Anchor, Finalization, Gate};
 
 /// The verdict for one cell of the table.
@@ -27,15 +28,15 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Object::Unknown => {
             Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason())
         }
-        Object::Foreign => pending(Requeue::Poll, Reason::NameTaken),
-        Object::Deleting => pending(Requeue::Poll, Reason::LeavingUnasked),
-        Object::Unrecorded => pending(Requeue::Now, Reason::Recording),
-        Object::Present => Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Steady),
+        Object::Foreign => pending(Requeue::Poll, Reason::NameTakenByAnother),
+        Object::Deleting => pending(Requeue::Poll, Reason::DeletedByAnother),
+        Object::Unrecorded => pending(Requeue::Now, Reason::RecordingIdentity),
+        Object::Present => Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::AsDeclared),
         Object::Drifted => keep(row, seen),
         Object::Absent
             if row.phase == Phase::Ready && seen.visibility == Visibility::RailTripped =>
         {
-            Verdict::wait(Phase::Ready, Requeue::Poll, Reason::RailTripped)
+            Verdict::wait(Phase::Ready, Requeue::Poll, Reason::MassDeletionGuardTripped)
         }
         Object::Absent => create(seen),
     }
@@ -54,11 +55,11 @@ fn create(seen: Facts) -> Verdict {
         Anchor::Absent => {
             Verdict::act(VerbKind::CreateAnchor, Phase::Pending, Reason::CreatingAnchor)
         }
-        Anchor::Unrecorded => pending(Requeue::Now, Reason::Recording),
+        Anchor::Unrecorded => pending(Requeue::Now, Reason::RecordingIdentity),
         Anchor::Leaving => {
             Verdict::act(VerbKind::DeleteAnchor, Phase::Pending, Reason::DeletingAnchor)
         }
-        Anchor::Foreign => pending(Requeue::Poll, Reason::AnchorNameTaken),
+        Anchor::Foreign => pending(Requeue::Poll, Reason::AnchorNameTakenByAnother),
         Anchor::Ours => Verdict::act(VerbKind::Apply, Phase::Pending, Reason::Creating),
     }
 }
@@ -75,10 +76,10 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
     match seen.anchor {
         Anchor::Unknown => hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent | Anchor::Foreign => hold(Requeue::Poll, Reason::AnchorLost),
-        Anchor::Unrecorded => hold(Requeue::Now, Reason::Recording),
+        Anchor::Unrecorded => hold(Requeue::Now, Reason::RecordingIdentity),
         // Held by our finalizer, a leaving anchor still owns what stands under it.
         Anchor::Ours | Anchor::Leaving => {
-            Verdict::act(VerbKind::Apply, row.phase, Reason::Correcting)
+            Verdict::act(VerbKind::Apply, row.phase, Reason::CorrectingDrift)
         }
     }
 }
@@ -94,11 +95,11 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Object::Present | Object::Drifted | Object::Unrecorded => {
             return Verdict::act(VerbKind::Delete, row.phase, Reason::Deleting);
         }
-        Object::Deleting => return hold(Reason::WaitingToGo),
+        Object::Deleting => return hold(Reason::WaitingForDeletion),
         Object::Absent | Object::Foreign => {}
     }
     if row.closing == Finalization::Quiet {
-        return Verdict::wait(row.phase, Requeue::InFlightGrace, Reason::QuietTime);
+        return Verdict::wait(row.phase, Requeue::InFlightGrace, Reason::InFlightGrace);
     }
     match seen.anchor {
         Anchor::Unknown => return hold(seen.visibility.unknown_reason()),
@@ -109,7 +110,7 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Anchor::Absent | Anchor::Foreign => {}
     }
     match (row.closing, row.users) {
-        (Finalization::Quiet | Finalization::Open, _) => hold(Reason::UnsettledRows),
+        (Finalization::Quiet | Finalization::Open, _) => hold(Reason::NamesNotYetGone),
         (Finalization::Settled, Users::None) => {
             Verdict::wait(Phase::Gone, Requeue::OnChange, Reason::Gone)
         }

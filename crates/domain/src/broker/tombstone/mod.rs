@@ -3,6 +3,8 @@
 //! A second, tiny life beside the sticky, silent phase `Deleted`. It rests without a timer and is
 //! woken by a change of anything that carries the resource's label.
 
+mod reason;
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ use super::life::address;
 use super::observe::Observed;
 use super::phase::Phase;
 use super::verdict::EffectKind;
-use crate::object::closed::closed_set;
-use crate::object::unknown::unknown_reasons;
+
+pub use reason::Reason;
 
 /// The life of a tombstone, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,36 +35,6 @@ impl Default for Tombstone {
         Self { interval: Duration::from_secs(30), keep: Duration::from_hours(24) }
     }
 }
-
-closed_set! {
-    /// Why a tombstone does what it does.
-    "tombstone reason" Reason {
-        /// Nothing came back.
-        AtRest = "AtRest",
-        /// An XR came back.
-        RemovingSubstrate = "RemovingSubstrate",
-        /// An anchor came back.
-        RemovingAnchor = "RemovingAnchor",
-        /// What the XR that came back composed is recorded before it is asked to go.
-        Recording = "Recording",
-        /// Our own guard came back with it.
-        ReleasingProtection = "ReleasingProtection",
-        /// Another party guards what came back.
-        InUse = "InUse",
-        /// What came back is on its way out.
-        WaitingToGo = "WaitingToGo",
-        /// An authority that must answer did not.
-        Unreachable = "Unreachable",
-        /// An authority that must answer refused access.
-        Forbidden = "Forbidden",
-        /// The world is not the one that was pinned.
-        ClusterReplaced = "ClusterReplaced",
-        /// Too much vanished at once.
-        RailTripped = "RailTripped",
-    }
-}
-
-unknown_reasons!(Reason);
 
 /// What the rules answer: everything but the names. Nothing is told of a tombstone.
 pub type Verdict = usher_kernel::Verdict<EffectKind, (), Infallible, Infallible, Reason>;
@@ -136,7 +108,7 @@ pub fn rules(seen: Facts) -> Verdict {
         Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed | Xr::Replaced => {
             return remove_substrate(seen, unknown);
         }
-        Xr::Deleting => return wait(Reason::WaitingToGo),
+        Xr::Deleting => return wait(Reason::WaitingForDeletion),
         Xr::Absent | Xr::Foreign => {}
     }
     match seen.anchor {
@@ -151,7 +123,7 @@ pub fn rules(seen: Facts) -> Verdict {
         Composed::None => at_rest(),
         Composed::Unknown => unknown,
         Composed::Unrecorded | Composed::Present | Composed::KindRemoved => {
-            wait(Reason::WaitingToGo)
+            wait(Reason::WaitingForDeletion)
         }
     }
 }
@@ -168,7 +140,7 @@ fn remove_substrate(seen: Facts, unknown: Verdict) -> Verdict {
     }
     match seen.composed {
         Composed::Unknown => unknown,
-        Composed::Unrecorded => wait(Reason::Recording).requeue(Requeue::Now),
+        Composed::Unrecorded => wait(Reason::RecordingComposedResources).requeue(Requeue::Now),
         Composed::None | Composed::Present | Composed::KindRemoved => {
             Verdict::act(EffectKind::DeleteSubstrate, (), Reason::RemovingSubstrate)
         }
@@ -180,7 +152,7 @@ fn wait(reason: Reason) -> Verdict {
 }
 
 fn at_rest() -> Verdict {
-    Verdict::wait((), Requeue::OnChange, Reason::AtRest)
+    Verdict::wait((), Requeue::OnChange, Reason::NothingReturned)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn soon() -> Wake {
 #[test]
 fn a_tombstone_rests_without_a_timer() {
     let rows = vec![gone(deleted().xr_name(G1), "x")];
-    let expected = (deleted(), vec![], None, Wake::OnChange, Reason::AtRest);
+    let expected = (deleted(), vec![], None, Wake::OnChange, Reason::NothingReturned);
     assert_eq!(decide(rows, &observed(NOTHING)), expected);
 }
 
@@ -93,8 +93,8 @@ fn whoever_is_not_recorded_as_ours_is_not_touched() {
 #[test]
 fn a_tombstone_looks_again_at_whatever_it_waits_for() {
     let cases = [
-        (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingToGo),
-        (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingToGo),
+        (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingForDeletion),
+        (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingForDeletion),
         (Facts { xr: Xr::Ready, protection: Protection::Somebody, ..NOTHING }, Reason::InUse),
         (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
         (Facts { visibility: Visibility::ClusterReplaced, ..NOTHING }, Reason::ClusterReplaced),
@@ -118,7 +118,7 @@ fn an_anchor_held_by_our_finalizer_is_let_go() {
 #[test]
 fn what_came_back_is_on_record_before_it_is_taken_away() {
     let facts = Facts { xr: Xr::Ready, composed: Composed::Unrecorded, ..NOTHING };
-    let expected = (deleted(), vec![], None, Wake::Now, Reason::Recording);
+    let expected = (deleted(), vec![], None, Wake::Now, Reason::RecordingComposedResources);
     assert_eq!(decide(vec![seen(deleted().xr_name(G1), "x")], &observed(facts)), expected);
 }
 
@@ -134,7 +134,7 @@ fn what_was_given_up_is_left_alone() {
     let facts = Facts { xr: Xr::Ready, protection: Protection::Ours, ..NOTHING };
     let decision = Tombstone::default().decide(&record(given_up, rows), &observed(facts), NOW);
     assert_eq!(decision.effect, None);
-    assert_eq!((decision.wake, decision.reason), (Wake::OnChange, Reason::AtRest));
+    assert_eq!((decision.wake, decision.reason), (Wake::OnChange, Reason::NothingReturned));
 }
 
 // Requirement: T-19

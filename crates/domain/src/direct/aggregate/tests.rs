@@ -12,7 +12,7 @@ use crate::direct::reason::Reason;
 
 fn verdict(phase: Phase, change: Option<RecordChange>) -> Verdict {
     let (effect, event) = (None, None);
-    Verdict { effect, phase, change, event, requeue: Requeue::Poll, reason: Reason::Steady }
+    Verdict { effect, phase, change, event, requeue: Requeue::Poll, reason: Reason::AsDeclared }
 }
 
 fn with_identity() -> Resource {

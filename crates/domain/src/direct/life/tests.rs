@@ -145,7 +145,7 @@ fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
     });
     let decision = decide(&record(loud, [intended(name())]), &going_look());
     assert_eq!(decision.wake, Wake::At(NOW.after(Duration::from_secs(3))));
-    assert_eq!((decision.reason, decision.rows), (Reason::QuietTime, vec![]));
+    assert_eq!((decision.reason, decision.rows), (Reason::InFlightGrace, vec![]));
 }
 
 // Requirement: I-23
@@ -204,7 +204,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     };
     let lost = leaving(|it| it.history = History::Lost);
     let found = decide(&record(lost, []), &look);
-    assert_eq!((found.reason, found.effect.clone()), (Reason::Recording, None));
+    assert_eq!((found.reason, found.effect.clone()), (Reason::RecordingObservation, None));
     assert_eq!(found.next.identity(), Some(&identified("a")));
     assert_eq!(found.rows[0].standing, Standing::Seen);
     let next = decide(&record(found.next, found.rows), &look);
@@ -225,7 +225,7 @@ fn what_comes_back_after_the_end_is_taken_away() {
     assert_eq!(decide(&gone, &absent).wake, Wake::At(NOW.after(LIFE.interval)));
     let back = Look { cloud: Some(asked(Ok(Some(found("c-2"))))), ..absent };
     let decision = decide(&gone, &back);
-    assert_eq!(decision.reason, Reason::RemovingLate);
+    assert_eq!(decision.reason, Reason::DeletingLateCreation);
     assert!(matches!(decision.effect, Some(Effect::Delete { at, .. }) if at.uid().0 == "c-2"));
 }
 
@@ -245,13 +245,13 @@ fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
     assert!(matches!(leaving.effect, Some(Effect::RemoveFinalizer { .. })));
     assert_eq!(leaving.wake, Wake::At(NOW.after(LIFE.interval)));
     let wanted = decide(&over, &look());
-    assert_eq!((wanted.reason, wanted.effect), (Reason::DeletionForgotten, None));
+    assert_eq!((wanted.reason, wanted.effect), (Reason::DeletionTimestampLost, None));
     assert_eq!(wanted.wake, Wake::OnChange);
     let unread = Look { object: Err(Unknown::Unreachable), ..look() };
     let unread = decide(&over, &unread);
     assert_eq!(
         (unread.reason, unread.wake),
-        (Reason::ObjectUnknown, Wake::At(NOW.after(LIFE.slow)))
+        (Reason::ObjectUnreadable, Wake::At(NOW.after(LIFE.slow)))
     );
     let gone = decide(&over, &Look { object: Ok(None), ..look() });
     assert_eq!((gone.reason, gone.wake), (Reason::Gone, Wake::Never));
@@ -265,7 +265,7 @@ fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
     let look =
         Look { spec: Some(Ok(identified("b"))), search: marked, cloud: None, ..going_look() };
     let decision = decide(&record(lost, []), &look);
-    assert_eq!(decision.reason, Reason::Recording);
+    assert_eq!(decision.reason, Reason::RecordingObservation);
     assert_eq!(decision.next.identity(), Some(&identified("a")));
 }
 
@@ -279,5 +279,5 @@ fn a_life_without_a_name_is_not_watched_after_its_end() {
     let over = decide(&record(decision.next, []), &unheard);
     assert_eq!((over.wake, over.reason), (Wake::Never, Reason::Gone));
     let blind = Look { object: Err(Unknown::Forbidden), ..unheard };
-    assert_eq!(decide(&record(resource(|_| ()), []), &blind).reason, Reason::ObjectUnknown);
+    assert_eq!(decide(&record(resource(|_| ()), []), &blind).reason, Reason::ObjectUnreadable);
 }

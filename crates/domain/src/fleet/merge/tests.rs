@@ -41,7 +41,7 @@ fn a_drain_ends_in_idle_with_nothing_of_its_binding_left() {
         let merged = merged(&it, &look);
         let idle = State::Idle { host: host(), asked: None };
         assert_eq!(merged.next.state(), &idle, "{source:?}");
-        assert_eq!(merged.verdict.reason, Reason::Completed);
+        assert_eq!(merged.verdict.reason, Reason::CommandCompleted);
         assert_eq!(merged.next.fields().phase_since, NOW);
     }
 }
@@ -83,7 +83,7 @@ fn a_machine_that_stands_still_is_described_anew() {
     let unread = after(&merged.next, Report::read(&news).unwrap()).next;
     assert_eq!(unread.fields().offer, Offering::Kept(offer), "the last that could be read");
     assert_eq!(merged.next.state().host().unwrap().reference, "h2");
-    assert_eq!((merged.verdict.event, merged.verdict.reason), (None, Reason::Steady));
+    assert_eq!((merged.verdict.event, merged.verdict.reason), (None, Reason::AsDeclared));
     let failed = wanted(Phase::Failed, Target::Release);
     let news = Raw { last_error: "still no quota".to_owned(), ..raw(Phase::Failed) };
     let merged = after(&failed, Report::read(&news).unwrap());
@@ -117,7 +117,7 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
     assert_eq!(taken_back.state().asked(), Some(&binding("a")));
     let late = after(&taken_back, report(Phase::Configured));
     assert_eq!(late.next.state().binding(), Some(&binding("a")));
-    assert_eq!(late.verdict.reason, Reason::MovedUnasked);
+    assert_eq!(late.verdict.reason, Reason::UnexpectedTransition);
     let deleting = after(&taken_back.aimed(Wanted::of(Target::Release)), report(Phase::Idle)).next;
     assert_eq!(deleting.phase(), Phase::Deleting);
     let late = after(&deleting, report(Phase::Configuring));
@@ -132,7 +132,7 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
     let configured = after(&it, report(Phase::Configured)).next;
     assert_eq!(configured.fields().token, FRESH);
     let late = merged(&configured, &list);
-    assert_eq!((late.next, late.verdict.reason), (configured, Reason::StaleLook));
+    assert_eq!((late.next, late.verdict.reason), (configured, Reason::StaleObservation));
 }
 
 // Requirement: F-10
@@ -142,7 +142,7 @@ fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
     let list = Look { source: Source::List, ..look(Some(report(Phase::Speculative))) };
     let accepted = after(&it, report(Phase::Creating)).next;
     let late = merged(&accepted, &list);
-    assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleLook));
+    assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleObservation));
 }
 
 // Requirement: F-11
@@ -155,7 +155,7 @@ fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
     let again = merged(&it, &look);
     assert_eq!((again.verdict.effect, again.next.fields().token), (None, fresh));
     let sent = merged(&again.next, &look);
-    assert_eq!(sent.verdict.reason, Reason::OrderSent);
+    assert_eq!(sent.verdict.reason, Reason::CommandSent);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn a_look_that_missed_something_is_no_rest() {
 fn names_are_recorded_before_anything_is_marked() {
     let fresh = usage(|it| it.status = Status::default());
     let it = decide(fresh, vec![], &look());
-    assert_eq!((it.effect, it.wake, it.reason), (None, Wake::Now, Reason::Resolving));
+    assert_eq!((it.effect, it.wake, it.reason), (None, Wake::Now, Reason::ResolvingReferences));
     assert_eq!(it.next.targets(), [key("db")]);
     let names: Vec<_> = it.rows.iter().map(|it| (it.name.clone(), it.standing)).collect();
     let expected = [Role::Mark.name(&key("db")), Role::User.name(&key("app"))];
@@ -81,7 +81,7 @@ fn the_uid_is_on_record_before_the_object_is_marked() {
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(object("db-1", None))));
     let intended = vec![row(Role::Mark, "db", Standing::Intended, None)];
     let first = decide(pending(), intended, &unmarked);
-    assert_eq!((first.effect, first.wake, first.reason), (None, Wake::Now, Reason::Recording));
+    assert_eq!((first.effect, first.wake, first.reason), (None, Wake::Now, Reason::RecordingTarget));
     assert_eq!(first.rows[0].uid, Some(Uid::new("db-1")));
     let second = decide(pending(), rows(), &unmarked);
     let (object, uid) = (key("db"), Uid::new("db-1"));

@@ -61,7 +61,7 @@ fn every_verb_is_addressed_by_the_rows() {
     let cases = [
         (&it, vec![], NOTHING, Verb::CreateAnchor { anchor }, Reason::CreatingAnchor),
         (&it, made, absent, apply(None), Reason::Creating),
-        (&it, kept, drifted, apply(Some(uid("c2"))), Reason::Correcting),
+        (&it, kept, drifted, apply(Some(uid("c2"))), Reason::CorrectingDrift),
         (&leaving, all.clone(), UP, delete, Reason::Deleting),
         (&leaving, all.clone(), absent, delete_anchor(&it, G1, "a1"), Reason::DeletingAnchor),
         (&it, all, anchor_leaves, delete_anchor(&it, G2, "a2"), Reason::DeletingAnchor),
@@ -134,7 +134,7 @@ fn the_anchor_waits_until_nobody_from_before_can_be_heard() {
     let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
     let rows = [seen(loud.anchor_name(G1), "a"), seen(loud.config_name(G1), "c")];
     let absent = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
-    let expected = (loud.clone(), vec![], None, Wake::At(quiet_end()), Reason::QuietTime);
+    let expected = (loud.clone(), vec![], None, Wake::At(quiet_end()), Reason::InFlightGrace);
     assert_eq!(decide(&loud, &rows, &absent), expected);
     let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
     let delete = decide(&loud, &rows, &up).2;
@@ -155,7 +155,7 @@ fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
     let expected = (out(G1), vec![], None, Wake::Now, Reason::NoUsers);
     assert_eq!(decide(&it, &rows, &observed(UP)), expected, "committed first");
     let used = config(|it| it.phase = Phase::Ready);
-    let expected = (used.clone(), vec![], None, Wake::OnChange, Reason::Steady);
+    let expected = (used.clone(), vec![], None, Wake::OnChange, Reason::AsDeclared);
     assert_eq!(decide(&used, &rows, &observed(UP)), expected, "somebody uses it");
 }
 
@@ -165,7 +165,7 @@ fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation()
     let it = out(G1);
     let open = [seen(it.config_name(G1), "c")];
     let settled = [gone(it.config_name(G1), "c")];
-    let expected = (it.clone(), vec![], None, soon(), Reason::UnsettledRows);
+    let expected = (it.clone(), vec![], None, soon(), Reason::NamesNotYetGone);
     assert_eq!(decide(&it, &open, &observed(NOTHING)), expected);
     let away = ProviderConfig { phase: Phase::Gone, ..it.clone() };
     let expected = (away, vec![], None, Wake::OnChange, Reason::Gone);
