@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::{Fields, Resource};
+use usher_domain::broker::ledger::{
+    Batch, ConfigWrite, WorkItem, Command, Release, RememberedKey, ResourceWrite, Snapshot,
+};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency::{Key, Scope};
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
@@ -15,9 +18,7 @@ use usher_domain::tokens::{Outcome, Refusal, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Wake};
 use usher_sim::broker::memory::Memory;
-use usher_sim::contract::port::{
-    Batch, Commit, Ground, Life, No, Order, Port, Release, Remembered, Snapshot, Told,
-};
+use usher_sim::contract::port::{Ground, No, Port, Told};
 use usher_sim::contract::store::PROMISES;
 
 /// A promise broken on purpose.
@@ -113,7 +114,7 @@ const HOWS: [How; 27] = [
 struct Broken {
     inner: Memory,
     how: How,
-    leased: Vec<(Life, Claim)>,
+    leased: Vec<(WorkItem, Claim)>,
 }
 
 impl Broken {
@@ -125,7 +126,7 @@ impl Broken {
         self.how == how
     }
 
-    fn bent_claim(&mut self, life: Life, mut claim: Claim) -> Claim {
+    fn bent_claim(&mut self, life: WorkItem, mut claim: Claim) -> Claim {
         if let Some(entry) = self.inner.entry(life).unwrap() {
             if self.is(How::NoFence) {
                 claim.fence = entry.fence;
@@ -138,7 +139,7 @@ impl Broken {
     }
 
     fn bent_release(&mut self, release: Release) -> Release {
-        let claim = self.bent_claim(release.life, release.claim);
+        let claim = self.bent_claim(release.item, release.claim);
         let rests = release.wake == Wake::OnChange && self.is(How::NeverRest);
         Release { claim, wake: if rests { Wake::Now } else { release.wake }, ..release }
     }
@@ -167,7 +168,7 @@ impl Port for Broken {
         self.inner.snapshot(command, key)
     }
 
-    fn accept(&mut self, mut accepted: Accepted, key: Option<Remembered>) -> Result<(), No> {
+    fn accept(&mut self, mut accepted: Accepted, key: Option<RememberedKey>) -> Result<(), No> {
         if self.is(How::ForgetNames) {
             accepted.rows.clear();
         }
@@ -178,12 +179,12 @@ impl Port for Broken {
     fn claim_due(&mut self, count: u32) -> Result<Batch, No> {
         if self.is(How::DoubleLease) {
             for (life, claim) in std::mem::take(&mut self.leased) {
-                self.inner.release(Release { life, claim, wake: Wake::Now })?;
+                self.inner.release(Release { item: life, claim, wake: Wake::Now, reason: "" })?;
             }
         }
         let mut batch = self.inner.claim_due(if self.is(How::TakeAll) { 64 } else { count })?;
         for it in &mut batch.leased {
-            self.leased.push((it.life, it.claim));
+            self.leased.push((it.item, it.claim));
             if self.how == How::OtherClock {
                 it.now = Timestamp::from_millis(1);
             }
@@ -194,7 +195,7 @@ impl Port for Broken {
         Ok(batch)
     }
 
-    fn commit(&mut self, mut write: Commit<Resource>) -> Result<(), No> {
+    fn commit(&mut self, mut write: ResourceWrite) -> Result<(), No> {
         if self.is(How::SkipVersion) {
             write.version = self.inner.resource(write.next.id())?.version;
         }
@@ -204,7 +205,7 @@ impl Port for Broken {
         self.inner.commit(write)
     }
 
-    fn commit_config(&mut self, mut write: Commit<ProviderConfig>) -> Result<(), No> {
+    fn commit_config(&mut self, mut write: ConfigWrite) -> Result<(), No> {
         if self.is(How::WakeNoUsers) {
             write.before = write.next.clone();
         }
@@ -216,20 +217,20 @@ impl Port for Broken {
         self.inner.release(release)
     }
 
-    fn postpone(&mut self, life: Life, claim: Claim, trouble: &Trouble) -> Result<(), No> {
+    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
         let claim = self.bent_claim(life, claim);
         let trouble = if self.is(How::ParkNobody) { &Trouble::Conflict } else { trouble };
         self.inner.postpone(life, claim, trouble)
     }
 
-    fn wake(&mut self, life: Life) -> Result<bool, No> {
+    fn wake(&mut self, life: WorkItem) -> Result<bool, No> {
         let found = self.inner.wake(life)?;
         Ok(found || self.is(How::FindAnybody))
     }
 
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No> {
         if self.is(How::WakeTheDead) {
-            return self.inner.wake(Life::Resource(resource));
+            return self.inner.wake(WorkItem::Resource(resource));
         }
         self.inner.wake_label(resource)
     }
@@ -238,8 +239,8 @@ impl Port for Broken {
         self.inner.wake_all()
     }
 
-    fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No> {
-        if order == Order::Reap && self.is(How::NeverReap) {
+    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No> {
+        if matches!(order, Command::Reap { .. }) && self.is(How::NeverReap) {
             return self.inner.resource(resource).map(|it| it.state);
         }
         let next = self.inner.order(resource, order)?;
@@ -281,8 +282,8 @@ impl Port for Broken {
         Ok(record)
     }
 
-    fn entry(&mut self, life: Life) -> Result<Option<Entry>, No> {
-        let dropped = self.is(How::DropTombstone) && matches!(life, Life::Tombstone(_));
+    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No> {
+        let dropped = self.is(How::DropTombstone) && matches!(life, WorkItem::Tombstone(_));
         Ok(self.inner.entry(life)?.filter(|_| !dropped))
     }
 

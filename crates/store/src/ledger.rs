@@ -16,7 +16,7 @@ use usher_kernel::{
 use crate::error::Error;
 use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 use crate::store::Store;
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 /// The ledger of one step of a leased item.
 ///
@@ -214,6 +214,7 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
             before: self.record.state.clone(),
             next: decision.next.clone(),
             rows: decision.rows.clone(),
+            event: None,
             lease,
             release,
         };

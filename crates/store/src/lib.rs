@@ -39,7 +39,6 @@ mod sqlite;
 mod store;
 mod tenancy;
 mod tokens;
-mod work_item;
 mod worlds;
 
 pub use error::Error;
@@ -53,6 +52,7 @@ pub use peers::{PeerFilter, PeerStatus};
 pub use port::{
     About, Acceptance, BadCursor, Batch, Command, ConfigWrite, Cursor, Held, Installation, Layer,
     Leased, LoggedEvent, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay,
+    WorkItem,
 };
 pub use queue::QueueStatus;
 pub use resources::{ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter};
@@ -62,7 +62,6 @@ pub use signal::Signal;
 pub use sinks::{Beginning, RoundEnd, Settlement, SinkState};
 pub use store::Store;
 pub use tenancy::WithAudit;
-pub use work_item::WorkItem;
 pub use worlds::WorldState;
 
 use usher_kernel::schedule::Jitter;

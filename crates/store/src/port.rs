@@ -2,24 +2,20 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 use usher_domain::audit;
 use usher_domain::broker::accept::Accepted;
-use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::ports::Views;
-use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::event::EventType;
+pub use usher_domain::broker::ledger::{
+    Batch, Command, ConfigWrite, Held, Leased, Release, RememberedKey, ResourceWrite, Snapshot,
+    Stay, WorkItem,
+};
 use usher_domain::fleet;
-use usher_domain::idempotency;
 use usher_domain::object::id::{EventId, InstallationId, MachineLifeId, ProjectId, ResourceId};
-use usher_kernel::schedule::Claim;
-use usher_kernel::{Record, Row, Timestamp, Version, Wake};
+use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
-
-use crate::work_item::WorkItem;
 
 /// Which installation a database belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +43,6 @@ pub enum Provenance {
     },
 }
 
-/// Everything a declaration is resolved against, and the database's time of that look.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
-    /// The views.
-    pub views: Views,
-    /// What is remembered of the caller's idempotency key, if it brought one.
-    pub used: Option<idempotency::Used>,
-    /// When.
-    pub now: Timestamp,
-}
-
 /// What is written beside an accepted declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acceptance {
@@ -72,139 +57,6 @@ pub struct Acceptance {
 impl Acceptance {
     /// The version of a resource that was just accepted.
     pub const VERSION: Version = Version(1);
-}
-
-/// An idempotency key to remember.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RememberedKey {
-    /// Whose it is.
-    pub scope: idempotency::Scope,
-    /// The key.
-    pub key: idempotency::Key,
-    /// What was asked for.
-    pub digest: idempotency::Digest,
-    /// How long it is remembered.
-    pub keep: Duration,
-}
-
-/// Lives that are due, leased to the caller.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// The database's time: the `now` of their steps.
-    pub now: Option<Timestamp>,
-    /// Who may be stepped.
-    pub leased: Vec<Leased>,
-    /// Whose rows break their own rules, and which: only an operator's retry looks at them again.
-    pub parked: Vec<(WorkItem, String)>,
-}
-
-/// One item, leased, as it was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Leased {
-    /// Who.
-    pub item: WorkItem,
-    /// The lease.
-    pub claim: Claim,
-    /// The record.
-    pub record: Held,
-    /// The database's time of the claim.
-    pub now: Timestamp,
-}
-
-/// The record of a leased item.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Held {
-    /// Of a resource, or of its tombstone.
-    Resource(Box<Record<Resource>>),
-    /// Of a ProviderConfig.
-    ProviderConfig(Record<ProviderConfig>),
-}
-
-/// How a lease is given back after a finished step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// Whose.
-    pub item: WorkItem,
-    /// The lease.
-    pub claim: Claim,
-    /// When to look again.
-    pub wake: Wake,
-    /// Why, from the closed set of the record's kind.
-    pub reason: &'static str,
-}
-
-/// The lease that a write is made under and that goes on after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
-    /// Whose.
-    pub item: WorkItem,
-    /// The lease.
-    pub claim: Claim,
-    /// Why, from the closed set of the record's kind.
-    pub reason: &'static str,
-    /// Whether the write finishes its step, so that no trouble is left.
-    pub finished: bool,
-}
-
-/// What one step writes of a resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ResourceWrite {
-    /// The version that must still hold.
-    pub version: Version,
-    /// The row as it was at that version.
-    pub before: Resource,
-    /// The row as it shall be.
-    pub next: Resource,
-    /// The identity rows that change with it.
-    pub rows: Vec<Row>,
-    /// What is told.
-    pub event: Option<Event>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
-    /// nothing.
-    pub lease: Option<Stay>,
-    /// The lease to give back with it, if the step is finished by it.
-    pub release: Option<Release>,
-}
-
-/// What one step writes of a ProviderConfig.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigWrite {
-    /// The version that must still hold.
-    pub version: Version,
-    /// The row as it was at that version.
-    pub before: ProviderConfig,
-    /// The row as it shall be.
-    pub next: ProviderConfig,
-    /// The identity rows that change with it.
-    pub rows: Vec<Row>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
-    /// nothing.
-    pub lease: Option<Stay>,
-    /// The lease to give back with it, if the step is finished by it.
-    pub release: Option<Release>,
-}
-
-/// What a person orders about a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// It shall go.
-    Deprovision,
-    /// It shall be made again.
-    Replace,
-    /// It shall be given up.
-    Abandon {
-        /// Who says so.
-        by: String,
-        /// Why.
-        reason: String,
-    },
-    /// What was given up shall be shown out after all.
-    Reap {
-        /// Who says so.
-        by: String,
-    },
-    /// It shall be looked at now, even if it was parked.
-    Retry,
 }
 
 /// A reader's place in the log: everything up to it has been read.

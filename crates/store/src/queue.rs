@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::port::{Batch, Release};
 use crate::store::{Inner, Store, verbs};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 /// An item's place in the queue, and what its last steps said.
 #[derive(Clone, Debug, PartialEq, Eq)]

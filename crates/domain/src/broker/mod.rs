@@ -13,6 +13,7 @@ pub mod consequence;
 pub mod effect;
 pub mod event;
 pub mod facts;
+pub mod ledger;
 pub mod life;
 pub mod look;
 pub mod observe;

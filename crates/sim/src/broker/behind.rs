@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use usher_domain::broker::accept::Accepted;
-use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::ledger::{self, ConfigWrite, Command, Release, ResourceWrite, Stay};
 use usher_domain::object::id::{PeerId, ResourceId};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Refusal, Request};
@@ -13,8 +13,10 @@ use usher_kernel::{Generation, Stopped, Timestamp, Trouble, Wake};
 
 use crate::broker::mesh::TokenRow;
 use crate::broker::store::{EventRow, Life, Store, Turn, Write};
-use crate::contract::port::{self, Commit, No, Order, Port, Release};
+use crate::contract::port::{No, Port};
 
+/// The reason that is written with every step: no checker reads it back.
+const REASON: &str = "AsDeclared";
 /// How long a tick is.
 const TICK: Duration = Duration::from_millis(1);
 /// How often somebody asks who is due although nobody should be.
@@ -79,7 +81,7 @@ impl Store {
     fn turn<T>(
         &mut self,
         life: Life,
-        verb: impl FnOnce(&mut dyn Port, port::Life) -> Result<T, No>,
+        verb: impl FnOnce(&mut dyn Port, ledger::WorkItem) -> Result<T, No>,
     ) {
         let named = self.life(life);
         let Some(behind) = self.behind.as_mut() else { return };
@@ -88,20 +90,20 @@ impl Store {
         self.refresh_entry(life);
     }
 
-    fn life(&self, life: Life) -> port::Life {
+    fn life(&self, life: Life) -> ledger::WorkItem {
         let id = |index: usize| self.resources[index].record.state.id();
         match life {
-            Life::Resource(index) => port::Life::Resource(id(index)),
-            Life::Tombstone(index) => port::Life::Tombstone(id(index)),
-            Life::Config => port::Life::Config(self.config.record.state.id),
+            Life::Resource(index) => ledger::WorkItem::Resource(id(index)),
+            Life::Tombstone(index) => ledger::WorkItem::Tombstone(id(index)),
+            Life::Config => ledger::WorkItem::ProviderConfig(self.config.record.state.id),
         }
     }
 
-    fn life_here(&self, life: port::Life) -> Option<Life> {
+    fn life_here(&self, life: ledger::WorkItem) -> Option<Life> {
         match life {
-            port::Life::Resource(id) => self.index_of(id).map(Life::Resource),
-            port::Life::Tombstone(id) => self.index_of(id).map(Life::Tombstone),
-            port::Life::Config(_) => Some(Life::Config),
+            ledger::WorkItem::Resource(id) => self.index_of(id).map(Life::Resource),
+            ledger::WorkItem::Tombstone(id) => self.index_of(id).map(Life::Tombstone),
+            ledger::WorkItem::ProviderConfig(_) => Some(Life::Config),
         }
     }
 
@@ -139,7 +141,7 @@ impl Store {
             behind.failed.get_or_insert(format!("parked: {:?}", batch.parked));
         }
         let leased = batch.leased.into_iter().next()?;
-        let life = self.life_here(leased.life)?;
+        let life = self.life_here(leased.item)?;
         let was_leased = self.entry(life).and_then(|it| it.lease_until);
         if was_leased.is_some_and(|until| leased.now < until) {
             let what = format!("{life:?} was leased twice");
@@ -171,7 +173,9 @@ impl Store {
         match outcome {
             Ok(wake) => {
                 let wake = *wake;
-                self.turn(life, |port, life| port.release(Release { life, claim, wake }));
+                self.turn(life, |port, life| {
+                    port.release(Release { item: life, claim, wake, reason: REASON })
+                });
             }
             Err(stopped) => {
                 self.turn(life, |port, life| port.postpone(life, claim, &stopped.trouble));
@@ -186,16 +190,19 @@ impl Store {
         (lease, release): Turn,
     ) -> Result<(), Trouble> {
         let record = &self.resources[index].record;
-        let write = Commit {
+        let write = ResourceWrite {
             version: write.version.unwrap_or(record.version),
             before: record.state.clone(),
             next: write.next.clone(),
             rows: write.rows.to_vec(),
             event: write.event.clone(),
-            lease: lease.map(|(life, claim)| (self.life(life), claim)),
+            lease: lease.map(|(life, claim)| {
+                let life = self.life(life);
+                Stay { item: life, claim, reason: REASON, finished: false }
+            }),
             release: release.map(|(life, claim, wake)| {
                 let life = self.life(life);
-                Release { life, claim, wake }
+                Release { item: life, claim, wake, reason: REASON }
             }),
         };
         self.ask(|port| port.commit(write)).unwrap_or(Ok(())).map_err(No::trouble)
@@ -203,12 +210,12 @@ impl Store {
 
     pub(crate) fn commit_config_behind(
         &mut self,
-        write: Commit<ProviderConfig>,
+        write: ConfigWrite,
     ) -> Result<(), Trouble> {
         self.ask(|port| port.commit_config(write)).unwrap_or(Ok(())).map_err(No::trouble)
     }
 
-    pub(crate) fn order_behind(&mut self, index: usize, order: Order) -> Result<(), No> {
+    pub(crate) fn order_behind(&mut self, index: usize, order: Command) -> Result<(), No> {
         let id = self.resources[index].record.state.id();
         self.ask(|port| port.order(id, order)).unwrap_or(Err(No::Conflict)).map(|_| ())
     }
@@ -254,10 +261,10 @@ impl Store {
         for (index, row) in self.resources.iter_mut().enumerate() {
             let id = row.record.state.id();
             row.record = port.resource(id)?;
-            if let Some(entry) = port.entry(port::Life::Resource(id))? {
+            if let Some(entry) = port.entry(ledger::WorkItem::Resource(id))? {
                 row.entry = entry;
             }
-            row.tombstone = port.entry(port::Life::Tombstone(id))?;
+            row.tombstone = port.entry(ledger::WorkItem::Tombstone(id))?;
             for token in port.tokens(id)? {
                 self.tokens.insert(token.id, TokenRow { resource: index, token });
             }
@@ -271,7 +278,7 @@ impl Store {
         if let Some(first) = self.resources.first() {
             let id = first.record.state.pinned().provider_config;
             self.config.record = port.config(id)?;
-            if let Some(entry) = port.entry(port::Life::Config(id))? {
+            if let Some(entry) = port.entry(ledger::WorkItem::ProviderConfig(id))? {
                 self.config.entry = entry;
             }
         }

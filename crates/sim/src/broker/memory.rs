@@ -6,6 +6,10 @@ use std::time::Duration;
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::ledger::{
+    Batch, ConfigWrite, Held, Leased, WorkItem, Command, RecordWrite, Release, RememberedKey,
+    ResourceWrite, Snapshot,
+};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency::{Key, Scope, Used};
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
@@ -17,9 +21,7 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble};
 use crate::broker::state::{empty_store, ground};
 use crate::broker::store::{self, Store, Write};
 use crate::clock::{PACE, timestamp};
-use crate::contract::port::{
-    Batch, Commit, Ground, Held, Leased, Life, No, Order, Port, Release, Remembered, Snapshot, Told,
-};
+use crate::contract::port::{Ground, No, Port, Told};
 
 /// The store of the simulation, with a clock.
 #[derive(Debug)]
@@ -45,32 +47,32 @@ impl Memory {
         self.store.index_of(id).ok_or(No::Refused("provisioned_resource_not_found"))
     }
 
-    fn here(&self, life: Life) -> Option<store::Life> {
+    fn here(&self, life: WorkItem) -> Option<store::Life> {
         match life {
-            Life::Resource(id) => self.store.index_of(id).map(store::Life::Resource),
-            Life::Tombstone(id) => self.store.index_of(id).map(store::Life::Tombstone),
-            Life::Config(_) => self.store.has_config().then_some(store::Life::Config),
+            WorkItem::Resource(id) => self.store.index_of(id).map(store::Life::Resource),
+            WorkItem::Tombstone(id) => self.store.index_of(id).map(store::Life::Tombstone),
+            WorkItem::ProviderConfig(_) => self.store.has_config().then_some(store::Life::Config),
         }
     }
 
-    fn life(&self, life: store::Life) -> Life {
+    fn life(&self, life: store::Life) -> WorkItem {
         let id = |index: usize| self.store.resources[index].record.state.id();
         match life {
-            store::Life::Resource(index) => Life::Resource(id(index)),
-            store::Life::Tombstone(index) => Life::Tombstone(id(index)),
-            store::Life::Config => Life::Config(self.store.config.record.state.id),
+            store::Life::Resource(index) => WorkItem::Resource(id(index)),
+            store::Life::Tombstone(index) => WorkItem::Tombstone(id(index)),
+            store::Life::Config => WorkItem::ProviderConfig(self.store.config.record.state.id),
         }
     }
 
-    fn entry_mut(&mut self, life: Life) -> Option<&mut Entry> {
+    fn entry_mut(&mut self, life: WorkItem) -> Option<&mut Entry> {
         let life = self.here(life)?;
         self.store.entry(life)
     }
 
-    /// Whoever was overtaken writes nothing.
-    fn keep_turn<S>(&mut self, write: &Commit<S>) -> Result<(), No> {
-        let given = write.release.map(|it| (it.life, it.claim));
-        let Some((life, claim)) = write.lease.or(given) else { return Ok(()) };
+    /// A lease holder that was overtaken writes nothing.
+    fn keep_turn<S, E>(&mut self, write: &RecordWrite<S, E>) -> Result<(), No> {
+        let given = write.release.map(|it| (it.item, it.claim));
+        let Some((life, claim)) = write.lease.map(|it| (it.item, it.claim)).or(given) else { return Ok(()) };
         let newest = self.entry_mut(life).map(|it| it.fence);
         if newest == Some(claim.fence) { Ok(()) } else { Err(No::Conflict) }
     }
@@ -117,13 +119,13 @@ impl Port for Memory {
         Ok(Snapshot { views, used, now: self.now })
     }
 
-    fn accept(&mut self, accepted: Accepted, key: Option<Remembered>) -> Result<(), No> {
+    fn accept(&mut self, accepted: Accepted, key: Option<RememberedKey>) -> Result<(), No> {
         if key.as_ref().is_some_and(|it| self.used(&it.scope, &it.key).is_some()) {
             return Err(No::Moved);
         }
         let answer = accepted.resource.id().to_string();
         self.store.accept(accepted, self.now)?;
-        if let Some(Remembered { scope, key, digest, keep }) = key {
+        if let Some(RememberedKey { scope, key, digest, keep }) = key {
             let expires_at = self.now.after(keep);
             self.keys.insert((scope, key), Used { digest, answer, expires_at });
         }
@@ -131,12 +133,13 @@ impl Port for Memory {
     }
 
     fn claim_due(&mut self, count: u32) -> Result<Batch, No> {
-        let (now, mut batch) = (self.now, Batch::default());
+        let now = self.now;
+        let mut batch = Batch { now: Some(now), ..Batch::default() };
         for life in self.due().into_iter().take(count.try_into().unwrap_or(usize::MAX)) {
             let claim = self.store.entry(life).and_then(|it| it.claim(&PACE, Jitter(0), now));
             let Some(claim) = claim else { continue };
             let record = match life {
-                store::Life::Config => Ok(Held::Config(Box::new(self.store.leased_config(now)))),
+                store::Life::Config => Ok(Held::ProviderConfig(self.store.leased_config(now))),
                 store::Life::Resource(i) => self
                     .resource(self.store.resources[i].record.state.id())
                     .map(|_| Held::Resource(Box::new(self.store.leased_resource(i, now)))),
@@ -146,41 +149,41 @@ impl Port for Memory {
             };
             let life = self.life(life);
             if let Ok(record) = record {
-                batch.leased.push(Leased { life, claim, record, now });
+                batch.leased.push(Leased { item: life, claim, record, now });
             } else {
-                let trouble = Trouble::Corrupt { what: format!("{life:?}") };
-                self.postpone(life, claim, &trouble)?;
-                batch.parked.push(life);
+                let what = life.to_string();
+                self.postpone(life, claim, &Trouble::Corrupt { what: what.clone() })?;
+                batch.parked.push((life, what));
             }
         }
         Ok(batch)
     }
 
-    fn commit(&mut self, write: Commit<Resource>) -> Result<(), No> {
+    fn commit(&mut self, write: ResourceWrite) -> Result<(), No> {
         let index = self.index(write.next.id())?;
         self.keep_turn(&write)?;
-        let Commit { version, next, rows, event, release, .. } = write;
+        let ResourceWrite { version, next, rows, event, release, .. } = write;
         let release =
-            release.and_then(|it| self.here(it.life).map(|life| (life, it.claim, it.wake)));
+            release.and_then(|it| self.here(it.item).map(|life| (life, it.claim, it.wake)));
         let version = Some(version);
         let write = Write { version, next, rows: &rows, event, promised: None, breakage: None };
         self.store.commit(index, write, (None, release), self.now).map_err(|_| No::Conflict)
     }
 
-    fn commit_config(&mut self, write: Commit<ProviderConfig>) -> Result<(), No> {
+    fn commit_config(&mut self, write: ConfigWrite) -> Result<(), No> {
         self.keep_turn(&write)?;
         self.store.commit_config(write, self.now).map_err(|_| No::Conflict)
     }
 
     fn release(&mut self, release: Release) -> Result<(), No> {
-        let (now, Release { life, claim, wake }) = (self.now, release);
+        let (now, Release { item: life, claim, wake, .. }) = (self.now, release);
         if let Some(entry) = self.entry_mut(life) {
             entry.release(&claim, wake, now);
         }
         Ok(())
     }
 
-    fn postpone(&mut self, life: Life, claim: Claim, trouble: &Trouble) -> Result<(), No> {
+    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
         let now = self.now;
         if let Some(entry) = self.entry_mut(life) {
             entry.postpone(&claim, trouble, &PACE, (Jitter(0), now));
@@ -188,7 +191,7 @@ impl Port for Memory {
         Ok(())
     }
 
-    fn wake(&mut self, life: Life) -> Result<bool, No> {
+    fn wake(&mut self, life: WorkItem) -> Result<bool, No> {
         let now = self.now;
         Ok(self.entry_mut(life).map(|entry| entry.wake(now)).is_some())
     }
@@ -203,9 +206,9 @@ impl Port for Memory {
         Ok(())
     }
 
-    fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No> {
+    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No> {
         let index = self.index(resource)?;
-        self.store.order(index, order, self.now)?;
+        self.store.order(index, &order, self.now)?;
         Ok(self.store.resources[index].record.state.clone())
     }
 
@@ -233,7 +236,7 @@ impl Port for Memory {
         Ok(self.store.config.record.clone())
     }
 
-    fn entry(&mut self, life: Life) -> Result<Option<Entry>, No> {
+    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No> {
         Ok(self.entry_mut(life).cloned())
     }
 

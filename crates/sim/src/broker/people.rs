@@ -1,8 +1,9 @@
 //! What people ask for: each command is one transaction on its row.
 
+use usher_domain::broker::ledger::Command;
+
 use crate::broker::check::Crossing;
 use crate::broker::state::State;
-use crate::contract::port::Order;
 use crate::realm::Realm as _;
 
 impl State {
@@ -19,19 +20,20 @@ impl State {
             if wishes.retire_at == Some(self.base.tick)
                 || wishes.retire_at == Some(self.base.tick - 30)
             {
-                self.order(wish, Order::Deprovision, "its deletion is asked for");
+                self.order(wish, &Command::Deprovision, "its deletion is asked for");
             }
             if wishes.replace_at == Some(self.base.tick) {
-                self.order(wish, Order::Replace, "a new generation is asked for");
+                self.order(wish, &Command::Replace, "a new generation is asked for");
             }
             if wishes.abandon_at == Some(self.base.tick) {
-                self.order(wish, Order::Abandon, "it is abandoned");
+                let (by, reason) = ("admin".to_owned(), "given up".to_owned());
+                self.order(wish, &Command::Abandon { by, reason }, "it is abandoned");
             }
         }
     }
 
     /// A person orders something about a resource; it may be refused.
-    fn order(&mut self, index: usize, order: Order, said: &str) {
+    fn order(&mut self, index: usize, order: &Command, said: &str) {
         let now = self.now();
         let record = &self.store.resources[index].record;
         let (before, version) = (Crossing::from(&record.state), record.version);

@@ -7,6 +7,7 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::ledger::{self, ConfigWrite, Release, Stay};
 use usher_domain::broker::life::{Broker, Deadlines};
 use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::phase::Phase;
@@ -25,7 +26,6 @@ use crate::broker::plan::PAIRS;
 use crate::broker::state::State;
 use crate::broker::store::{Life, Turn, Write};
 use crate::clock::{INTERVAL, Tick, millis};
-use crate::contract::port::{self, Commit, Release};
 use crate::realm::{QueueBend, Realm as _};
 use crate::seat::{Point, Seat};
 
@@ -325,15 +325,16 @@ impl<'a> Ledger<BentConfig<'a>> for BrokerSeat<'a> {
             let now = state.now();
             let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
             let config = &state.store.config.record.state;
-            let life = port::Life::Config(config.id);
-            let write = Commit {
+            let life = ledger::WorkItem::ProviderConfig(config.id);
+            let reason = decision.reason.as_str();
+            let write = ConfigWrite {
                 version,
                 before: config.clone(),
                 next: decision.next.clone(),
                 rows: decision.rows.clone(),
                 event: None,
-                lease: turn.0.map(|(_, claim)| (life, claim)),
-                release: turn.1.map(|(_, claim, wake)| Release { life, claim, wake }),
+                lease: turn.0.map(|(_, claim)| Stay { item: life, claim, reason, finished: false }),
+                release: turn.1.map(|(_, claim, wake)| Release { item: life, claim, wake, reason }),
             };
             let written = state.store.commit_config(write, now);
             if written.is_ok() {

@@ -10,6 +10,7 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::{self, Change, Outstanding};
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::{Event, EventType, Outcome};
+use usher_domain::broker::ledger::{ConfigWrite, Command, Release};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
@@ -21,7 +22,7 @@ use crate::broker::behind::Behind;
 use crate::broker::breakage::Breakage;
 use crate::broker::mesh::{PeerRow, TokenRow};
 use crate::clock::{REQUEST_BOUND, millis};
-use crate::contract::port::{Commit, No, Order, Release};
+use crate::contract::port::No;
 
 /// The lease under which a commit is written: kept, or given back with it.
 pub type Turn = (Option<(Life, Claim)>, Option<(Life, Claim, Wake)>);
@@ -254,13 +255,13 @@ impl Store {
     /// Writes a step of the ProviderConfig; whoever waited for it looks again once it is ready.
     pub fn commit_config(
         &mut self,
-        write: Commit<ProviderConfig>,
+        write: ConfigWrite,
         now: Timestamp,
     ) -> Result<(), Trouble> {
         if self.behind.is_some() {
             return self.commit_config_behind(write);
         }
-        let Commit { version, before, next, rows, release, .. } = write;
+        let ConfigWrite { version, before, next, rows, release, .. } = write;
         let record = &mut self.config.record;
         if record.version != version {
             return Err(Trouble::Conflict);
@@ -290,9 +291,9 @@ impl Store {
     }
 
     /// Carries out what a person orders, and wakes whoever looks after the resource.
-    pub fn order(&mut self, index: usize, order: Order, now: Timestamp) -> Result<(), No> {
+    pub fn order(&mut self, index: usize, order: &Command, now: Timestamp) -> Result<(), No> {
         if self.behind.is_some() {
-            return self.order_behind(index, order);
+            return self.order_behind(index, order.clone());
         }
         let change = self.decide(index, order, now)?;
         let record = &self.resources[index].record;
@@ -304,10 +305,10 @@ impl Store {
             debug_assert!(written.is_ok(), "a command holds the row");
         }
         let row = &mut self.resources[index];
-        if order == Order::Reap {
+        if matches!(order, Command::Reap { .. }) {
             row.tombstone.get_or_insert_with(|| Entry::new(now));
         }
-        if order == Order::Retry {
+        if *order == Command::Retry {
             row.entry.parked = false;
         }
         let outcome = row.record.state.fields().outcome;
@@ -330,22 +331,21 @@ impl Store {
     }
 
     /// What an order changes, as the domain says.
-    fn decide(&self, index: usize, order: Order, now: Timestamp) -> Result<Change, No> {
+    fn decide(&self, index: usize, order: &Command, now: Timestamp) -> Result<Change, No> {
         let row = &self.resources[index];
         let record = &row.record;
         let heard_until = row.entry.heard_until();
         let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
-        let by = "admin";
         let change = match order {
-            Order::Deprovision => Ok(command::deprovision(&record.state, &outstanding, now)),
-            Order::Replace => command::replace(&record.state, &outstanding, now),
-            Order::Abandon => {
+            Command::Deprovision => Ok(command::deprovision(&record.state, &outstanding, now)),
+            Command::Replace => command::replace(&record.state, &outstanding, now),
+            Command::Abandon { by, reason } => {
                 let mut peers = self.peers.iter();
                 let live = peers.any(|it| it.resource == index && it.is_registered());
-                command::abandon(record, live, (by, "given up"), now)
+                command::abandon(record, live, (by, reason), now)
             }
-            Order::Reap => command::reap(record, by, now),
-            Order::Retry => Ok(Change { next: record.state.clone(), rows: vec![], event: None }),
+            Command::Reap { by } => command::reap(record, by, now),
+            Command::Retry => Ok(Change { next: record.state.clone(), rows: vec![], event: None }),
         };
         change.map_err(|refusal| No::Refused(refusal.code()))
     }

@@ -1,14 +1,16 @@
 //! The store as a simulation uses it, and what goes in and out: every verb is one transaction.
 //!
-//! The verbs wait for their answers, because nothing else happens in a simulated moment. Whoever
-//! needs a runtime brings one.
+//! The verbs wait for their answers, because nothing else happens in a simulated moment. A store
+//! that needs a runtime brings one.
 
 use std::time::Duration;
 
 use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::ports::Views;
+use usher_domain::broker::ledger::{
+    Batch, ConfigWrite, WorkItem, Command, Release, RememberedKey, ResourceWrite, Snapshot,
+};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency;
 use usher_domain::object::id::{
@@ -17,18 +19,7 @@ use usher_domain::object::id::{
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
-use usher_kernel::{Generation, Record, Row, Timestamp, Trouble, Version, Wake};
-
-/// A life of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Life {
-    /// A provisioned resource.
-    Resource(ResourceId),
-    /// What is left of one.
-    Tombstone(ResourceId),
-    /// A ProviderConfig.
-    Config(ProviderConfigId),
-}
+use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 
 /// What a store says instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,106 +64,6 @@ pub struct Ground {
     pub credential: CredentialId,
 }
 
-/// An idempotency key, and what it stands for.
-#[derive(Clone, Debug)]
-pub struct Remembered {
-    /// Whose it is.
-    pub scope: idempotency::Scope,
-    /// The key.
-    pub key: idempotency::Key,
-    /// What was asked for.
-    pub digest: idempotency::Digest,
-    /// How long it is remembered.
-    pub keep: Duration,
-}
-
-/// What a declaration is resolved against.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The views.
-    pub views: Views,
-    /// What is remembered of the caller's key.
-    pub used: Option<idempotency::Used>,
-    /// When.
-    pub now: Timestamp,
-}
-
-/// A life that was leased, as it was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Leased {
-    /// Who.
-    pub life: Life,
-    /// The lease.
-    pub claim: Claim,
-    /// The record.
-    pub record: Held,
-    /// The store's time of the claim.
-    pub now: Timestamp,
-}
-
-/// The record of a leased life.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Held {
-    /// Of a resource, or of its tombstone.
-    Resource(Box<Record<Resource>>),
-    /// Of a ProviderConfig.
-    Config(Box<Record<ProviderConfig>>),
-}
-
-/// Lives that were due.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch {
-    /// Who may be stepped.
-    pub leased: Vec<Leased>,
-    /// Whose rows break their own rules.
-    pub parked: Vec<Life>,
-}
-
-/// How a lease is given back with a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// Whose.
-    pub life: Life,
-    /// The lease.
-    pub claim: Claim,
-    /// When to look again.
-    pub wake: Wake,
-}
-
-/// What one step writes.
-#[derive(Clone, Debug)]
-pub struct Commit<S> {
-    /// The version that must still hold.
-    pub version: Version,
-    /// The row as it was at that version.
-    pub before: S,
-    /// The row as it shall be.
-    pub next: S,
-    /// The identity rows that change with it.
-    pub rows: Vec<Row>,
-    /// What is told.
-    pub event: Option<Event>,
-    /// The lease it is written under, if it is kept.
-    pub lease: Option<(Life, Claim)>,
-    /// The lease to give back with it.
-    pub release: Option<Release>,
-}
-
-/// What a person orders about a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// It shall go.
-    Deprovision,
-    /// It shall be made again.
-    Replace,
-    /// It shall be given up.
-    Abandon,
-    /// What was given up shall be shown out after all.
-    Reap,
-    /// It shall be looked at now, even if it was parked.
-    Retry,
-}
-
 /// One row of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -210,25 +101,25 @@ pub trait Port {
     ) -> Result<Snapshot, No>;
 
     /// Writes an accepted declaration.
-    fn accept(&mut self, accepted: Accepted, key: Option<Remembered>) -> Result<(), No>;
+    fn accept(&mut self, accepted: Accepted, key: Option<RememberedKey>) -> Result<(), No>;
 
     /// Leases up to so many due lives.
     fn claim_due(&mut self, count: u32) -> Result<Batch, No>;
 
     /// Writes a step of a resource or its tombstone.
-    fn commit(&mut self, write: Commit<Resource>) -> Result<(), No>;
+    fn commit(&mut self, write: ResourceWrite) -> Result<(), No>;
 
     /// Writes a step of a ProviderConfig.
-    fn commit_config(&mut self, write: Commit<ProviderConfig>) -> Result<(), No>;
+    fn commit_config(&mut self, write: ConfigWrite) -> Result<(), No>;
 
     /// Gives a lease back after a step that changed nothing.
     fn release(&mut self, release: Release) -> Result<(), No>;
 
     /// Gives a lease back after trouble.
-    fn postpone(&mut self, life: Life, claim: Claim, trouble: &Trouble) -> Result<(), No>;
+    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No>;
 
     /// Makes a life due now; `false` if it is not in the queue.
-    fn wake(&mut self, life: Life) -> Result<bool, No>;
+    fn wake(&mut self, life: WorkItem) -> Result<bool, No>;
 
     /// Makes due whoever looks after a resource: its tombstone, or its life.
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No>;
@@ -237,7 +128,7 @@ pub trait Port {
     fn wake_all(&mut self) -> Result<(), No>;
 
     /// Carries out what a person orders.
-    fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No>;
+    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No>;
 
     /// Issues the token of a generation.
     fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No>;
@@ -255,7 +146,7 @@ pub trait Port {
     fn config(&mut self, id: ProviderConfigId) -> Result<Record<ProviderConfig>, No>;
 
     /// Reads an entry of the queue.
-    fn entry(&mut self, life: Life) -> Result<Option<Entry>, No>;
+    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No>;
 
     /// Reads the tokens of a resource, oldest generation first.
     fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No>;

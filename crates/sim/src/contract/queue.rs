@@ -2,10 +2,11 @@
 
 #![expect(clippy::expect_used, reason = "a promise that is broken is told as a test tells it")]
 
+use usher_domain::broker::ledger::{Command, ResourceWrite};
 use usher_domain::broker::phase::Phase;
 use usher_kernel::{Trouble, Wake};
 
-use super::port::{Commit, No, Order, Port};
+use super::port::{No, Port};
 use super::store::LONG;
 use super::turns::{claim, commit, declare, give_back, life, step};
 
@@ -16,7 +17,7 @@ pub(super) fn nobody_is_claimed_twice_under_a_live_lease(port: &mut dyn Port) {
     let first = port.claim_due(64).expect("it answers").leased;
     assert_eq!(first.len(), 4, "three resources and their ProviderConfig");
     for it in &first {
-        assert!(port.wake(it.life).expect("it answers"));
+        assert!(port.wake(it.item).expect("it answers"));
     }
     assert_eq!(port.claim_due(64).expect("it answers").leased, [], "although they were woken");
 }
@@ -56,7 +57,7 @@ pub(super) fn whoever_was_overtaken_changes_nothing(port: &mut dyn Port) {
     port.postpone(life(&made), first.claim, &trouble).expect("it is heard");
     assert_eq!(port.entry(life(&made)).expect("it answers"), before, "by its trouble");
     let kept = step(&first, Phase::Provisioning, None);
-    let given = Commit { lease: None, release: Some(late), ..kept.clone() };
+    let given = ResourceWrite { lease: None, release: Some(late), ..kept.clone() };
     let written = [kept, given].map(|it| port.commit(it));
     assert_eq!(written, [Err(No::Conflict), Err(No::Conflict)], "although the version holds");
     assert_eq!(port.entry(life(&made)).expect("it answers"), before, "by its commit");
@@ -87,7 +88,7 @@ pub(super) fn a_rest_without_a_timer_ends_with_a_wake_up(port: &mut dyn Port) {
     port.pass(LONG);
     let due = |port: &mut dyn Port| {
         let batch = port.claim_due(64).expect("it answers");
-        batch.leased.iter().any(|it| it.life == life(&made))
+        batch.leased.iter().any(|it| it.item == life(&made))
     };
     assert!(!due(port), "nobody woke it");
     assert!(port.wake(life(&made)).expect("it answers"));
@@ -120,7 +121,7 @@ pub(super) fn trouble_sets_the_pace(port: &mut dyn Port) {
     assert!(entry.parked && entry.lease_until.is_none());
     port.pass(LONG);
     let batch = port.claim_due(64).expect("it answers");
-    assert!(batch.leased.iter().all(|it| it.life != life(&made)), "a wake-up is no repair");
-    port.order(made.id(), Order::Retry).expect("it is known");
+    assert!(batch.leased.iter().all(|it| it.item != life(&made)), "a wake-up is no repair");
+    port.order(made.id(), Command::Retry).expect("it is known");
     claim(port, life(&made));
 }

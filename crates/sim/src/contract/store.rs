@@ -7,13 +7,14 @@
 use std::time::Duration;
 
 use usher_domain::broker::event::{Event, EventType, Outcome};
+use usher_domain::broker::ledger::{Held, WorkItem, Command, RememberedKey};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::idempotency;
 use usher_domain::tokens;
 use usher_kernel::{Generation, Standing, Trouble, Version, Wake};
 
-use super::port::{Held, Life, No, Order, Port, Remembered};
+use super::port::{No, Port};
 use super::queue::{
     a_claim_takes_no_more_than_it_asked_for, a_lease_that_ended_is_given_again_and_counted,
     a_rest_without_a_timer_ends_with_a_wake_up, a_wake_up_during_a_step_is_never_lost,
@@ -100,7 +101,7 @@ fn the_first_provider_config_is_made_once_and_counts_its_users(port: &mut dyn Po
     let config = port.config(config_id(&first)).expect("it is there");
     assert_eq!((config.state.users, config.version), (2, Version(2)));
     assert!(!config.book.rows().is_empty(), "its names are recorded");
-    let entry = port.entry(Life::Config(config_id(&first))).expect("it answers");
+    let entry = port.entry(WorkItem::ProviderConfig(config_id(&first))).expect("it answers");
     assert!(entry.expect("it has a turn").due.is_some(), "and it is due");
 }
 
@@ -108,7 +109,7 @@ fn a_key_is_remembered_until_it_ends(port: &mut dyn Port) {
     let scope = idempotency::Scope { caller: "ann".to_owned(), project: port.ground().project };
     let key: idempotency::Key = "k1".parse().expect("a key");
     let (digest, keep) = (idempotency::Digest::of(b"it"), LONG / 2);
-    let remembered = Remembered { scope: scope.clone(), key: key.clone(), digest, keep };
+    let remembered = RememberedKey { scope: scope.clone(), key: key.clone(), digest, keep };
     let judged = |port: &mut dyn Port| {
         let command = super::turns::command(port, 1);
         let asked = Some((scope.clone(), key.clone()));
@@ -139,7 +140,7 @@ fn a_claim_brings_the_record_and_the_present(port: &mut dyn Port) {
     let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
     assert_eq!(entry.lease_until, Some(leased.claim.until));
     assert_eq!((entry.fence, entry.wake_seq), (leased.claim.fence, leased.claim.wake_seq));
-    let config = claim_or_leased(port, Life::Config(config_id(&made)));
+    let config = claim_or_leased(port, WorkItem::ProviderConfig(config_id(&made)));
     assert!(config, "the ProviderConfig has its turn, too");
 }
 
@@ -192,31 +193,31 @@ fn a_row_that_breaks_its_rules_is_parked_and_stops_nobody_else(port: &mut dyn Po
     port.spoil(bad.id());
     let batch = port.claim_due(64).expect("it answers");
     assert_eq!(batch.parked, [life(&bad)]);
-    assert!(batch.leased.iter().any(|it| it.life == life(&good)), "everybody else goes on");
-    assert!(batch.leased.iter().all(|it| it.life != life(&bad)));
+    assert!(batch.leased.iter().any(|it| it.item == life(&good)), "everybody else goes on");
+    assert!(batch.leased.iter().all(|it| it.item != life(&bad)));
     let entry = port.entry(life(&bad)).expect("it answers").expect("it has a turn");
     assert!(entry.parked && entry.lease_until.is_none());
     assert_eq!(port.resource(bad.id()).err(), Some(No::Corrupt), "nobody is handed such a row");
-    assert_eq!(port.order(bad.id(), Order::Deprovision).err(), Some(No::Corrupt));
+    assert_eq!(port.order(bad.id(), Command::Deprovision).err(), Some(No::Corrupt));
 }
 
 fn deletion_is_told_once_and_wins(port: &mut dyn Port) {
     let made = declare(port, 1);
     let leased = claim(port, life(&made));
-    let asked = port.order(made.id(), Order::Deprovision).expect("it is known");
+    let asked = port.order(made.id(), Command::Deprovision).expect("it is known");
     assert!(asked.deletion_requested_at().is_some());
     let late = step(&leased, Phase::Ready, Some(Event::Ready));
     assert_eq!(port.commit(late), Err(No::Conflict), "a step that began before it comes too late");
     port.release(give_back(&leased, Wake::Never)).expect("it is heard");
     claim(port, life(&made));
-    let again = port.order(made.id(), Order::Deprovision).expect("it is known");
+    let again = port.order(made.id(), Command::Deprovision).expect("it is known");
     assert_eq!(again, asked, "asking again changes nothing");
     let told = [
         (made.id(), EventType::Requested, Version(1)),
         (made.id(), EventType::Deleting, Version(2)),
     ];
     assert_eq!(types(port), told);
-    assert_eq!(port.order(made.id(), Order::Replace), Err(No::Refused("not_replaceable")));
+    assert_eq!(port.order(made.id(), Command::Replace), Err(No::Refused("not_replaceable")));
 }
 
 fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
@@ -226,7 +227,7 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     port.release(give_back(leased(life(&rested)), Wake::OnChange)).expect("it is heard");
     let until = leased(life(&held)).claim.until;
     let quiet = |port: &mut dyn Port, id| {
-        port.order(id, Order::Deprovision).expect("it is known").fields().quiet_until
+        port.order(id, Command::Deprovision).expect("it is known").fields().quiet_until
     };
     assert_eq!(quiet(port, rested.id()), None, "nobody is outstanding");
     let quiet = quiet(port, held.id());
@@ -242,7 +243,7 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
     let leased = claim(port, life(&lost));
-    port.order(lost.id(), Order::Deprovision).expect("it is known");
+    port.order(lost.id(), Command::Deprovision).expect("it is known");
     port.postpone(life(&lost), leased.claim, &trouble).expect("it is heard");
     let next = claim(port, life(&lost));
     let quiet = resource(&next).state.fields().quiet_until;
@@ -258,9 +259,9 @@ fn a_token_is_issued_once_and_to_nobody_who_leaves(port: &mut dyn Port) {
     assert_eq!(port.tokens(made.id()), Ok(tokens.clone()), "and changes nothing");
     assert_eq!(tokens.len(), 1);
     assert_eq!(port.issue(made.id(), first.next()), Err(No::Leaving), "not for another generation");
-    port.order(made.id(), Order::Deprovision).expect("it is known");
+    port.order(made.id(), Command::Deprovision).expect("it is known");
     let other = declare(port, 2);
-    port.order(other.id(), Order::Deprovision).expect("it is known");
+    port.order(other.id(), Command::Deprovision).expect("it is known");
     assert_eq!(port.issue(other.id(), first), Err(No::Leaving));
     assert_eq!(port.tokens(other.id()), Ok(vec![]));
 }
@@ -289,7 +290,7 @@ fn nobody_enrols_after_deletion_was_accepted(port: &mut dyn Port) {
     let made = declare(port, 1);
     port.issue(made.id(), Generation::FIRST).expect("it may enrol");
     let request = token_request(port, made.id(), 1);
-    port.order(made.id(), Order::Deprovision).expect("it is known");
+    port.order(made.id(), Command::Deprovision).expect("it is known");
     let outcome = port.redeem(&request).expect("it answers");
     assert!(matches!(outcome, tokens::Outcome::Refused(_)), "{outcome:?}");
     assert_eq!(port.peers(made.id()), Ok(vec![]));
@@ -299,13 +300,13 @@ fn nobody_enrols_after_deletion_was_accepted(port: &mut dyn Port) {
 
 fn an_end_releases_what_was_held_and_begins_a_tombstone(port: &mut dyn Port) {
     let (first, second) = (declare(port, 1), declare(port, 2));
-    let config = Life::Config(config_id(&first));
+    let config = WorkItem::ProviderConfig(config_id(&first));
     let leased = claim(port, config);
     end(port, first.id());
     assert_eq!(port.config(config_id(&first)).expect("it is there").state.users, 1);
-    let tombstone = Life::Tombstone(first.id());
+    let tombstone = WorkItem::Tombstone(first.id());
     assert!(port.entry(tombstone).expect("it answers").is_some(), "a tombstone watches");
-    assert_eq!(port.entry(Life::Tombstone(second.id())), Ok(None));
+    assert_eq!(port.entry(WorkItem::Tombstone(second.id())), Ok(None));
     let told = types(port).into_iter().filter(|it| it.1 == EventType::Deleted).count();
     assert_eq!(told, 1);
     // Whoever has a user left rests; the last one that leaves wakes it under its lease.
@@ -345,16 +346,19 @@ fn a_peer_that_moved_wakes_its_life(port: &mut dyn Port) {
 
 fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let made = declare(port, 1);
-    assert_eq!(port.order(made.id(), Order::Reap), Err(No::Refused("not_abandoned")));
-    let given_up = port.order(made.id(), Order::Abandon).expect("nobody is registered");
+    let (by, reason) = ("admin".to_owned(), "given up".to_owned());
+    let abandon = Command::Abandon { by: by.clone(), reason };
+    let reap = || Command::Reap { by: by.clone() };
+    assert_eq!(port.order(made.id(), reap()), Err(No::Refused("not_abandoned")));
+    let given_up = port.order(made.id(), abandon).expect("nobody is registered");
     assert_eq!(given_up.fields().outcome, Some(Outcome::Abandoned));
     let record = port.resource(made.id()).expect("it is there");
     let standings = record.book.rows().iter().map(|it| it.standing);
     assert!(standings.clone().all(|it| it == Standing::Abandoned), "it is the record of orphans");
-    assert_eq!(port.entry(Life::Tombstone(made.id())), Ok(None), "nothing is watched");
+    assert_eq!(port.entry(WorkItem::Tombstone(made.id())), Ok(None), "nothing is watched");
     assert_eq!(port.config(config_id(&made)).expect("it is there").state.users, 0);
-    port.order(made.id(), Order::Reap).expect("it was given up");
-    claim(port, Life::Tombstone(made.id()));
+    port.order(made.id(), reap()).expect("it was given up");
+    claim(port, WorkItem::Tombstone(made.id()));
     let told: Vec<EventType> = types(port).into_iter().map(|it| it.1).collect();
     assert_eq!(told, [EventType::Requested, EventType::Deleted], "nothing is told again");
 }
@@ -364,7 +368,7 @@ fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
     let early = pages(port, None, 3);
     assert_eq!(early.len(), 4);
     for it in &made {
-        port.order(it.id(), Order::Deprovision).expect("it is known");
+        port.order(it.id(), Command::Deprovision).expect("it is known");
     }
     let place = early.last().map(|it| it.place.clone());
     let late = pages(port, place.as_deref(), 3);
@@ -384,7 +388,7 @@ fn a_label_wakes_whoever_looks_after_it(port: &mut dyn Port) {
     let seq = |port: &mut dyn Port, life| {
         port.entry(life).expect("it answers").expect("it has a turn").wake_seq
     };
-    let lives = [Life::Resource(dead.id()), Life::Tombstone(dead.id()), life(&alive)];
+    let lives = [WorkItem::Resource(dead.id()), WorkItem::Tombstone(dead.id()), life(&alive)];
     // Whoever works on them must see that they were woken; who is due for anybody is so already.
     assert!(port.wake_label(alive.id()).expect("it answers"));
     port.claim_due(64).expect("it answers");
@@ -400,12 +404,12 @@ fn a_label_wakes_whoever_looks_after_it(port: &mut dyn Port) {
 
 fn nobody_is_found_who_is_not_there(port: &mut dyn Port) {
     let id = unknown();
-    assert_eq!(port.wake(Life::Resource(id)), Ok(false));
+    assert_eq!(port.wake(WorkItem::Resource(id)), Ok(false));
     assert_eq!(port.wake_label(id), Ok(false));
-    assert_eq!(port.entry(Life::Tombstone(id)), Ok(None));
+    assert_eq!(port.entry(WorkItem::Tombstone(id)), Ok(None));
     let missing = No::Refused("provisioned_resource_not_found");
     assert_eq!(port.resource(id).err(), Some(missing.clone()));
-    assert_eq!(port.order(id, Order::Deprovision).err(), Some(missing));
+    assert_eq!(port.order(id, Command::Deprovision).err(), Some(missing));
     assert_eq!(port.claim_due(64).expect("it answers").leased, []);
     assert_eq!(port.events(None, 64), Ok(vec![]));
 }

@@ -10,6 +10,9 @@ use serde_json::Map;
 use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
 use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::event::{Event, EventType, Outcome};
+use usher_domain::broker::ledger::{
+    ConfigWrite, Held, Leased, WorkItem, Command, Release, ResourceWrite, Stay,
+};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
 use usher_domain::broker::refusal::Refusal;
@@ -19,11 +22,14 @@ use usher_domain::tokens::Request;
 use usher_kernel::{Generation, Record, Row, Standing, Version, Wake};
 use uuid::Uuid;
 
-use super::port::{Commit, Held, Leased, Life, Order, Port, Release, Told};
+use super::port::{Port, Told};
 use crate::broker::mesh::server_key;
 
 /// The key that every agent brings.
 const PUBLIC_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+
+/// The reason of every step here.
+const REASON: &str = "AsDeclared";
 
 fn id(kind: u128, number: u128) -> Uuid {
     Uuid::from_u128(0x7000_0000_0000_7000_8000_0000_0000_0000 + (kind << 16) + number)
@@ -34,8 +40,8 @@ pub(super) const fn unknown() -> ResourceId {
     ResourceId::from_uuid(Uuid::from_u128(u128::MAX))
 }
 
-pub(super) fn life(resource: &Resource) -> Life {
-    Life::Resource(resource.id())
+pub(super) fn life(resource: &Resource) -> WorkItem {
+    WorkItem::Resource(resource.id())
 }
 
 pub(super) fn config_id(resource: &Resource) -> ProviderConfigId {
@@ -82,23 +88,23 @@ pub(super) fn declare(port: &mut dyn Port, number: u128) -> Resource {
 }
 
 /// Claims a life that is due; leases of others are left to end.
-pub(super) fn claim(port: &mut dyn Port, life: Life) -> Leased {
+pub(super) fn claim(port: &mut dyn Port, life: WorkItem) -> Leased {
     let leased = port.claim_due(64).expect("it answers").leased;
-    leased.into_iter().find(|it| it.life == life).expect("it is due")
+    leased.into_iter().find(|it| it.item == life).expect("it is due")
 }
 
 /// Whether somebody holds a life, or could.
-pub(super) fn claim_or_leased(port: &mut dyn Port, life: Life) -> bool {
+pub(super) fn claim_or_leased(port: &mut dyn Port, life: WorkItem) -> bool {
     let batch = port.claim_due(64).expect("it answers");
     let entry = port.entry(life).expect("it answers").expect("it has a turn");
-    batch.leased.iter().any(|it| it.life == life) || entry.lease_until.is_some()
+    batch.leased.iter().any(|it| it.item == life) || entry.lease_until.is_some()
 }
 
 /// The record of a leased resource.
 pub(super) fn resource(leased: &Leased) -> &Record<Resource> {
     match &leased.record {
         Held::Resource(record) => record,
-        Held::Config(record) => panic!("{} is a ProviderConfig", record.state.id),
+        Held::ProviderConfig(record) => panic!("{} is a ProviderConfig", record.state.id),
     }
 }
 
@@ -107,10 +113,10 @@ fn bent(
     record: &Record<Resource>,
     event: Option<Event>,
     bend: impl FnOnce(&mut Fields),
-) -> Commit<Resource> {
+) -> ResourceWrite {
     let mut fields = record.state.fields().clone();
     bend(&mut fields);
-    Commit {
+    ResourceWrite {
         version: record.version,
         before: record.state.clone(),
         next: Resource::hydrate(fields).expect("a legal row"),
@@ -126,29 +132,30 @@ pub(super) fn write(
     record: &Record<Resource>,
     phase: Phase,
     event: Option<Event>,
-) -> Commit<Resource> {
+) -> ResourceWrite {
     bent(record, event, |it| it.phase = phase)
 }
 
 /// A step of a leased resource that leads to a phase.
-pub(super) fn step(leased: &Leased, phase: Phase, event: Option<Event>) -> Commit<Resource> {
-    let lease = Some((leased.life, leased.claim));
-    Commit { lease, ..write(resource(leased), phase, event) }
+pub(super) fn step(leased: &Leased, phase: Phase, event: Option<Event>) -> ResourceWrite {
+    let (life, claim) = (leased.item, leased.claim);
+    let lease = Some(Stay { item: life, claim, reason: REASON, finished: false });
+    ResourceWrite { lease, ..write(resource(leased), phase, event) }
 }
 
 /// Commits what must hold.
-pub(super) fn commit(port: &mut dyn Port, write: Commit<Resource>) {
+pub(super) fn commit(port: &mut dyn Port, write: ResourceWrite) {
     port.commit(write).expect("the version holds");
 }
 
 /// Gives a lease back.
 pub(super) const fn give_back(leased: &Leased, wake: Wake) -> Release {
-    Release { life: leased.life, claim: leased.claim, wake }
+    Release { item: leased.item, claim: leased.claim, wake, reason: REASON }
 }
 
 /// Brings a resource to its end: everything is gone, and it is told.
 pub(super) fn end(port: &mut dyn Port, id: ResourceId) {
-    port.order(id, Order::Deprovision).expect("it is known");
+    port.order(id, Command::Deprovision).expect("it is known");
     let record = port.resource(id).expect("it is there");
     let event = Event::Deleted { outcome: Outcome::Removed };
     let gone = |row: &Row| Row { standing: Standing::Gone, ..row.clone() };
@@ -157,17 +164,17 @@ pub(super) fn end(port: &mut dyn Port, id: ResourceId) {
         it.phase = Phase::Deleted;
         it.outcome = Some(Outcome::Removed);
     });
-    commit(port, Commit { rows, ..ended });
+    commit(port, ResourceWrite { rows, ..ended });
 }
 
 /// A step of a ProviderConfig that leads to a phase.
 pub(super) fn config_step(
     record: &Record<ProviderConfig>,
     phase: provider_config::Phase,
-) -> Commit<ProviderConfig> {
+) -> ConfigWrite {
     let (version, before) = (record.version, record.state.clone());
     let next = ProviderConfig { phase, ..before.clone() };
-    Commit { version, before, next, rows: vec![], event: None, lease: None, release: None }
+    ConfigWrite { version, before, next, rows: vec![], event: None, lease: None, release: None }
 }
 
 /// Commits that a ProviderConfig is ready.

@@ -13,7 +13,7 @@ use super::{Conn, Db, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::peers::{PeerFilter, PeerStatus};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 reads! {
     fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);

@@ -19,7 +19,7 @@ use super::{Conn, Db, names, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::port::ConfigWrite;
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 reads! {
     fn provider_config(id: ProviderConfigId) -> Record<ProviderConfig> = |conn| one(conn, id);

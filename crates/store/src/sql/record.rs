@@ -12,7 +12,7 @@ use super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::port::Acceptance;
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 /// A record, or what is wrong with it.
 pub(crate) type Read<S> = Result<Record<S>, Error>;

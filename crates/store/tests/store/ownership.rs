@@ -81,6 +81,7 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
             before: config.state,
             next,
             rows: vec![],
+            event: None,
             lease: None,
             release: None,
         };

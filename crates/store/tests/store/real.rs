@@ -14,11 +14,10 @@ use usher_domain::peers::Peer;
 use usher_domain::tokens::{Lifetime, Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble};
-use usher_sim::contract::port::{
-    Batch, Commit, Ground, Held, Leased, Life, No, Order, Port, Release, Remembered, Snapshot, Told,
-};
+use usher_sim::contract::port::{Ground, No, Port, Told};
 use usher_store::{
-    Acceptance, ConfigWrite, Cursor, Error, RememberedKey, ResourceWrite, Stay, Store,
+    Acceptance, Batch, Command, ConfigWrite, Cursor, Error, Release, RememberedKey, ResourceWrite,
+    Snapshot, Store, WorkItem,
 };
 
 use crate::declare::server_key;
@@ -60,62 +59,6 @@ pub(crate) fn no(error: &Error) -> No {
         | Error::Closed
         | Error::Database { .. } => No::Unavailable(format!("{error:?}")),
     }
-}
-
-pub(crate) const fn life(life: Life) -> usher_store::WorkItem {
-    match life {
-        Life::Resource(id) => usher_store::WorkItem::Resource(id),
-        Life::Tombstone(id) => usher_store::WorkItem::Tombstone(id),
-        Life::Config(id) => usher_store::WorkItem::ProviderConfig(id),
-    }
-}
-
-const fn life_of(life: usher_store::WorkItem) -> Life {
-    match life {
-        usher_store::WorkItem::Resource(id) => Life::Resource(id),
-        usher_store::WorkItem::Tombstone(id) => Life::Tombstone(id),
-        usher_store::WorkItem::ProviderConfig(id) => Life::Config(id),
-    }
-}
-
-pub(crate) const fn release(it: Release) -> usher_store::Release {
-    usher_store::Release {
-        item: life(it.life),
-        claim: it.claim,
-        wake: it.wake,
-        reason: reason(it.life),
-    }
-}
-
-const fn reason(life: Life) -> &'static str {
-    match life {
-        Life::Resource(_) | Life::Config(_) => "AsDeclared",
-        Life::Tombstone(_) => "NothingReturned",
-    }
-}
-
-const fn stay(it: Life, claim: Claim) -> Stay {
-    Stay { item: life(it), claim, reason: reason(it), finished: false }
-}
-
-pub(crate) fn resource_write(write: Commit<Resource>) -> ResourceWrite {
-    let Commit { version, before, next, rows, event, lease: held, release: given } = write;
-    let lease = held.map(|(it, claim)| stay(it, claim));
-    ResourceWrite { version, before, next, rows, event, lease, release: given.map(release) }
-}
-
-pub(crate) fn config_write(write: Commit<ProviderConfig>) -> ConfigWrite {
-    let Commit { version, before, next, rows, lease: held, release: given, event: _ } = write;
-    let lease = held.map(|(it, claim)| stay(it, claim));
-    ConfigWrite { version, before, next, rows, lease, release: given.map(release) }
-}
-
-fn leased(it: usher_store::Leased) -> Leased {
-    let record = match it.record {
-        usher_store::Held::Resource(record) => Held::Resource(record),
-        usher_store::Held::ProviderConfig(record) => Held::Config(Box::new(record)),
-    };
-    Leased { life: life_of(it.item), claim: it.claim, record, now: it.now }
 }
 
 fn row(it: &usher_store::LoggedEvent) -> Told {
@@ -191,48 +134,36 @@ impl Port for Real {
     }
 
     fn snapshot(&mut self, command: &Provision, key: Option<(Scope, Key)>) -> Result<Snapshot, No> {
-        let usher_store::Snapshot { views, used, now } =
-            self.run(self.store.snapshot(command, key))?;
-        Ok(Snapshot { views, used, now })
+        self.run(self.store.snapshot(command, key))
     }
 
-    fn accept(&mut self, accepted: Accepted, key: Option<Remembered>) -> Result<(), No> {
-        let key = key.map(|it| RememberedKey {
-            scope: it.scope,
-            key: it.key,
-            digest: it.digest,
-            keep: it.keep,
-        });
+    fn accept(&mut self, accepted: Accepted, key: Option<RememberedKey>) -> Result<(), No> {
         self.run(self.store.accept(Acceptance { accepted, audit: None, key }))
     }
 
     fn claim_due(&mut self, count: u32) -> Result<Batch, No> {
-        let batch = self.run(self.store.claim_due(count))?;
-        Ok(Batch {
-            leased: batch.leased.into_iter().map(leased).collect(),
-            parked: batch.parked.into_iter().map(|it| life_of(it.0)).collect(),
-        })
+        self.run(self.store.claim_due(count))
     }
 
-    fn commit(&mut self, write: Commit<Resource>) -> Result<(), No> {
-        let write = self.bent(resource_write(write));
+    fn commit(&mut self, write: ResourceWrite) -> Result<(), No> {
+        let write = self.bent(write);
         self.risk(async |store: &Store| store.commit(write).await)
     }
 
-    fn commit_config(&mut self, write: Commit<ProviderConfig>) -> Result<(), No> {
-        self.risk(async |store: &Store| store.commit_config(config_write(write)).await)
+    fn commit_config(&mut self, write: ConfigWrite) -> Result<(), No> {
+        self.risk(async |store: &Store| store.commit_config(write).await)
     }
 
-    fn release(&mut self, it: Release) -> Result<(), No> {
-        self.run(self.store.release(release(it))).map(drop)
+    fn release(&mut self, release: Release) -> Result<(), No> {
+        self.run(self.store.release(release)).map(drop)
     }
 
-    fn postpone(&mut self, it: Life, claim: Claim, trouble: &Trouble) -> Result<(), No> {
-        self.run(self.store.postpone(life(it), claim, trouble.clone())).map(drop)
+    fn postpone(&mut self, item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
+        self.run(self.store.postpone(item, claim, trouble.clone())).map(drop)
     }
 
-    fn wake(&mut self, it: Life) -> Result<bool, No> {
-        self.run(self.store.wake(life(it)))
+    fn wake(&mut self, item: WorkItem) -> Result<bool, No> {
+        self.run(self.store.wake(item))
     }
 
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No> {
@@ -243,15 +174,7 @@ impl Port for Real {
         self.run(self.store.wake_all()).map(|_| ())
     }
 
-    fn order(&mut self, resource: ResourceId, order: Order) -> Result<Resource, No> {
-        let by = "admin".to_owned();
-        let order = match order {
-            Order::Deprovision => usher_store::Command::Deprovision,
-            Order::Replace => usher_store::Command::Replace,
-            Order::Abandon => usher_store::Command::Abandon { by, reason: "given up".to_owned() },
-            Order::Reap => usher_store::Command::Reap { by },
-            Order::Retry => usher_store::Command::Retry,
-        };
+    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No> {
         self.run(self.store.command(resource, order, None)).map(|(resource, _)| resource)
     }
 
@@ -275,8 +198,8 @@ impl Port for Real {
         self.run(self.store.provider_config(id))
     }
 
-    fn entry(&mut self, it: Life) -> Result<Option<Entry>, No> {
-        self.run(self.store.entry(life(it)))
+    fn entry(&mut self, item: WorkItem) -> Result<Option<Entry>, No> {
+        self.run(self.store.entry(item))
     }
 
     fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No> {

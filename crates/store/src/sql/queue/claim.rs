@@ -19,7 +19,7 @@ use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::jitter;
 use crate::port::{Batch, Held, Leased};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {

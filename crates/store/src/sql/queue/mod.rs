@@ -14,7 +14,7 @@ use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::port::{Release, Stay};
 use crate::queue::QueueStatus;
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 use crate::{jitter, keepable};
 
 reads! {

@@ -14,7 +14,7 @@ use super::super::{Conn, Db, audit, events, idempotency, names, provider_configs
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::port::Acceptance;
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 impl Port {
     pub(crate) async fn accept(&self, acceptance: Acceptance) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use super::super::{Conn, Db, queue, record};
 use super::{commit, load, tombstone};
 use crate::error::{Doing as _, Error};
 use crate::port::{Command, ResourceWrite};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 impl Port {
     pub(crate) async fn command(

@@ -12,7 +12,7 @@ use super::super::port::Port;
 use super::super::{Conn, Db, queue};
 use super::load;
 use crate::error::{Doing as _, Error};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 writes! {
     fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> bool

@@ -13,7 +13,7 @@ use super::super::{Conn, Db, peers, queue, record};
 use super::one;
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
-use crate::work_item::WorkItem;
+use crate::port::WorkItem;
 
 wakes! {
     fn redeem(request: Request) -> Outcome = |conn| consume_and_register(conn, &request);
