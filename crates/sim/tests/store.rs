@@ -8,7 +8,7 @@ use std::time::Duration;
 use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::ledger::{
-    Batch, ConfigWrite, WorkItem, Command, Release, RememberedKey, ResourceWrite, Snapshot,
+    Batch, Command, ConfigWrite, Release, RememberedKey, ResourceWrite, Snapshot, Stay, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency::{Key, Scope};
@@ -201,7 +201,8 @@ impl Port for Broken {
         }
         let kept = !self.is(How::KeepLease);
         write.release = write.release.filter(|_| kept).map(|it| self.bent_release(it));
-        write.lease = write.lease.map(|(life, claim)| (life, self.bent_claim(life, claim)));
+        let bent = |it: Stay| Stay { claim: self.bent_claim(it.item, it.claim), ..it };
+        write.lease = write.lease.map(bent);
         self.inner.commit(write)
     }
 

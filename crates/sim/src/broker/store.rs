@@ -15,6 +15,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{ResourceId, TokenId};
+use usher_domain::tokens::Token;
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version, Wake};
 
@@ -379,20 +380,13 @@ impl Store {
 
     /// What goes with a write, in its transaction.
     fn follow(&mut self, index: usize, consequences: Consequences, now: Timestamp) {
-        let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
-            consequences;
         let current = self.resources[index].record.state.generation();
-        for row in self.tokens.values_mut().filter(|it| it.resource == index) {
-            if row.token.generation == current
-                && let Some(at) = substrate_ready_at
-            {
-                row.token = row.token.ready(at);
-            }
-            if revoke_tokens && let Ok(revoked) = row.token.revoke(now) {
-                row.token = revoked;
-            }
+        let mine = self.tokens.values().filter(|it| it.resource == index);
+        let tokens: Vec<Token> = mine.map(|it| it.token.clone()).collect();
+        for token in consequences.tokens(&tokens, current, now) {
+            self.tokens.insert(token.id, TokenRow { resource: index, token });
         }
-        if part_provider_config {
+        if consequences.part_provider_config {
             let config = &mut self.config;
             let heard_until = config.entry.heard_until();
             let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
@@ -403,7 +397,7 @@ impl Store {
             config.record.state = parted;
             config.record.version = config.record.version.next();
         }
-        if bury {
+        if consequences.bury {
             self.resources[index].tombstone.get_or_insert_with(|| Entry::new(now));
         }
     }
