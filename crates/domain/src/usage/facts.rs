@@ -38,8 +38,6 @@ pub struct Facts {
     pub blocking: Blocking,
     /// Marks on what is not to be held (any more).
     pub excess: Excess,
-    /// The next recorded deletion of what is not held (any more).
-    pub attempt: Attempt,
 }
 
 closed_set! {
@@ -167,13 +165,14 @@ closed_set! {
 }
 
 closed_set! {
-    /// The next recorded deletion of what is not held (any more).
+    /// What becomes of the next recorded deletion of what is not held (any more), as
+    /// [`super::replay`] decides.
     "attempt" Attempt {
         /// None.
         None = "None",
         /// It is done, or will not be done.
         Settled = "Settled",
-        /// Another Usage holds the object and does not know of it.
+        /// Another Usage holds the object and does not have it on record.
         HandOver = "HandOver",
         /// It is to be replayed, which is recorded first.
         Due = "Due",

@@ -29,6 +29,7 @@ pub mod reason;
 pub mod reconcile;
 pub mod reference;
 pub mod refusal;
+pub mod replay;
 pub mod selector;
 pub mod stray;
 pub mod verdict;

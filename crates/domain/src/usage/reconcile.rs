@@ -20,19 +20,19 @@ use super::phase::Phase;
 use super::reason::Reason;
 use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
-/// The verdict for one cell of the table.
-pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
+/// The verdict for one cell of the table. `attempt` is what becomes of the next recorded deletion.
+pub fn rules(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     if seen.visibility == Visibility::ClusterReplaced {
         return Verdict::wait(row.phase, Requeue::Poll, Reason::ClusterReplaced);
     }
     match row.phase {
         Phase::Pending | Phase::Protected => match end_of_use(row, seen.by) {
             Some((phase, reason)) => Verdict::wait(phase, Requeue::Now, reason),
-            None => hold(row, seen),
+            None => hold(row, seen, attempt),
         },
-        Phase::Idle => idle(row, seen),
-        Phase::Releasing => release(row, seen),
-        Phase::Released => go(row, seen),
+        Phase::Idle => idle(row, seen, attempt),
+        Phase::Releasing => release(row, seen, attempt),
+        Phase::Released => go(row, seen, attempt),
     }
 }
 
@@ -58,7 +58,7 @@ fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
 }
 
 /// finalizer → resolve → tell → mark → let owners go → let go of what is not meant any more.
-fn hold(row: RowFacts, seen: Facts) -> Verdict {
+fn hold(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     let wanted = row.intent == Intent::None;
     if wanted && row.finalizer == Finalizer::Off {
         let effect = EffectKind::AddFinalizer;
@@ -99,7 +99,7 @@ fn hold(row: RowFacts, seen: Facts) -> Verdict {
     if seen.blocking == Blocking::Owners {
         return Verdict::act(EffectKind::Unblock, row.phase, Reason::UnblockingTargetOwners);
     }
-    clear(row, seen).unwrap_or_else(|| wait(row, seen))
+    clear(row, seen, attempt).unwrap_or_else(|| wait(row, seen, attempt))
 }
 
 /// Whether all that is used is protected; nothing if that is unknown, or if only the mark has to be
@@ -143,11 +143,11 @@ fn yielding(row: RowFacts) -> Option<Verdict> {
 }
 
 /// Lets go of what is not to be held: its mark first, then its recorded deletion.
-fn clear(row: RowFacts, seen: Facts) -> Option<Verdict> {
+fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
     if seen.excess == Excess::Marked {
         return Some(Verdict::act(EffectKind::Unmark, row.phase, Reason::Unmarking));
     }
-    match seen.attempt {
+    match attempt {
         Attempt::None | Attempt::Unknown => None,
         Attempt::Settled => {
             let told = EventKind::AttemptSettled;
@@ -163,9 +163,9 @@ fn clear(row: RowFacts, seen: Facts) -> Option<Verdict> {
 }
 
 /// Nothing is to be done: why, and until when.
-fn wait(row: RowFacts, seen: Facts) -> Verdict {
+fn wait(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     let rest = |rest, reason| Verdict::wait(row.phase, rest, reason);
-    if is_incomplete(seen) {
+    if is_incomplete(seen, attempt) {
         return rest(Requeue::Poll, seen.visibility.unknown_reason());
     }
     if row.intent == Intent::None {
@@ -197,7 +197,7 @@ fn wait(row: RowFacts, seen: Facts) -> Verdict {
 }
 
 /// The user is gone, and another one under the same reference takes its place.
-fn idle(row: RowFacts, seen: Facts) -> Verdict {
+fn idle(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     let asked = row.intent == Intent::Requested;
     if !asked && seen.resolution == Resolution::Changed {
         return change(RecordChange::Resolve, row.phase, Reason::ResolvingReferences);
@@ -217,8 +217,8 @@ fn idle(row: RowFacts, seen: Facts) -> Verdict {
         }
         By::Unknown => {}
     }
-    clear(row, seen).unwrap_or_else(|| {
-        let incomplete = seen.by == By::Unknown || is_incomplete(seen);
+    clear(row, seen, attempt).unwrap_or_else(|| {
+        let incomplete = seen.by == By::Unknown || is_incomplete(seen, attempt);
         let (rest, reason) = if incomplete {
             (Requeue::Poll, seen.visibility.unknown_reason())
         } else {
@@ -228,14 +228,14 @@ fn idle(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-fn is_incomplete(seen: Facts) -> bool {
-    seen.excess == Excess::Unknown || seen.attempt == Attempt::Unknown
+fn is_incomplete(seen: Facts, attempt: Attempt) -> bool {
+    seen.excess == Excess::Unknown || attempt == Attempt::Unknown
 }
 
 /// The use is over: there is no way back from here.
-fn release(row: RowFacts, seen: Facts) -> Verdict {
-    yielding(row).or_else(|| clear(row, seen)).unwrap_or_else(|| {
-        if is_incomplete(seen) {
+fn release(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
+    yielding(row).or_else(|| clear(row, seen, attempt)).unwrap_or_else(|| {
+        if is_incomplete(seen, attempt) {
             Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason())
         } else {
             Verdict::emit(EventKind::Released, Phase::Released, Reason::Released)
@@ -245,8 +245,8 @@ fn release(row: RowFacts, seen: Facts) -> Verdict {
 
 /// Nothing is held any more: the Usage itself goes, unless a deletion was denied on its account in
 /// the meantime.
-fn go(row: RowFacts, seen: Facts) -> Verdict {
-    if seen.excess != Excess::None || seen.attempt != Attempt::None {
+fn go(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
+    if seen.excess != Excess::None || attempt != Attempt::None {
         return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::DeletionAttemptRecorded);
     }
     match (row.intent, row.finalizer) {

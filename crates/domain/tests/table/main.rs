@@ -18,6 +18,7 @@ mod parse;
 mod provider_config;
 mod refusal;
 mod report;
+mod replay;
 mod shape;
 mod stray;
 mod told;
@@ -57,6 +58,11 @@ fn main() -> ExitCode {
             &machine::machine(),
             "tables/machine.table",
             include_str!("../../tables/machine.table"),
+        ),
+        check(
+            &replay::machine(),
+            "tables/replay.table",
+            include_str!("../../tables/replay.table"),
         ),
         check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
         check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),

@@ -18,6 +18,7 @@ use crate::told::{self, Case};
 pub(crate) struct Cell {
     row: RowFacts,
     seen: Facts,
+    attempt: Attempt,
 }
 
 /// Any cell.
@@ -36,8 +37,8 @@ const START: Cell = Cell {
         by: By::Present,
         blocking: Blocking::None,
         excess: Excess::None,
-        attempt: Attempt::None,
     },
+    attempt: Attempt::None,
 };
 
 /// The machine of a Usage.
@@ -62,7 +63,7 @@ pub(crate) fn machine() -> Machine<Cell> {
             c.seen.blocking = Blocking::ALL[v];
         })
         .fact(Origin::Seen, "excess", words!(Excess), |c, v| c.seen.excess = Excess::ALL[v])
-        .fact(Origin::Seen, "attempt", words!(Attempt), |c, v| c.seen.attempt = Attempt::ALL[v])
+        .fact(Origin::Seen, "attempt", words!(Attempt), |c, v| c.attempt = Attempt::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
         .field("change", words!(RecordChange), Absent::Nothing)
@@ -73,7 +74,7 @@ pub(crate) fn machine() -> Machine<Cell> {
 
 fn judge(cell: Cell) -> Judgement {
     let incomplete = cell.seen.visibility.is_incomplete();
-    let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
+    let verdict = rules(cell.row, cell.seen, cell.attempt).with_snapshot(incomplete);
     Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
@@ -120,7 +121,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let ends = row.phase.holds() && !verdict.phase.holds();
     let used = matches!(seen.by, By::Present | By::Leaving | By::Unknown);
     let held_by_us = row.finalizer == Finalizer::On || row.intent == Intent::None;
-    let clear = seen.excess == Excess::None && seen.attempt == Attempt::None;
+    let clear = seen.excess == Excess::None && cell.attempt == Attempt::None;
     let lets_go = matches!(verdict.effect, Some(EffectKind::RemoveFinalizer | EffectKind::Retire));
     let crossed = row.phase == Phase::Pending && verdict.phase == Phase::Protected;
     let marks = verdict.effect == Some(EffectKind::Mark);
@@ -165,11 +166,10 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let rebuilt = Facts { visibility: Visibility::ClusterReplaced, ..START.seen };
     let unmarked = of(Of::Unmarked);
     let off = RowFacts { finalizer: Finalizer::Off, ..START.row };
-    let open = |attempt| Facts { attempt, ..START.seen };
     let both = with(Phase::Pending, EffectKind::Replay).change_record(RecordChange::Begin);
     let told =
         Verdict { event: Some(EventKind::Exposed), ..with(Phase::Pending, EffectKind::Mark) };
-    let blind = Cell { seen: open(Attempt::Unknown), ..row(Phase::Releasing) };
+    let blind = Cell { attempt: Attempt::Unknown, ..row(Phase::Releasing) };
     let marked = Facts { excess: Excess::Marked, ..START.seen };
     vec![
         (QUIET_EVENT, START, both),
@@ -195,7 +195,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         ),
         (
             LAST,
-            Cell { seen: open(Attempt::Unknown), ..row(Phase::Released) },
+            Cell { attempt: Attempt::Unknown, ..row(Phase::Released) },
             with(Phase::Released, EffectKind::Retire),
         ),
         (UNKNOWN, blind, telling(Phase::Released, EventKind::Released)),

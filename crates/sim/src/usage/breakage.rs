@@ -7,10 +7,11 @@ use usher_domain::object::authority::Authority;
 use usher_domain::usage::aggregate::{Resolved, Usage};
 use usher_domain::usage::attempt::Outcome;
 use usher_domain::usage::effect::Effect;
-use usher_domain::usage::facts::{Attempt, By, Excess, Of, Resolution, Resolve};
+use usher_domain::usage::facts::{By, Excess, Of, Resolution, Resolve};
 use usher_domain::usage::life::Life;
 use usher_domain::usage::look::{Found, Look};
-use usher_domain::usage::observe::{Deal, Dealt, Observed};
+use usher_domain::usage::observe::Observed;
+use usher_domain::usage::replay::{self, Age, Holders, Policy};
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reference::Role;
 use usher_domain::usage::selector::Meant;
@@ -148,7 +149,7 @@ impl Breakage {
             facts.excess = Excess::None;
         }
         if self == Self::LetGoOwing && !record.state.status.phase.holds() {
-            facts.attempt = Attempt::None;
+            seen.denied.clear();
         }
         if self == Self::TrustRebuilt && facts.visibility == Visibility::ClusterReplaced {
             facts.visibility = Visibility::Complete;
@@ -182,32 +183,36 @@ impl Breakage {
 
     /// Bends what becomes of a recorded deletion.
     fn bend_attempt(self, record: &Record<Usage>, look: &Look, seen: &mut Observed) {
-        let Some(Dealt { uid, deal }) = seen.attempt.clone() else { return };
+        let Some((next, verdict)) = replay::next(&seen.denied) else { return };
+        let uid = next.uid.clone();
         let object = record.state.attempt(&uid).and_then(|it| look.objects.get(&it.object));
         let standing = match object {
             Some(Ok(Found::Present(it))) if it.uid == uid => Some(it),
             Some(_) | None => None,
         };
-        let replays = match &deal {
-            Deal::Settle(Outcome::Deleted) => self == Self::ReplayAgain && standing.is_some(),
-            Deal::Settle(Outcome::OwnersChanged) => self == Self::IgnoreOwners,
-            Deal::Settle(Outcome::Expired) => self == Self::ReplayExpired,
-            Deal::Settle(Outcome::Withdrawn) => {
+        let replays = match verdict.outcome {
+            Some(Outcome::Deleted) => self == Self::ReplayAgain && standing.is_some(),
+            Some(Outcome::OwnersChanged) => self == Self::IgnoreOwners,
+            Some(Outcome::Expired) => self == Self::ReplayExpired,
+            Some(Outcome::Withdrawn) => {
                 self == Self::ReplayWithdrawn && standing.is_some_and(|it| !it.deleting)
             }
-            Deal::Settle(Outcome::HandedOver | Outcome::NotReplayed)
-            | Deal::HandOver(..)
-            | Deal::Replay(_) => false,
+            Some(Outcome::HandedOver | Outcome::NotReplayed) | None => false,
         };
+        let Some(denied) = seen.denied.iter_mut().find(|it| it.uid == uid) else { return };
         if replays {
-            seen.facts.attempt = Attempt::Begun;
-            seen.attempt = Some(Dealt { uid, deal: Deal::Replay(None) });
-        } else if self == Self::ForgetAttempt && matches!(deal, Deal::Replay(_)) {
-            seen.facts.attempt = Attempt::Settled;
-            seen.attempt = Some(Dealt { uid, deal: Deal::Settle(Outcome::NotReplayed) });
-        } else if self == Self::NoHandOver && matches!(deal, Deal::HandOver(..)) {
-            seen.facts.attempt = Attempt::Settled;
-            seen.attempt = Some(Dealt { uid, deal: Deal::Settle(Outcome::HandedOver) });
+            denied.revision = None;
+            denied.facts = replay::Facts {
+                progress: replay::Progress::Begun,
+                object: replay::Object::Present,
+                age: Age::Current,
+                holders: Holders::None,
+                policy: Policy::On,
+            };
+        } else if self == Self::ForgetAttempt {
+            denied.facts.policy = Policy::Off;
+        } else if self == Self::NoHandOver && denied.facts.holders == Holders::Uninformed {
+            denied.facts.holders = Holders::Informed;
         }
     }
 

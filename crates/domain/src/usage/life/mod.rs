@@ -8,11 +8,13 @@ use super::aggregate::{Resolved, Status, Usage};
 use super::attempt::{Attempt, Progress};
 use super::effect::Effect;
 use super::event::Event;
-use super::observe::{Deal, Observed};
+use super::facts;
+use super::observe::Observed;
 use super::phase::Phase;
 use super::reason::Reason;
 use super::reconcile::rules;
 use super::reference::Role;
+use super::replay;
 use super::selector::Meant;
 use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
@@ -48,7 +50,8 @@ impl Reconciler for Life {
         now: Timestamp,
     ) -> Reconciled<Self> {
         let usage = &record.state;
-        let verdict = rules(usage.facts(), seen.facts);
+        let attempt = replay::next(&seen.denied).map_or(facts::Attempt::None, |(_, it)| it.attempt);
+        let verdict = rules(usage.facts(), seen.facts, attempt);
         let next = Usage { status: turned(&usage.status, verdict, seen), ..usage.clone() };
         let rows = match verdict.change {
             Some(RecordChange::Resolve) => intended(seen.meant.as_ref(), book, now),
@@ -84,7 +87,7 @@ impl Reconciler for Life {
 fn turned(status: &Status, verdict: Verdict, seen: &Observed) -> Status {
     let mut next = Status { phase: verdict.phase, ..status.clone() };
     next.proven.clone_from(&seen.proven);
-    let dealt = seen.attempt.as_ref().map(|it| &it.uid);
+    let dealt = replay::next(&seen.denied).map(|(it, _)| &it.uid);
     match verdict.change {
         None => {}
         Some(RecordChange::Resolve) => {
@@ -129,14 +132,10 @@ fn event(kind: EventKind, usage: &Usage, seen: &Observed) -> Option<Event> {
         EventKind::Exposed => Some(Event::Exposed),
         EventKind::Released => Some(Event::Released),
         EventKind::AttemptSettled => {
-            let dealt = seen.attempt.as_ref()?;
-            let object = usage.attempt(&dealt.uid)?.object.clone();
-            match dealt.deal {
-                Deal::Settle(outcome) => {
-                    Some(Event::AttemptSettled { object, uid: dealt.uid.clone(), outcome })
-                }
-                Deal::HandOver(..) | Deal::Replay(_) => None,
-            }
+            let (denied, verdict) = replay::next(&seen.denied)?;
+            let object = usage.attempt(&denied.uid)?.object.clone();
+            let (uid, outcome) = (denied.uid.clone(), verdict.outcome?);
+            Some(Event::AttemptSettled { object, uid, outcome })
         }
     }
 }
@@ -160,22 +159,22 @@ fn address(kind: EffectKind, usage: &Usage, seen: &Observed) -> Option<Effect> {
             let (object, uid, mark) = seen.excess.clone()?;
             Some(Effect::Unmark { object, uid, mark })
         }
-        EffectKind::HandOver | EffectKind::Replay => {
-            let dealt = seen.attempt.as_ref()?;
-            let attempt = usage.attempt(&dealt.uid)?.clone();
-            match &dealt.deal {
-                Deal::Settle(_) => None,
-                Deal::HandOver(to, uid) => {
-                    let attempt = Attempt { progress: Progress::Recorded, ..attempt };
-                    Some(Effect::HandOver { to: to.clone(), uid: uid.clone(), attempt })
-                }
-                Deal::Replay(revision) => Some(Effect::Replay {
-                    object: attempt.object,
-                    uid: attempt.uid,
-                    propagation: attempt.propagation,
-                    revision: revision.clone(),
-                }),
-            }
+        EffectKind::HandOver => {
+            let (denied, _) = replay::next(&seen.denied)?;
+            let (to, uid) = denied.holder.clone()?;
+            let attempt = usage.attempt(&denied.uid)?.clone();
+            let attempt = Attempt { progress: Progress::Recorded, ..attempt };
+            Some(Effect::HandOver { to, uid, attempt })
+        }
+        EffectKind::Replay => {
+            let (denied, _) = replay::next(&seen.denied)?;
+            let attempt = usage.attempt(&denied.uid)?.clone();
+            Some(Effect::Replay {
+                object: attempt.object,
+                uid: attempt.uid,
+                propagation: attempt.propagation,
+                revision: denied.revision.clone(),
+            })
         }
     }
 }

@@ -16,11 +16,12 @@ use usher_kernel::{
 };
 
 use super::aggregate::{Resolved, Usage};
-use super::attempt::{Attempt, Origin, Outcome, Progress};
-use super::facts::{self, Blocking, Excess, Facts, Of, Resolution};
+use super::attempt::{Attempt, Origin, Progress};
+use super::facts::{Blocking, Excess, Facts, Of, Resolution};
 use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Reference, Role, UsageKey};
 use super::refusal::Refusal;
+use super::replay::{self, Age, Denied, Holders, Policy};
 use super::selector::{Candidates, Meant, resolve};
 use crate::object::authority::Authority;
 
@@ -43,8 +44,8 @@ pub struct Observed {
     pub blocking: Option<(ObjectKey, Uid)>,
     /// The object to take a mark off, and that mark.
     pub excess: Option<(ObjectKey, Uid, String)>,
-    /// The recorded deletion to deal with.
-    pub attempt: Option<Dealt>,
+    /// The recorded deletions of objects that are not held.
+    pub denied: Vec<Denied>,
 }
 
 impl Observation for Observed {
@@ -55,26 +56,6 @@ impl Observation for Observed {
     fn visibility(&self) -> Visibility {
         self.facts.visibility
     }
-}
-
-/// A recorded deletion and what is to become of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dealt {
-    /// Which.
-    pub uid: Uid,
-    /// What is to become of it.
-    pub deal: Deal,
-}
-
-/// What is to become of a recorded deletion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deal {
-    /// It is done, or will not be done.
-    Settle(Outcome),
-    /// It is recorded with this Usage.
-    HandOver(UsageKey, Uid),
-    /// It is replayed, onto this revision only where the owners matter.
-    Replay(Option<String>),
 }
 
 /// Judges one look.
@@ -90,7 +71,6 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
     sightings.extend(targets.iter().filter_map(|it| it.sighting.clone()));
     let (by, user_sightings) = judge.by();
     sightings.extend(user_sightings);
-    let (attempt_fact, attempt) = judge.attempt();
     let blocking = judge.blocking();
     let facts = Facts {
         visibility: judge.visibility(),
@@ -99,10 +79,10 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
         by,
         blocking: if blocking.is_some() { Blocking::Owners } else { Blocking::None },
         excess: excess_fact,
-        attempt: attempt_fact,
     };
     let proven = targets.into_iter().filter_map(|it| it.proven).collect();
-    Observed { facts, sightings, meant, refusal, proven, unmarked, blocking, excess, attempt }
+    let denied = judge.denied();
+    Observed { facts, sightings, meant, refusal, proven, unmarked, blocking, excess, denied }
 }
 
 #[derive(Clone, Copy)]
@@ -374,62 +354,58 @@ impl Judge<'_> {
         }
     }
 
-    /// The next recorded deletion that can be dealt with; an unknown one comes last.
-    fn attempt(&self) -> (facts::Attempt, Option<Dealt>) {
-        let mut fact = facts::Attempt::None;
-        for attempt in &self.usage.status.attempts {
-            if self.usage.holds(&attempt.object) {
-                continue;
-            }
-            match self.deal(attempt) {
-                Err(_) => fact = facts::Attempt::Unknown,
-                Ok(deal) => {
-                    let fact = match (&deal, attempt.progress) {
-                        (Deal::Settle(_), _) => facts::Attempt::Settled,
-                        (Deal::HandOver(..), _) => facts::Attempt::HandOver,
-                        (Deal::Replay(_), Progress::Begun) => facts::Attempt::Begun,
-                        (Deal::Replay(_), Progress::Recorded | Progress::Withdrawn { .. }) => {
-                            facts::Attempt::Due
-                        }
-                    };
-                    return (fact, Some(Dealt { uid: attempt.uid.clone(), deal }));
-                }
-            }
-        }
-        (fact, None)
+    /// The recorded deletions of objects that are not held.
+    fn denied(&self) -> Vec<Denied> {
+        let attempts = self.usage.status.attempts.iter();
+        attempts.filter(|it| !self.usage.holds(&it.object)).map(|it| self.denial(it)).collect()
     }
 
-    fn deal(&self, attempt: &Attempt) -> Heard<Deal> {
-        if let Progress::Withdrawn { .. } = attempt.progress {
-            return Ok(Deal::Settle(Outcome::Withdrawn));
-        }
-        let object = match self.heard(&attempt.object, Some(&attempt.uid))? {
-            Found::Absent | Found::KindRemoved => return Ok(Deal::Settle(Outcome::Deleted)),
-            Found::Present(object) => object,
+    fn denial(&self, attempt: &Attempt) -> Denied {
+        let (object, revision) = self.denied_object(attempt);
+        let (holders, holder) = self.holders(attempt);
+        let facts = replay::Facts {
+            progress: match attempt.progress {
+                Progress::Recorded => replay::Progress::Recorded,
+                Progress::Begun => replay::Progress::Begun,
+                Progress::Withdrawn { .. } => replay::Progress::Withdrawn,
+            },
+            object,
+            age: if attempt.expires_at <= self.look.at { Age::Expired } else { Age::Current },
+            holders,
+            policy: if self.usage.replays() { Policy::On } else { Policy::Off },
         };
-        if object.uid != attempt.uid || object.deleting {
-            return Ok(Deal::Settle(Outcome::Deleted));
-        }
-        if attempt.expires_at <= self.look.at {
-            return Ok(Deal::Settle(Outcome::Expired));
-        }
-        let revision = match &attempt.origin {
-            Origin::Asked => None,
-            Origin::Collected { owners } if *owners == object.owners => {
-                Some(object.revision.clone())
+        Denied { uid: attempt.uid.clone(), facts, holder, revision }
+    }
+
+    /// The object whose deletion was denied, and its revision where the owners matter.
+    fn denied_object(&self, attempt: &Attempt) -> (replay::Object, Option<String>) {
+        let object = match self.heard(&attempt.object, Some(&attempt.uid)) {
+            Err(_) => return (replay::Object::Unknown, None),
+            Ok(Found::Present(it)) if it.uid == attempt.uid && !it.deleting => it,
+            Ok(Found::Present(_) | Found::Absent | Found::KindRemoved) => {
+                return (replay::Object::Gone, None);
             }
-            Origin::Collected { .. } => return Ok(Deal::Settle(Outcome::OwnersChanged)),
         };
-        let others = self.others()?;
+        match &attempt.origin {
+            Origin::Asked => (replay::Object::Present, None),
+            Origin::Collected { owners } if *owners == object.owners => {
+                (replay::Object::Present, Some(object.revision.clone()))
+            }
+            Origin::Collected { .. } => (replay::Object::OwnersChanged, None),
+        }
+    }
+
+    /// The other Usages that hold an object, and the one of them that a deletion is handed to.
+    fn holders(&self, attempt: &Attempt) -> (Holders, Option<(UsageKey, Uid)>) {
+        let Ok(others) = self.others() else { return (Holders::Unknown, None) };
         let holding = || others.iter().filter(|it| it.holds.contains(&attempt.object));
-        if holding().any(|it| it.knows(attempt)) {
-            return Ok(Deal::Settle(Outcome::HandedOver));
-        }
-        match holding().min_by_key(|it| &it.uid) {
-            Some(Other { usage, uid, .. }) => Ok(Deal::HandOver(usage.clone(), uid.clone())),
-            None if self.usage.replays() => Ok(Deal::Replay(revision)),
-            None => Ok(Deal::Settle(Outcome::NotReplayed)),
-        }
+        let first = holding().min_by_key(|it| &it.uid);
+        let holders = match first {
+            None => Holders::None,
+            Some(_) if holding().any(|it| it.knows(attempt)) => Holders::Informed,
+            Some(_) => Holders::Uninformed,
+        };
+        (holders, first.map(|it| (it.usage.clone(), it.uid.clone())))
     }
 }
 

@@ -7,12 +7,13 @@ use usher_kernel::Timestamp;
 
 use super::*;
 use crate::usage::aggregate::{Resolved, Spec};
-use crate::usage::attempt::Propagation;
-use crate::usage::facts::{By, Resolve};
+use crate::usage::attempt::{Outcome, Propagation};
+use crate::usage::facts::{self, By, Resolve};
 use crate::usage::fixture::{
     NOW, START, attempt, key, look, object, reference, row, rows, selecting, usage, usage_key,
 };
 use crate::usage::phase::Phase;
+use crate::usage::replay::next;
 use crate::usage::selector::Candidate;
 
 fn seen(usage: &Usage, rows: Vec<Row>, look: &Look) -> Observed {
@@ -26,6 +27,11 @@ fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Look)) -> Facts {
     seen(&usage(bend), rows(), &look).facts
 }
 
+/// What becomes of the next recorded deletion.
+fn fate(seen: &Observed) -> facts::Attempt {
+    next(&seen.denied).map_or(facts::Attempt::None, |(_, it)| it.attempt)
+}
+
 const STEADY: Facts = Facts {
     visibility: Visibility::Complete,
     resolution: Resolution::Same,
@@ -33,7 +39,6 @@ const STEADY: Facts = Facts {
     by: By::Present,
     blocking: Blocking::None,
     excess: Excess::None,
-    attempt: facts::Attempt::None,
 };
 
 fn stand(look: &mut Look, name: &str, found: Heard<Found>) {
@@ -184,10 +189,10 @@ fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
     };
-    let railed = facts(over, turn);
-    assert_eq!((railed.excess, railed.attempt), (Excess::Unknown, facts::Attempt::Unknown));
     let mut first = look();
     turn(&mut first);
+    let railed = seen(&usage(over), rows(), &first);
+    assert_eq!((railed.facts.excess, fate(&railed)), (Excess::Unknown, facts::Attempt::Unknown));
     let unseen = seen(&usage(|_| {}), vec![], &first).facts;
     assert_eq!((unseen.of, unseen.by), (Of::Unrecorded, By::Present), "nothing is missed of it");
 }
@@ -210,8 +215,9 @@ fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
     };
-    let unlisted = facts(over, |it| it.rail_tripped = true);
-    assert_eq!((unlisted.excess, unlisted.attempt), (Excess::Unknown, facts::Attempt::Unknown));
+    let unlisted = seen(&usage(over), rows(), &Look { rail_tripped: true, ..look() });
+    let unknown = (Excess::Unknown, facts::Attempt::Unknown);
+    assert_eq!((unlisted.facts.excess, fate(&unlisted)), unknown);
 }
 
 #[test]
