@@ -13,6 +13,8 @@
 //!   was given up is taken back by command only.
 //! - A foreign name is never deletable.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Generation, Uid};
@@ -205,6 +207,9 @@ pub enum Unknown {
     ClusterReplaced,
 }
 
+/// How many settled rows that nothing needs any more a compacted book keeps.
+pub const SETTLED_KEPT: usize = 16;
+
 /// All identity rows of one life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
@@ -304,6 +309,23 @@ impl Book {
                 row.turned(standing, Evidence::new(by, why, at))
             })
             .collect()
+    }
+
+    /// The book without the rows that nothing needs any more: open rows, the newest row of each
+    /// name that is meant, and the [`SETTLED_KEPT`] newest of all others stay.
+    #[must_use]
+    pub fn compacted(&self, is_meant: impl Fn(&Name) -> bool) -> Self {
+        let needed = |row: &Row| {
+            let newest = || self.latest(&row.name) == Some(row);
+            !row.standing.is_settled() || (is_meant(&row.name) && newest())
+        };
+        let ended = self.rows.iter().enumerate().filter(|(_, row)| !needed(row));
+        let mut ended: Vec<_> = ended.map(|(place, row)| (row.evidence.at, place)).collect();
+        ended.sort_unstable();
+        ended.truncate(ended.len().saturating_sub(SETTLED_KEPT));
+        let dropped: BTreeSet<usize> = ended.into_iter().map(|(_, place)| place).collect();
+        let kept = self.rows.iter().enumerate().filter(|(place, _)| !dropped.contains(place));
+        Self { rows: kept.map(|(_, row)| row.clone()).collect() }
     }
 
     fn turn(&self, sighting: &Sighting) -> Vec<Row> {

@@ -208,4 +208,31 @@ proptest! {
             prop_assert!(open <= 1, "one name, at most one open row: {book:?}");
         }
     }
+
+    #[test]
+    fn a_compacted_book_keeps_what_is_open_or_meant_and_few_others(
+        rows in prop::collection::vec((0_u8..4, 1_u32..40, 0_usize..5, 0_i64..9), 0..120),
+        meant in 0_u8..4,
+    ) {
+        let rows = rows.into_iter().map(|(number, incarnation, standing, at)| Row {
+            name: Name { name: format!("pr-{number}"), ..name() },
+            incarnation,
+            evidence: Evidence::new("test", "given", Timestamp::from_millis(at)),
+            ..row(Standing::ALL[standing])
+        });
+        let book = Book::new(rows);
+        let is_meant = |it: &Name| it.name == format!("pr-{meant}");
+        let after = book.compacted(is_meant);
+        let needed = |it: &&Row| {
+            !it.standing.is_settled() || (is_meant(&it.name) && book.latest(&it.name) == Some(*it))
+        };
+        let (all, kept) = (book.rows().iter(), after.rows().iter());
+        prop_assert!(all.clone().filter(needed).eq(kept.clone().filter(needed)));
+        let ended: Vec<&Row> = kept.clone().filter(|it| !needed(it)).collect();
+        let dropped: Vec<&Row> = all.filter(|it| !after.rows().contains(it)).collect();
+        prop_assert!(dropped.is_empty() || ended.len() == SETTLED_KEPT);
+        let oldest = ended.iter().map(|it| it.evidence.at).min();
+        prop_assert!(dropped.iter().all(|it| Some(it.evidence.at) <= oldest));
+        prop_assert_eq!(after.compacted(is_meant), after);
+    }
 }
