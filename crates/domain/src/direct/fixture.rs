@@ -23,7 +23,9 @@ use super::mark::{Binding, Mark, RequestId};
 use super::model::Model;
 use super::phase::Phase;
 use super::ports::{Call, Client, Method, Reader, Reply};
-use super::reference::{BadReference, Bearing, Declared, Named, Read, Reference, Resolved};
+use super::reference::{
+    BadReference, Bearing, Declared, Named, Read, Reference, Resolved, Target,
+};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 use crate::object::kv::KvCoordinates;
@@ -93,6 +95,13 @@ pub(super) struct Spec {
     pub(super) config: Reference,
 }
 
+const TARGET: Target =
+    Target { kind: "example.org/Project", plural: "projects", path: "status.externalRef" };
+
+const fn declared_as(field: &'static str, bearing: Bearing, reference: Reference) -> Declared {
+    Declared { field, bearing, target: TARGET, reference }
+}
+
 impl Model for Memberships {
     const KIND: &'static str = "example.org/Membership";
     type Spec = Spec;
@@ -108,8 +117,8 @@ impl Model for Memberships {
     fn references(spec: &Spec) -> Vec<Declared> {
         let (parent, config) = (spec.parent.clone(), spec.config.clone());
         vec![
-            Declared { field: "parentRef", bearing: Bearing::Identity, reference: parent },
-            Declared { field: "configRef", bearing: Bearing::Configuration, reference: config },
+            declared_as("parentRef", Bearing::Identity, parent),
+            declared_as("configRef", Bearing::Configuration, config),
         ]
     }
 
@@ -215,7 +224,7 @@ impl Readings {
 }
 
 impl Reader for Readings {
-    async fn read(&self, named: &Named) -> Read {
+    async fn read(&self, _: &Target, named: &Named) -> Read {
         self.asked.borrow_mut().push(named.name.clone());
         self.reads.get(&named.name).cloned().unwrap_or(Read::Unavailable)
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::look::{Heard, Silence};
-use super::reference::{Named, Read};
+use super::reference::{Named, Read, Target};
 use crate::object::closed::closed_set;
 
 /// Live reads of referents.
 pub trait Reader {
-    /// Reads one object.
-    fn read(&self, named: &Named) -> impl Future<Output = Read>;
+    /// Reads one object of the kind.
+    fn read(&self, target: &Target, named: &Named) -> impl Future<Output = Read>;
 }
 
 /// One account of a cloud, opened with the credential of a recorded identity.

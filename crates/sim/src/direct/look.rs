@@ -12,7 +12,7 @@ use usher_domain::direct::model::Model;
 use usher_domain::direct::operation::Operation;
 use usher_domain::direct::ports::{Reader, Reply};
 use usher_domain::direct::reference::{
-    Converging, Named, Read, Reference, Unresolved, judge, resolve_all, resolve_identity,
+    Converging, Named, Read, Reference, Target, Unresolved, judge, resolve_all, resolve_identity,
 };
 use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Record, Uid, Unknown};
@@ -42,7 +42,7 @@ struct SimReader<'a> {
 }
 
 impl Reader for SimReader<'_> {
-    async fn read(&self, named: &Named) -> Read {
+    async fn read(&self, _: &Target, named: &Named) -> Read {
         self.fails.clone().unwrap_or_else(|| self.outside.read(named, self.tick))
     }
 }

@@ -10,8 +10,14 @@ use usher_domain::direct::look::{Container, Found, Heard};
 use usher_domain::direct::mark::{Binding, Mark};
 use usher_domain::direct::model::Model;
 use usher_domain::direct::ports::{Call, Client, Method, Reply};
-use usher_domain::direct::reference::{BadReference, Bearing, Declared, Reference, Resolved};
+use usher_domain::direct::reference::{
+    BadReference, Bearing, Declared, Reference, Resolved, Target,
+};
 use usher_kernel::{Trouble, Uid};
+
+/// What a membership refers to.
+const TARGET: Target =
+    Target { kind: "example.org/Project", plural: "projects", path: "status.externalRef" };
 
 /// A membership: its project and its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +85,7 @@ impl Model for Memberships {
         let of = |field, bearing, reference: &Reference| Declared {
             field,
             bearing,
+            target: TARGET,
             reference: reference.clone(),
         };
         let config = spec.config.iter().map(|it| of("configRef", Bearing::Configuration, it));

@@ -168,6 +168,15 @@ pub enum Read {
     Unavailable,
 }
 
+impl Read {
+    const fn uid(&self) -> Option<&Uid> {
+        match self {
+            Self::Found(it) => Some(&it.uid),
+            Self::Absent | Self::KindNotInstalled | Self::Forbidden | Self::Unavailable => None,
+        }
+    }
+}
+
 /// The object that a reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referent {
@@ -188,6 +197,17 @@ pub enum Bearing {
     Configuration,
 }
 
+/// The kind of object that a reference may name, and where its identity stands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The kind, as `group/Kind`.
+    pub kind: &'static str,
+    /// What requests call the kind.
+    pub plural: &'static str,
+    /// The members that lead to the identity, as `status.externalRef`.
+    pub path: &'static str,
+}
+
 /// A reference as the model of a kind declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
@@ -195,11 +215,20 @@ pub struct Declared {
     pub field: &'static str,
     /// What it is for.
     pub bearing: Bearing,
+    /// What it may name.
+    pub target: Target,
     /// The reference.
     pub reference: Reference,
 }
 
-/// A reference that resolved once, as the status keeps it.
+impl Declared {
+    fn resolution(&self, uid: Option<Uid>, external: IdentityText) -> Resolution {
+        let (field, reference) = (self.field.to_owned(), self.reference.clone());
+        Resolution { field, reference, uid, external }
+    }
+}
+
+/// A reference that resolved once, as the record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The field of the spec.
@@ -214,12 +243,17 @@ pub struct Resolution {
 
 /// The references of one object, all of them resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved(BTreeMap<&'static str, IdentityText>);
+pub struct Resolved(BTreeMap<&'static str, Resolution>);
 
 impl Resolved {
     /// What a field resolved to.
     pub fn get(&self, field: &str) -> Option<&IdentityText> {
-        self.0.get(field)
+        self.0.get(field).map(|it| &it.external)
+    }
+
+    /// All of them, as the record keeps them.
+    pub fn resolutions(&self) -> Vec<Resolution> {
+        self.0.values().cloned().collect()
     }
 }
 
@@ -270,13 +304,17 @@ async fn resolve(
     let mut worst: Option<Unresolved> = None;
     for it in declared {
         let found = match &it.reference {
-            Reference::External(text) => Ok(text.clone()),
-            Reference::Named(named) => judge(&reader.read(named).await, mode.may_terminate),
+            Reference::External(text) => Ok(it.resolution(None, text.clone())),
+            Reference::Named(named) => {
+                let read = reader.read(&it.target, named).await;
+                let resolution = |text| it.resolution(read.uid().cloned(), text);
+                judge(&read, mode.may_terminate).map(resolution)
+            }
         };
         let recalled = |why| recall(it, mode.remembered).ok_or(why);
         match found.or_else(recalled) {
-            Ok(text) => {
-                resolved.0.insert(it.field, text);
+            Ok(resolution) => {
+                resolved.0.insert(it.field, resolution);
             }
             Err(why) => worst = worst.max(Some(why)),
         }
@@ -301,9 +339,9 @@ pub fn judge(read: &Read, may_terminate: bool) -> Result<IdentityText, Unresolve
 }
 
 /// What the same reference resolved to before.
-fn recall(declared: &Declared, remembered: &[Resolution]) -> Option<IdentityText> {
+fn recall(declared: &Declared, remembered: &[Resolution]) -> Option<Resolution> {
     let same = |it: &&Resolution| it.field == declared.field && it.reference == declared.reference;
-    remembered.iter().find(same).map(|it| it.external.clone())
+    remembered.iter().find(same).cloned()
 }
 
 #[cfg(test)]
