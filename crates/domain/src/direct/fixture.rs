@@ -287,6 +287,7 @@ pub(super) fn fields() -> Fields {
         history: History::Witnessed,
         phase: Phase::Pending,
         identity: None,
+        resolutions: vec![],
         generation: Generation::FIRST,
         attempt: 1,
         operation: None,

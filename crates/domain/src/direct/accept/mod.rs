@@ -50,6 +50,7 @@ pub fn accept(
         history,
         phase: Phase::Pending,
         identity: None,
+        resolutions: vec![],
         generation: Generation::FIRST,
         attempt: 1,
         operation: None,

@@ -10,6 +10,7 @@ use super::orphan::OrphanRecord;
 use super::phase::Phase;
 use super::proof::{Ended, Outcome, ProvenAbsent};
 use super::recorded::{self, Recorded};
+use super::reference::Resolution;
 use super::refusal::Refusal;
 use super::verdict::{RecordChange, Verdict};
 use crate::object::id::InstallationId;
@@ -31,6 +32,8 @@ pub struct Fields {
     pub phase: Phase,
     /// The identity whose name is current.
     pub identity: Option<Identified>,
+    /// What the references resolved to when the identity was recorded.
+    pub resolutions: Vec<Resolution>,
     /// Counts the cloud objects that were meant to exist, from one.
     pub generation: Generation,
     /// Counts the requests to create one, from one.
